@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors a caller can act on: each message is one line that names what was found and what was expected."""
+
+
+class RoadbedError(Exception):
+    """Base of every error Roadbed raises on purpose; the command line prints it and exits with 2."""
+
+
+class InputError(RoadbedError, ValueError):
+    """A file, folder or array that cannot be used as it is."""
+
+
+class ConfigError(RoadbedError, ValueError):
+    """A configuration value that is out of bounds, of the wrong type, or unknown."""
+
+
+class DeviceError(RoadbedError, RuntimeError):
+    """An accelerator, driver or optional part that is missing or fails."""
+
+
+def missing_extra(package: str, extra: str, purpose: str) -> DeviceError:
+    """The error for an optional dependency that is not installed."""
+    return DeviceError(f"{purpose} needs the package {package}: install it with pip install 'roadbed[{extra}]'")

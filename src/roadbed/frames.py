@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What flows through Roadbed. SI units; x forward, y left, z up; the vehicle frame's origin lies on the road."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadbed.errors import InputError
+
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+
+
+class Label(IntEnum):
+    """What a point is, in `GroundFrame.label`."""
+
+    UNKNOWN = 0  # outside the lattice, not finite, or no ground known beneath it
+    GROUND = 1
+    OBSTACLE = 2
+    OVERHANG = 3  # above the clearance height: a vehicle passes under it
+    LOW_OUTLIER = 4  # below the ground: multipath or noise
+
+
+@dataclass(frozen=True, eq=False)
+class Pose:
+    """A rigid motion `T_a_b` from frame b to frame a: `T_a_b @ T_b_c` chains, `T_a_b @ points_b` maps."""
+
+    rotation: Float64  # (3, 3)
+    translation: Float64  # (3,) m
+
+    def __post_init__(self) -> None:
+        rotation = np.asarray(self.rotation, np.float64)
+        translation = np.asarray(self.translation, np.float64)
+        if rotation.shape != (3, 3) or translation.shape != (3,):
+            raise InputError(
+                f"pose: expected a 3x3 rotation and 3 translations, found {rotation.shape} and {translation.shape}"
+            )
+        if not (np.isfinite(rotation).all() and np.isfinite(translation).all()):
+            raise InputError("pose: expected finite numbers, found NaN or infinity")
+        deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
+        if deviation > 1e-3 or np.linalg.det(rotation) < 0:
+            raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
+        object.__setattr__(self, "rotation", rotation)
+        object.__setattr__(self, "translation", translation)
+
+    @classmethod
+    def identity(cls) -> Pose:
+        return cls(np.eye(3), np.zeros(3))
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> Pose:
+        """From a 3x4 or 4x4 matrix."""
+        m = np.asarray(matrix, np.float64)
+        if m.shape not in ((3, 4), (4, 4)):
+            raise InputError(f"pose: expected a 3x4 or 4x4 matrix, found shape {m.shape}")
+        return cls(m[:3, :3], m[:3, 3])
+
+    @classmethod
+    def from_euler(
+        cls, x: float = 0, y: float = 0, z: float = 0, *, yaw: float = 0, pitch: float = 0, roll: float = 0
+    ) -> Pose:
+        """Rz(yaw) Ry(pitch) Rx(roll), radians. Positive pitch lowers the nose (x forward, z up)."""
+        cy, sy, cp, sp, cr, sr = (f(a) for a in (yaw, pitch, roll) for f in (np.cos, np.sin))
+        rotation = np.array(
+            [
+                [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+                [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+                [-sp, cp * sr, cp * cr],
+            ]
+        )
+        return cls(rotation, np.array([x, y, z], np.float64))
+
+    @classmethod
+    def from_quaternion(cls, translation: ArrayLike, xyzw: ArrayLike) -> Pose:
+        """From a translation and a quaternion in the order x, y, z, w (normalised here)."""
+        q = np.asarray(xyzw, np.float64)
+        norm = float(np.linalg.norm(q))
+        if not np.isfinite(norm) or norm < 1e-6:
+            raise InputError(f"pose: expected a quaternion of length 1, found length {norm:.3g}")
+        x, y, z, w = q / norm
+        rotation = np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+        return cls(rotation, np.asarray(translation, np.float64))
+
+    @cached_property
+    def matrix(self) -> Float64:
+        m = np.eye(4)
+        m[:3, :3] = self.rotation
+        m[:3, 3] = self.translation
+        return m
+
+    def inverse(self) -> Pose:
+        return Pose(self.rotation.T, -self.rotation.T @ self.translation)
+
+    def __matmul__(self, other):  # type: ignore[no-untyped-def]
+        if isinstance(other, Pose):
+            return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
+        points = np.asarray(other)
+        moved = points.astype(np.float64) @ self.rotation.T + self.translation
+        return moved.astype(points.dtype) if points.dtype == np.float32 else moved
+
+    @property
+    def yaw(self) -> float:
+        return float(np.arctan2(self.rotation[1, 0], self.rotation[0, 0]))
+
+    @property
+    def pitch(self) -> float:
+        return float(np.arcsin(np.clip(-self.rotation[2, 0], -1, 1)))
+
+    @property
+    def roll(self) -> float:
+        return float(np.arctan2(self.rotation[2, 1], self.rotation[2, 2]))
+
+    def distance_to(self, other: Pose) -> float:
+        return float(np.linalg.norm(self.translation - other.translation))
+
+    def angle_to(self, other: Pose) -> float:
+        """Angle between the two rotations, radians."""
+        cosine = (np.trace(self.rotation.T @ other.rotation) - 1) / 2
+        return float(np.arccos(np.clip(cosine, -1, 1)))
+
+
+@dataclass(frozen=True)
+class SensorMount:
+    """One sensor of a rig."""
+
+    name: str
+    T_vehicle_sensor: Pose
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """One sweep of one sensor, in the sensor frame, with every channel it came with. Nothing is filtered out."""
+
+    points: Float32  # (N, 3)
+    time: float | None = None  # s; the same clock for all scans of a source
+    T_world_sensor: Pose | None = None  # where the sensor was at `time`; None: no odometry, every scan stands alone
+    T_vehicle_sensor: Pose | None = None  # mounting; None: unknown, estimated by the ground filter
+    sensor: str = "lidar"
+    name: str = ""  # e.g. the file's stem; outputs are named after it
+    intensity: NDArray | None = None  # (N,)
+    ring: NDArray | None = None  # (N,) beam number
+    point_time: NDArray | None = None  # (N,) s relative to `time`
+    truth: NDArray | None = None  # (N,) uint32 semantic labels where a data set has them
+    channels: Mapping[str, NDArray] = field(default_factory=dict)  # everything else, by its own name
+    # A merged scan of a rig lies in the vehicle frame; its channel "sensor_index" says which mount saw each point.
+    mounts: tuple[SensorMount, ...] = ()
+
+    def __post_init__(self) -> None:
+        points = np.asarray(self.points)
+        if points.ndim != 2 or points.shape[1] != 3:
+            raise InputError(f"scan {self.name}: expected points of shape (N, 3), found {points.shape}")
+        if points.dtype != np.float32 or not points.flags.c_contiguous:
+            points = np.ascontiguousarray(points, np.float32)
+        object.__setattr__(self, "points", points)
+        for name, values in self._per_point():
+            if len(values) != len(points):
+                raise InputError(
+                    f"scan {self.name}: channel {name} has {len(values)} values, expected {len(points)} (one per point)"
+                )
+
+    def _per_point(self) -> Iterator[tuple[str, NDArray]]:
+        for name in ("intensity", "ring", "point_time", "truth"):
+            values = getattr(self, name)
+            if values is not None:
+                yield name, values
+        yield from self.channels.items()
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def T_world_vehicle(self) -> Pose | None:
+        if self.T_world_sensor is None or self.T_vehicle_sensor is None:
+            return None
+        return self.T_world_sensor @ self.T_vehicle_sensor.inverse()
+
+    def all_channels(self) -> dict[str, NDArray]:
+        """Every per-point array beside the coordinates, by name."""
+        return dict(self._per_point())
+
+    @classmethod
+    def merged(cls, scans: Sequence[Scan]) -> Scan:
+        """One scan in the vehicle frame from simultaneous scans of several sensors with known mountings."""
+        if not scans:
+            raise InputError("merging scans: expected at least one, found none")
+        mounts = []
+        for scan in scans:
+            if scan.T_vehicle_sensor is None:
+                raise InputError(f"merging scans: the mounting of sensor {scan.sensor!r} is unknown")
+            mounts.append(SensorMount(scan.sensor, scan.T_vehicle_sensor))
+        names = [mount.name for mount in mounts]
+        if len(set(names)) < len(names):
+            raise InputError(f"merging scans: expected one scan per sensor, found sensors {', '.join(names)}")
+        arrays = [scan.all_channels() for scan in scans]
+        shared = {
+            name: np.concatenate([channels[name] for channels in arrays])
+            for name in arrays[0]
+            if all(name in channels for channels in arrays)
+        }
+        named = {name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "truth")}
+        shared["sensor_index"] = np.repeat(np.arange(len(scans), dtype=np.uint8), [len(scan) for scan in scans])
+        return cls(
+            np.concatenate([mount.T_vehicle_sensor @ scan.points for mount, scan in zip(mounts, scans)]),
+            time=scans[0].time,
+            T_world_sensor=scans[0].T_world_vehicle,
+            T_vehicle_sensor=Pose.identity(),
+            sensor="+".join(names),
+            name=scans[0].name,
+            channels=shared,
+            mounts=tuple(mounts),
+            **named,
+        )
+
+    def split(self) -> list[tuple[SensorMount, NDArray[np.int64]]]:
+        """Each mount of a merged scan with the indices of its points; a plain scan is its own single mount."""
+        if not self.mounts:
+            mount = SensorMount(self.sensor, self.T_vehicle_sensor or Pose.identity())
+            return [(mount, np.arange(len(self)))]
+        index = self.channels["sensor_index"]
+        return [(mount, np.flatnonzero(index == k)) for k, mount in enumerate(self.mounts)]
+
+    def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
+        """The same scan with another pose (and time)."""
+        return replace(self, T_world_sensor=T_world_sensor, time=self.time if time is None else time)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A regular grid on the xy plane. Layers are arrays of shape (rows, columns), indexed [y][x]."""
+
+    x0: float  # m, position of node or cell centre [0][0]
+    y0: float
+    spacing: float  # m
+    columns: int
+    rows: int
+
+    @classmethod
+    def centred(cls, length: float, width: float, spacing: float, x: float = 0.0, y: float = 0.0) -> Lattice:
+        """`length` metres along x by `width` along y around (x, y); nodes lie at the middle of their squares."""
+        columns, rows = round(length / spacing), round(width / spacing)
+        return cls(x - (columns - 1) * spacing / 2, y - (rows - 1) * spacing / 2, spacing, columns, rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, self.columns
+
+    @property
+    def size(self) -> int:
+        return self.rows * self.columns
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """x_min, x_max, y_min, y_max of the covered area, as pictures want it."""
+        half = self.spacing / 2
+        return (
+            self.x0 - half,
+            self.x0 + (self.columns - 0.5) * self.spacing,
+            self.y0 - half,
+            self.y0 + (self.rows - 0.5) * self.spacing,
+        )
+
+    @property
+    def x(self) -> Float64:
+        return self.x0 + np.arange(self.columns) * self.spacing
+
+    @property
+    def y(self) -> Float64:
+        return self.y0 + np.arange(self.rows) * self.spacing
+
+    def mesh(self) -> tuple[Float64, Float64]:
+        """x and y of every node, shape (rows, columns) each."""
+        x, y = np.meshgrid(self.x, self.y)
+        return x, y
+
+    def index(self, x: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
+        """Flat index of the nearest node, -1 outside."""
+        column = np.floor((np.asarray(x, np.float64) - self.x0) / self.spacing + 0.5)
+        row = np.floor((np.asarray(y, np.float64) - self.y0) / self.spacing + 0.5)
+        inside = (column >= 0) & (column < self.columns) & (row >= 0) & (row < self.rows)
+        flat = np.where(inside, row * self.columns + column, -1)
+        return flat.astype(np.int64)
+
+    def shifted(self, columns: int, rows: int) -> Lattice:
+        """Moved by whole nodes."""
+        return replace(self, x0=self.x0 + columns * self.spacing, y0=self.y0 + rows * self.spacing)
+
+
+@dataclass(frozen=True)
+class Mounting:
+    """The sensor over the road: where it is and how sure that is."""
+
+    T_vehicle_sensor: Pose
+    estimated: bool  # False: given by the user
+    quality: float = 1.0  # 0 (nothing found) to 1
+
+    @property
+    def height(self) -> float:
+        return float(self.T_vehicle_sensor.translation[2])
+
+
+@dataclass(frozen=True, eq=False)
+class GroundFrame:
+    """The ground under one scan: one label per input point in input order, and the surface as lattice layers."""
+
+    label: NDArray[np.uint8]  # (N,) see Label
+    ground_probability: Float32  # (N,) c_j of the E-step, 0 where unknown
+    height_above_ground: Float32  # (N,) m, NaN where no ground is known
+    lattice: Lattice  # in the lattice frame: world axes with odometry, else the vehicle frame
+    elevation: Float32  # (rows, columns) m, NaN where unknown
+    slope: Float32  # (rows, columns, 2) dz/dx, dz/dy, NaN where unknown
+    variance: Float32  # (rows, columns) m^2 of the elevation; grows without data
+    T_lattice_sensor: Pose  # takes this scan's points to the lattice frame
+    mounting: Mounting
+    scan: Scan | None = None
+    cold: bool = True  # no prior surface was used
+    notes: tuple[str, ...] = ()  # what was noticed: pose jump, late scan, mounting re-estimated, ...
+    timings: Mapping[str, float] = field(default_factory=dict)  # s per phase
+
+    @property
+    def is_ground(self) -> NDArray[np.bool_]:
+        return self.label == Label.GROUND
+
+    @property
+    def points_lattice(self) -> Float32:
+        """The scan's points in the lattice frame."""
+        if self.scan is None:
+            raise InputError("this ground frame was made without keeping its scan")
+        return self.T_lattice_sensor @ self.scan.points
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedObject:
+    """A group of moving cells, followed over time."""
+
+    id: int
+    position: Float64  # (2,) m, lattice frame
+    extent: Float64  # (2,) m, length along the heading and width across it
+    heading: float  # rad
+    velocity: Float64  # (2,) m/s
+    velocity_covariance: Float64  # (2, 2)
+    cells: int
+    age: float  # s since first seen
+
+
+@dataclass(frozen=True, eq=False)
+class OccupancyFrame:
+    """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
+
+    lattice: Lattice  # same axes as the ground's lattice frame
+    time: float
+    occupancy: Float32  # (rows, columns) P(occupied) = static + dynamic + unknown / 2
+    static: Float32
+    dynamic: Float32
+    free: Float32
+    unknown: Float32
+    velocity: Float32  # (rows, columns, 2) m/s, NaN where nothing moves
+    velocity_covariance: Float32  # (rows, columns, 3) xx, xy, yy in m^2/s^2, NaN where nothing moves
+    moving: NDArray[np.bool_]  # cells that surely move
+    observation: Float32 | None = None  # p_z of the fused sensors
+    observedness: Float32 | None = None  # lambda, 0 = nothing seen
+    objects: tuple[TrackedObject, ...] = ()
+    notes: tuple[str, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry of sources. A source is a class with `matches(location)`; third parties add theirs by entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, ClassVar
+
+from roadbed.errors import InputError
+from roadbed.frames import Scan
+
+# Asked in this order; the first whose `matches` says yes opens the location.
+_BUILT_IN = {
+    "simulator": "roadbed.sources.simulator:SimulatorSource",
+}
+_ADDED: dict[str, type[Source]] = {}
+
+
+class Source:
+    """A sequence of scans: `len(source)`, `source[i]`, iteration. Reading is lazy: a scan is read when asked for."""
+
+    name: ClassVar[str] = ""
+    sequential: bool = True  # False: scans are unrelated places, nothing is carried from one to the next
+
+    def __init__(self, location: str, **options: Any) -> None:
+        self.location = location
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        """Whether this source reads `location` (a path or an address like `sim:city`)."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __getitem__(self, index: int) -> Scan:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Scan]:
+        for index in range(len(self)):
+            yield self[index]
+
+
+def register(name: str, source: type[Source]) -> None:
+    """Add a source ahead of the built-in ones."""
+    _ADDED[name] = source
+
+
+def registered() -> dict[str, type[Source]]:
+    """Every source by name, in the order they are asked."""
+    sources = dict(_ADDED)
+    for entry in entry_points(group="roadbed.sources"):
+        sources.setdefault(entry.name, entry.load())
+    for name, target in _BUILT_IN.items():
+        module, attribute = target.split(":")
+        sources.setdefault(name, getattr(import_module(module), attribute))
+    return sources
+
+
+def open_source(location: str | Path, source: str | None = None, **options: Any) -> Source:
+    """Open a file, folder, bag or address; `source` names the kind where the path alone does not tell."""
+    location = str(location)
+    sources = registered()
+    if source is not None:
+        if source not in sources:
+            raise InputError(f"source {source!r}: expected one of {', '.join(sources)}")
+        return sources[source](location, **options)
+    for candidate in sources.values():
+        if candidate.matches(location):
+            return candidate(location, **options)
+    if ":" not in location and not Path(location).exists():
+        raise InputError(f"{location}: no such file or folder")
+    raise InputError(f"{location}: not recognised as any of {', '.join(sources)}; name one with source=")

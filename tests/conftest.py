@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared fixtures, and the rule that a missing real part skips with a reason or, under ROADBED_REQUIRE=all, fails."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def require(present: bool, reason: str) -> None:
+    """Skip when a real part is missing; fail when the run promised to have every part."""
+    if present:
+        return
+    if os.environ.get("ROADBED_REQUIRE") == "all":
+        pytest.fail(f"ROADBED_REQUIRE=all, but {reason}")
+    pytest.skip(reason)
+
+
+def data_folder() -> Path | None:
+    """Real scans: the folder named by ROADBED_DATA, else ../shared/data beside the project."""
+    named = os.environ.get("ROADBED_DATA")
+    for folder in ([Path(named)] if named else []) + [ROOT.parent / "shared" / "data"]:
+        if folder.is_dir():
+            return folder
+    return None
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real scans. It is not part of the project, so its absence is a skip everywhere."""
+    folder = data_folder()
+    if folder is None:
+        pytest.skip("no real scans: set ROADBED_DATA to a folder laid out as docs/data.md says")
+    return folder
