@@ -273,11 +273,11 @@ class Lattice:
 
     @property
     def x(self) -> Float64:
-        return self.x0 + np.arange(self.columns) * self.spacing
+        return self.x0 + np.arange(self.columns, dtype=np.float64) * self.spacing
 
     @property
     def y(self) -> Float64:
-        return self.y0 + np.arange(self.rows) * self.spacing
+        return self.y0 + np.arange(self.rows, dtype=np.float64) * self.spacing
 
     def mesh(self) -> tuple[Float64, Float64]:
         """x and y of every node, shape (rows, columns) each."""
