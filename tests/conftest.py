@@ -7,6 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No deadlines: the first example may compile. CI draws the same examples each time, people draw new ones.
+settings.register_profile("roadbed", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("roadbed")
 
 ROOT = Path(__file__).parent.parent
 

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that say how good a result is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Score:
+    """Binary segmentation of one scan, in percent."""
+
+    precision: float
+    recall: float
+    f1: float
+    iou: float
+
+    @classmethod
+    def of(cls, predicted: NDArray[np.bool_], actual: NDArray[np.bool_], scored: NDArray[np.bool_]) -> Score:
+        """Where nothing is ground and nothing is called ground, the result is perfect."""
+        true_positive = int(np.count_nonzero(predicted & actual & scored))
+        false_positive = int(np.count_nonzero(predicted & ~actual & scored))
+        false_negative = int(np.count_nonzero(~predicted & actual & scored))
+
+        def percent(part: int, whole: int) -> float:
+            return 100.0 * part / whole if whole else 100.0
+
+        return cls(
+            precision=percent(true_positive, true_positive + false_positive),
+            recall=percent(true_positive, true_positive + false_negative),
+            f1=percent(2 * true_positive, 2 * true_positive + false_positive + false_negative),
+            iou=percent(true_positive, true_positive + false_positive + false_negative),
+        )
+
+    @classmethod
+    def mean(cls, scores: Sequence[Score]) -> Score:
+        """The average over frames."""
+        rows = np.array([(s.precision, s.recall, s.f1, s.iou) for s in scores])
+        return cls(*(float(v) for v in rows.mean(axis=0)))
+
+
+@dataclass(frozen=True)
+class ElevationScore:
+    """The estimated surface against a true one, over the nodes where both are known."""
+
+    nodes: int
+    rmse_m: float
+    median_m: float  # of the absolute error
+    within_1_sigma: float  # share of nodes, 0.68 if the reported variance is right
+    within_2_sigma: float  # 0.95
+
+    @classmethod
+    def of(cls, estimate: NDArray, variance: NDArray, truth: NDArray, mask: NDArray[np.bool_]) -> ElevationScore:
+        known = mask & np.isfinite(estimate) & np.isfinite(truth)
+        if not known.any():
+            return cls(0, float("nan"), float("nan"), float("nan"), float("nan"))
+        error = np.abs(estimate[known].astype(np.float64) - truth[known])
+        sigma = np.sqrt(variance[known].astype(np.float64))
+        return cls(
+            nodes=int(known.sum()),
+            rmse_m=float(np.sqrt(np.mean(error**2))),
+            median_m=float(np.median(error)),
+            within_1_sigma=float(np.mean(error <= sigma)),
+            within_2_sigma=float(np.mean(error <= 2 * sigma)),
+        )

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poses are rigid motions, lattices index what they cover, scans lose nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roadbed.errors import InputError
+from roadbed.frames import Lattice, Pose, Scan
+
+angles = st.floats(-3.1, 3.1)
+small = st.floats(-1.5, 1.5)
+metres = st.floats(-1e3, 1e3)
+poses = st.builds(
+    lambda x, y, z, yaw, pitch, roll: Pose.from_euler(x, y, z, yaw=yaw, pitch=pitch, roll=roll),
+    metres, metres, metres, angles, small, angles,
+)  # fmt: skip
+
+
+@given(poses, poses)
+def test_chaining_equals_mapping_twice(T_a_b, T_b_c):
+    points_c = np.random.default_rng(0).normal(size=(20, 3))
+    np.testing.assert_allclose((T_a_b @ T_b_c) @ points_c, T_a_b @ (T_b_c @ points_c), atol=1e-9)
+
+
+@given(poses)
+def test_inverse_undoes_a_pose(pose):
+    identity = pose @ pose.inverse()
+    np.testing.assert_allclose(identity.matrix, np.eye(4), atol=1e-9)
+    assert identity.angle_to(Pose.identity()) < 1e-6
+
+
+@given(angles, small, angles)
+def test_euler_angles_come_back(yaw, pitch, roll):
+    pose = Pose.from_euler(yaw=yaw, pitch=pitch, roll=roll)
+    np.testing.assert_allclose((pose.yaw, pose.pitch, pose.roll), (yaw, pitch, roll), atol=1e-9)
+
+
+@given(poses, st.sampled_from([1.0, -1.0, 2.5]))
+def test_quaternion_of_any_length_and_sign_gives_the_rotation(pose, scale):
+    from scipy.spatial.transform import Rotation
+
+    quaternion = Rotation.from_matrix(pose.rotation).as_quat() * scale
+    again = Pose.from_quaternion(pose.translation, quaternion)
+    np.testing.assert_allclose(again.matrix, pose.matrix, atol=1e-9)
+
+
+def test_positive_pitch_lowers_what_lies_ahead():
+    assert (Pose.from_euler(pitch=0.1) @ np.array([[1.0, 0, 0]]))[0, 2] < 0
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [(np.eye(3), "3x4 or 4x4"), (np.diag([2.0, 1, 1, 1]), "not a rotation"), (np.full((4, 4), np.nan), "finite")],
+)
+def test_what_is_no_pose_is_refused(matrix, message):
+    with pytest.raises(InputError, match=message):
+        Pose.from_matrix(matrix)
+
+
+@given(st.floats(-500, 500), st.floats(-500, 500), st.floats(0.1, 3), st.integers(1, 60), st.integers(1, 60), st.data())
+def test_every_place_on_the_lattice_belongs_to_the_nearest_node(x0, y0, spacing, columns, rows, data):
+    lattice = Lattice(x0, y0, spacing, columns, rows)
+    node = data.draw(st.integers(0, lattice.size - 1))
+    offset = data.draw(st.tuples(st.floats(-0.49, 0.49), st.floats(-0.49, 0.49)))
+    x = lattice.x[node % columns] + offset[0] * spacing
+    y = lattice.y[node // columns] + offset[1] * spacing
+    assert lattice.index(x, y) == node
+
+
+def test_outside_the_lattice_and_nan_have_no_node():
+    lattice = Lattice.centred(10, 4, 1)
+    assert lattice.shape == (4, 10)
+    assert lattice.extent == (-5, 5, -2, 2)
+    x_min, x_max, y_min, y_max = lattice.extent
+    x = np.array([x_min - 0.01, x_max + 0.01, 0, 0, np.nan, 1e30])
+    y = np.array([0, 0, y_min - 0.01, y_max + 0.01, 0, 0])
+    assert (lattice.index(x, y) == -1).all()
+
+
+def test_scan_refuses_channels_of_another_length():
+    with pytest.raises(InputError, match="intensity has 2 values, expected 3"):
+        Scan(np.zeros((3, 3)), intensity=np.zeros(2))
+    with pytest.raises(InputError, match=r"expected points of shape \(N, 3\)"):
+        Scan(np.zeros((3, 4)))
+
+
+def test_merging_scans_keeps_every_point_and_splits_again():
+    rng = np.random.default_rng(1)
+    mounts = {"front": Pose.from_euler(2, 0, 0.5), "rear": Pose.from_euler(-2, 0, 0.5, yaw=np.pi)}
+    T_world_vehicle = Pose.from_euler(100, 50, 3, yaw=0.7)
+    scans = [
+        Scan(
+            rng.normal(size=(n, 3)),
+            time=1.0,
+            sensor=name,
+            T_vehicle_sensor=mount,
+            T_world_sensor=T_world_vehicle @ mount,
+            ring=np.arange(n),
+            channels={"echo": np.arange(n)},
+        )
+        for n, (name, mount) in zip((5, 7), mounts.items())
+    ]
+    merged = Scan.merged(scans)
+    assert len(merged) == 12
+    assert set(merged.channels) == {"echo", "sensor_index"}
+    np.testing.assert_allclose(merged.T_world_sensor.matrix, T_world_vehicle.matrix, atol=1e-9)
+    for (mount, index), scan in zip(merged.split(), scans):
+        assert mount.name == scan.sensor
+        np.testing.assert_allclose(mount.T_vehicle_sensor.inverse() @ merged.points[index], scan.points, atol=1e-5)
+        np.testing.assert_array_equal(merged.ring[index], scan.ring)
+
+
+def test_merging_needs_mountings_and_distinct_sensors():
+    scan = Scan(np.zeros((1, 3)), sensor="front", T_vehicle_sensor=Pose.identity())
+    with pytest.raises(InputError, match="one scan per sensor"):
+        Scan.merged([scan, scan])
+    with pytest.raises(InputError, match="mounting of sensor 'rear' is unknown"):
+        Scan.merged([scan, Scan(np.zeros((1, 3)), sensor="rear")])
