@@ -11,10 +11,15 @@ from typing import Any, ClassVar
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan
+from roadbed.sources.location import parse_location
 
-# Asked in this order; the first whose `matches` says yes opens the location.
+# Asked in this order; the first whose `matches` says yes opens the location. Layouts come before loose files.
 _BUILT_IN = {
     "simulator": "roadbed.sources.simulator:SimulatorSource",
+    "semantickitti": "roadbed.sources.semantickitti:SemanticKittiSource",
+    "pcd": "roadbed.sources.pcd:PcdSource",
+    "numpy": "roadbed.sources.npy:NumpySource",
+    "kitti-scans": "roadbed.sources.kitti_scans:KittiScansSource",
 }
 _ADDED: dict[str, type[Source]] = {}
 
@@ -23,14 +28,16 @@ class Source:
     """A sequence of scans: `len(source)`, `source[i]`, iteration. Reading is lazy: a scan is read when asked for."""
 
     name: ClassVar[str] = ""
+    accepts: ClassVar[tuple[str, ...]] = ()  # names of the options after `?` or given as keywords
     sequential: bool = True  # False: scans are unrelated places, nothing is carried from one to the next
 
     def __init__(self, location: str, **options: Any) -> None:
         self.location = location
+        self.path, self.options = parse_location(location, self.accepts, options)
 
     @classmethod
     def matches(cls, location: str) -> bool:
-        """Whether this source reads `location` (a path or an address like `sim:city`)."""
+        """Whether this source reads `location` (a path or an address like `sim:city`, without its options)."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -63,14 +70,15 @@ def registered() -> dict[str, type[Source]]:
 def open_source(location: str | Path, source: str | None = None, **options: Any) -> Source:
     """Open a file, folder, bag or address; `source` names the kind where the path alone does not tell."""
     location = str(location)
+    path, _ = parse_location(location)
     sources = registered()
     if source is not None:
         if source not in sources:
             raise InputError(f"source {source!r}: expected one of {', '.join(sources)}")
         return sources[source](location, **options)
     for candidate in sources.values():
-        if candidate.matches(location):
+        if candidate.matches(path):
             return candidate(location, **options)
-    if ":" not in location and not Path(location).exists():
-        raise InputError(f"{location}: no such file or folder")
-    raise InputError(f"{location}: not recognised as any of {', '.join(sources)}; name one with source=")
+    if ":" not in path and not Path(path).exists():
+        raise InputError(f"{path}: no such file or folder")
+    raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source=")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scans with their ground and occupancy as compressed NumPy archives: plain arrays only, read back by `np.load`."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from roadbed.errors import InputError
+from roadbed.frames import GroundFrame, Lattice, OccupancyFrame, Pose, Scan
+from roadbed.outputs.atomic import atomic_write
+
+CHANNEL_PREFIX = "channel."
+
+
+def write_npz(
+    path: str | Path, scan: Scan, ground: GroundFrame | None = None, occupancy: OccupancyFrame | None = None
+) -> None:
+    """Names: points, intensity, ..., `channel.NAME`; `ground.LAYER` and `occupancy.LAYER` beside a `.lattice`."""
+    arrays = scan_arrays(scan)
+    for prefix, frame in (("ground", ground), ("occupancy", occupancy)):
+        if frame is not None:
+            arrays.update({f"{prefix}.{name}": values for name, values in frame_arrays(frame).items()})
+    write_arrays(path, arrays)
+
+
+def write_arrays(path: str | Path, arrays: dict[str, NDArray]) -> None:
+    """An npz archive of plain arrays; object arrays are refused."""
+    for name, values in arrays.items():
+        if values.dtype.hasobject:
+            raise InputError(f"{path}: {name}: found Python objects, expected plain numbers")
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy_format.write_array(member, np.asanyarray(values), allow_pickle=False)
+
+
+def scan_arrays(scan: Scan) -> dict[str, NDArray]:
+    """Every part of a scan as an array, under the names the reader knows."""
+    arrays: dict[str, NDArray] = {"points": scan.points, "sensor": np.array(scan.sensor)}
+    for name in ("intensity", "ring", "point_time", "truth"):
+        values = getattr(scan, name)
+        if values is not None:
+            arrays[name] = np.asarray(values)
+    arrays.update({f"{CHANNEL_PREFIX}{name}": np.asarray(values) for name, values in scan.channels.items()})
+    if scan.time is not None:
+        arrays["time"] = np.array(scan.time, np.float64)
+    for name in ("T_world_sensor", "T_vehicle_sensor"):
+        pose = getattr(scan, name)
+        if pose is not None:
+            arrays[name] = pose.matrix
+    if scan.mounts:
+        arrays["mount_names"] = np.array([mount.name for mount in scan.mounts])
+        arrays["mount_poses"] = np.stack([mount.T_vehicle_sensor.matrix for mount in scan.mounts])
+    return arrays
+
+
+def frame_arrays(frame: GroundFrame | OccupancyFrame) -> dict[str, NDArray]:
+    """Arrays, lattice (x0, y0, spacing, columns, rows), poses and time of a result; its other parts are not numbers."""
+    arrays: dict[str, NDArray] = {}
+    for field in fields(frame):
+        value = getattr(frame, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[field.name] = value
+        elif isinstance(value, Lattice):
+            arrays[field.name] = np.array([value.x0, value.y0, value.spacing, value.columns, value.rows])
+        elif isinstance(value, Pose):
+            arrays[field.name] = value.matrix
+        elif isinstance(value, float):
+            arrays[field.name] = np.array(value)
+    if isinstance(frame, GroundFrame):
+        arrays["T_vehicle_sensor"] = frame.mounting.T_vehicle_sensor.matrix
+    return arrays

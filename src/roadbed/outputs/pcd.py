@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PCD files with every channel of a scan in its own type, and the label of each point."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadbed.errors import InputError
+from roadbed.frames import Pose, Scan
+from roadbed.outputs.atomic import atomic_write
+
+DATA_KINDS = ("binary", "ascii", "binary_compressed")
+
+
+def write_pcd(
+    path: str | Path,
+    scan: Scan,
+    label: ArrayLike | None = None,
+    extra: Mapping[str, ArrayLike] | None = None,
+    data: str = "binary",
+    keep: ArrayLike | None = None,
+) -> None:
+    """Write x, y, z, all channels, then `label` (uint8) and `extra` per-point values; `keep` selects points.
+
+    The sensor's pose goes into VIEWPOINT. A channel that label or extra also names is replaced by it.
+    """
+    if data not in DATA_KINDS:
+        raise InputError(f"{path}: data: found {data!r}, expected one of {', '.join(DATA_KINDS)}")
+    columns = _columns(path, scan, label, extra)
+    if keep is not None:
+        columns = {name: values[np.asarray(keep)] for name, values in columns.items()}
+    count = len(columns["x"])
+    header = _header(columns, count, scan.T_world_sensor, data)
+    body = {"binary": _binary, "ascii": _ascii, "binary_compressed": _compressed}[data](columns, count)
+    with atomic_write(path) as file:
+        file.write(header)
+        file.write(body)
+
+
+def _columns(
+    path: str | Path, scan: Scan, label: ArrayLike | None, extra: Mapping[str, ArrayLike] | None
+) -> dict[str, NDArray]:
+    named: dict[str, ArrayLike] = {axis: scan.points[:, k] for k, axis in enumerate("xyz")}
+    channels = scan.all_channels()
+    if "point_time" in channels and "time" not in channels:
+        channels = {"time" if name == "point_time" else name: values for name, values in channels.items()}
+    named.update(channels)
+    if label is not None:
+        named["label"] = np.asarray(label).astype(np.uint8)
+    named.update(extra or {})
+    return {name: _storable(path, name, np.asarray(values), len(scan)) for name, values in named.items()}
+
+
+def _storable(path: str | Path, name: str, values: NDArray, count: int) -> NDArray:
+    """Values (N, COUNT) in a little-endian type that PCD has."""
+    if not name or name == "_" or any(character.isspace() for character in name) or not name.isprintable():
+        raise InputError(f"{path}: channel {name!r}: expected a name of one printable word")
+    if values.ndim not in (1, 2) or len(values) != count:
+        raise InputError(f"{path}: channel {name}: found shape {values.shape}, expected ({count},) or ({count}, k)")
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{path}: channel {name}: found {values.dtype}, expected numbers")
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    if kind == "b":
+        kind = "u"
+    if kind == "f":
+        size = min(max(size, 4), 8)
+    return values.reshape(count, -1 if values.size else (values.shape[1] if values.ndim == 2 else 1)).astype(
+        f"<{kind}{size}", copy=False
+    )
+
+
+def _header(columns: dict[str, NDArray], count: int, pose: Pose | None, data: str) -> bytes:
+    viewpoint = "0 0 0 1 0 0 0" if pose is None else " ".join(repr(float(v)) for v in _viewpoint(pose))
+    lines = [
+        "# .PCD v0.7 - Point Cloud Data file format",
+        "VERSION 0.7",
+        "FIELDS " + " ".join(columns),
+        "SIZE " + " ".join(str(values.dtype.itemsize) for values in columns.values()),
+        "TYPE " + " ".join(values.dtype.kind.upper() for values in columns.values()),
+        "COUNT " + " ".join(str(values.shape[1]) for values in columns.values()),
+        f"WIDTH {count}",
+        "HEIGHT 1",
+        f"VIEWPOINT {viewpoint}",
+        f"POINTS {count}",
+        f"DATA {data}",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _viewpoint(pose: Pose) -> list[float]:
+    """x y z qw qx qy qz, by the largest of the four squares, so that no half turn divides by zero."""
+    r = pose.rotation
+    squares = 1 + np.array([np.trace(r), *(2 * np.diag(r) - np.trace(r))])
+    products = np.array(
+        [
+            [squares[0], r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]],
+            [r[2, 1] - r[1, 2], squares[1], r[0, 1] + r[1, 0], r[0, 2] + r[2, 0]],
+            [r[0, 2] - r[2, 0], r[0, 1] + r[1, 0], squares[2], r[1, 2] + r[2, 1]],
+            [r[1, 0] - r[0, 1], r[0, 2] + r[2, 0], r[1, 2] + r[2, 1], squares[3]],
+        ]
+    )
+    quaternion = products[int(np.argmax(squares))]
+    quaternion = quaternion / np.linalg.norm(quaternion)
+    return [*pose.translation, *quaternion]
+
+
+def _binary(columns: dict[str, NDArray], count: int) -> bytes:
+    record = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in columns.items()])
+    table = np.empty(count, record)
+    for name, values in columns.items():
+        table[name] = values
+    return table.tobytes()
+
+
+def _ascii(columns: dict[str, NDArray], count: int) -> bytes:
+    # repr of the value in its own type: the shortest text that reads back as the same number.
+    words = [[str(value) for value in values[:, k]] for values in columns.values() for k in range(values.shape[1])]
+    return "".join(" ".join(row) + "\n" for row in zip(*words)).encode()
+
+
+def _compressed(columns: dict[str, NDArray], count: int) -> bytes:
+    from roadbed.sources.lzf import compress
+
+    joined = b"".join(values.tobytes() for values in columns.values())
+    packed = compress(np.frombuffer(joined, np.uint8)).tobytes()
+    return struct.pack("<II", len(packed), len(joined)) + packed

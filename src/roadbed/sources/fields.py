@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the named fields of a file or message to a Scan: what they are called, and in which unit times come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.errors import InputError
+from roadbed.frames import Pose, Scan
+
+INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")
+RING_NAMES = ("ring", "laser_id", "line", "beam")
+TIME_NAMES = ("point_time", "time", "t", "offset_time", "time_offset", "timestamp", "time_stamp", "gps_time")
+# A sweep lasts far less than this; a clock that counts from a start or an epoch shows far more.
+_LONGEST_SWEEP_S = 10.0
+# float32 resolves 1 mm up to here; coordinates of a map beyond it are moved next to the origin.
+_FAR_FROM_ORIGIN_M = 8192.0
+
+
+def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | None = None, **more: Any) -> Scan:
+    """A Scan of per-point arrays by name: x, y, z, the fields Scan names, and every other one as a channel."""
+    rest = dict(fields)
+    columns = [_take(rest, (axis,)) for axis in "xyz"]
+    if any(column is None for column in columns):
+        raise InputError(f"{where}: fields: expected x, y and z, found {', '.join(fields) or 'none'}")
+    if any(column.ndim != 1 for column in columns if column is not None):
+        raise InputError(f"{where}: fields x, y and z: expected one number per point, found several")
+    points, shift = near_origin([column for column in columns if column is not None])
+    point_time = None
+    for name in TIME_NAMES:
+        key = _find(rest, name)
+        if key is None:
+            continue
+        understood = sweep_time(rest[key], time)
+        if understood is not None:
+            point_time, time = understood
+            del rest[key]
+            break
+    truth = _take(rest, ("truth",))
+    if shift is not None and more.get("T_world_sensor") is None:
+        more["T_world_sensor"] = shift
+    return Scan(
+        points,
+        time=time,
+        intensity=_take(rest, INTENSITY_NAMES),
+        ring=_take(rest, RING_NAMES),
+        point_time=point_time,
+        truth=None if truth is None else truth.astype(np.uint32, copy=False),
+        channels=rest,
+        **more,
+    )
+
+
+def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | None]:
+    """float32 points (N, 3); float64 map coordinates too far out for float32 come with the shift that was taken off."""
+    points = np.empty((len(columns[0]), 3), np.float32)
+    shift = np.zeros(3)
+    if columns[0].dtype.itemsize == 8:
+        for axis, column in enumerate(columns):
+            finite = column[np.isfinite(column)]
+            middle = float(np.median(finite)) if len(finite) else 0.0
+            if _FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
+                shift[axis] = np.round(middle)
+    with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
+        for axis, column in enumerate(columns):
+            points[:, axis] = column - shift[axis] if shift[axis] else column
+    return points, Pose(np.eye(3), shift) if shift.any() else None
+
+
+def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float | None] | None:
+    """Per-point seconds relative to the scan's time, and that time; None where the numbers make no sense as such.
+
+    Integers count nanoseconds (Ouster, Livox). Absolute clocks are told by their size, in s, ms, us or ns; a zero
+    among absolute stamps marks a missing return and becomes NaN.
+    """
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        return None
+    if not len(values):
+        return values.astype(np.float64), scan_time
+    if values.dtype.kind == "f":
+        valid = np.isfinite(values)
+        largest = float(values[valid].max()) if valid.any() else 0.0
+        smallest_relative = float(values[valid].min()) if valid.any() else 0.0
+        if largest <= _LONGEST_SWEEP_S:
+            relative = smallest_relative >= -_LONGEST_SWEEP_S
+            return (values, scan_time) if relative else None
+        unit = next((unit for limit, unit in ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3)) if largest > limit), 1.0)
+        valid = valid & (values != 0)
+        start = float(values[valid].min())
+        seconds = (np.where(valid, values, np.nan).astype(np.float64) - start) * unit
+        first = start * unit
+    else:
+        relative = int(values.max()) < _LONGEST_SWEEP_S * 1e9
+        if relative:
+            seconds = values.astype(np.float64) * 1e-9
+            return (seconds, scan_time) if seconds.min() >= -_LONGEST_SWEEP_S else None
+        valid = values != 0
+        origin = values[valid].min()
+        seconds = np.where(valid, (values - origin).astype(np.float64) * 1e-9, np.nan)
+        first = float(origin) * 1e-9
+    if np.nanmax(seconds) > _LONGEST_SWEEP_S:
+        return None
+    if scan_time is None:
+        return seconds, first
+    offset = first - scan_time
+    return (seconds + offset if abs(offset) < _LONGEST_SWEEP_S else seconds), scan_time
+
+
+def _find(fields: Mapping[str, NDArray], name: str) -> str | None:
+    return next((key for key in fields if key.lower() == name), None)
+
+
+def _take(fields: dict[str, NDArray], names: tuple[str, ...]) -> NDArray | None:
+    """Remove and return the first field that has one of these names (in any case)."""
+    for name in names:
+        key = _find(fields, name)
+        if key is not None and fields[key].ndim == 1:
+            return fields.pop(key)
+    return None

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Annotated boxes of a drive: one JSON line per frame."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from roadbed.errors import InputError
+from roadbed.frames import Float64
+from roadbed.sources.records import read_text
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """An upright box around an object, in the sensor frame of its scan."""
+
+    id: str
+    kind: str  # e.g. Van, Cyclist, Pedestrian
+    footprint: Float64  # (4, 2) m, corners in order
+    z: float  # m, the bottom
+    height: float  # m
+
+    @property
+    def centre(self) -> Float64:
+        return self.footprint.mean(axis=0)
+
+
+def read_objects(path: Path) -> dict[int, tuple[Box, ...]]:
+    """Boxes by frame number; a frame that is not listed has no annotation."""
+    frames: dict[int, tuple[Box, ...]] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            frames[int(entry["frame"])] = tuple(_box(item) for item in entry["objects"])
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(
+                f"{path}: line {number}: expected frame and objects with id, kind, footprint (4x2), z, height; "
+                f"found {type(error).__name__} {error}"
+            ) from None
+    return frames
+
+
+def _box(item: dict) -> Box:
+    footprint = np.array(item["footprint"], np.float64)
+    if footprint.shape != (4, 2):
+        raise ValueError(f"footprint of shape {footprint.shape}")
+    return Box(str(item["id"]), str(item["kind"]), footprint, float(item["z"]), float(item["height"]))

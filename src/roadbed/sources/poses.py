@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poses of a drive: KITTI rows of 3x4 numbers, TUM lines with time and quaternion; looked up by index or by time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.errors import InputError
+from roadbed.frames import Float64, Pose
+from roadbed.sources.records import read_text
+
+# Between poses further apart a straight line is no longer a fair guess; past the ends it is fair for two sweeps.
+_LONGEST_GAP_S = 2.0
+_LONGEST_REACH_S = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Poses in order, with their times where the file has them."""
+
+    poses: tuple[Pose, ...]
+    times: Float64 | None  # (N,) s, increasing
+    where: str  # the file or topic, for messages
+
+    def __len__(self) -> int:
+        return len(self.poses)
+
+    def check_count(self, scans: int) -> None:
+        """Poses without times belong to scans one by one, so their number must agree."""
+        if self.times is None and len(self) != scans:
+            raise InputError(f"{self.where}: poses: found {len(self)}, expected {scans} (one per scan)")
+
+    def of_scan(self, index: int, scans: int, time: float | None) -> Pose | None:
+        """The pose of scan `index` of `scans`: by its time where both have one, else by its place in the file."""
+        if self.times is not None and time is not None:
+            return self.at(time)
+        if len(self) != scans:
+            raise InputError(
+                f"{self.where}: poses: found {len(self)}, expected {scans} (one per scan, as the scans have no times)"
+            )
+        return self.poses[index]
+
+    def at(self, time: float) -> Pose | None:
+        """Interpolated pose at `time`; None where no pose is near enough."""
+        assert self.times is not None
+        if len(self) == 1:
+            return self.poses[0] if abs(time - self.times[0]) < _LONGEST_REACH_S else None
+        after = int(np.clip(np.searchsorted(self.times, time), 1, len(self) - 1))
+        start, end = self.times[after - 1], self.times[after]
+        beyond = max(start - time, time - end, 0.0)
+        if end - start > _LONGEST_GAP_S or beyond > _LONGEST_REACH_S:
+            nearest = after if abs(time - end) < abs(time - start) else after - 1
+            return self.poses[nearest] if abs(time - self.times[nearest]) < 1e-3 else None
+        return interpolate(self.poses[after - 1], self.poses[after], (time - start) / (end - start))
+
+    def seen_from(self, T_body_sensor: Pose) -> Trajectory:
+        """Poses of a sensor fixed to the body that these poses describe."""
+        return Trajectory(tuple(pose @ T_body_sensor for pose in self.poses), self.times, self.where)
+
+
+def interpolate(first: Pose, second: Pose, fraction: float) -> Pose:
+    """The motion from `first` to `second` at constant speed and turn rate; fractions outside 0..1 extend it."""
+    axis_angle = _log_rotation(first.rotation.T @ second.rotation)
+    translation = first.translation + fraction * (second.translation - first.translation)
+    return Pose(first.rotation @ _exp_rotation(fraction * axis_angle), translation)
+
+
+def _log_rotation(rotation: Float64) -> Float64:
+    """Axis times angle of a rotation matrix."""
+    skew = np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]])
+    sine, cosine = np.linalg.norm(skew) / 2, (np.trace(rotation) - 1) / 2
+    angle = np.arctan2(sine, cosine)
+    if sine > 1e-6:
+        return skew * (angle / (2 * sine))
+    if cosine > 0:
+        return skew / 2
+    # Half a turn: the axis is the column of R + 1 that is longest.
+    columns = rotation + np.eye(3)
+    axis = columns[:, int(np.argmax(np.diag(columns)))]
+    return angle * axis / np.linalg.norm(axis)
+
+
+def _exp_rotation(axis_angle: Float64) -> Float64:
+    """Rotation matrix of axis times angle (Rodrigues)."""
+    angle = float(np.linalg.norm(axis_angle))
+    x, y, z = axis_angle
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    # np.sinc(t) is sin(pi t) / (pi t), finite at zero.
+    return np.eye(3) + np.sinc(angle / np.pi) * cross + 0.5 * np.sinc(angle / 2 / np.pi) ** 2 * (cross @ cross)
+
+
+def make_trajectory(poses: list[Pose], times: list[float], where: str) -> Trajectory:
+    """Poses sorted by time; of several with the same time the first stays."""
+    unique, first = np.unique(np.asarray(times, np.float64), return_index=True)
+    return Trajectory(tuple(poses[i] for i in first), unique, where)
+
+
+def read_poses(path: str | Path) -> Trajectory:
+    """A file of KITTI rows (12 numbers) or TUM lines (t x y z qx qy qz qw); `#` starts a comment."""
+    path = Path(path)
+    table = read_table(path, (12, 8), "12 (KITTI 3x4 row) or 8 (TUM: t x y z qx qy qz qw)")
+    if table.shape[1] == 12:
+        return Trajectory(tuple(_pose(path, i, row) for i, row in enumerate(table)), None, str(path))
+    if np.any(np.diff(table[:, 0]) <= 0):
+        line = int(np.argmax(np.diff(table[:, 0]) <= 0)) + 2
+        raise InputError(
+            f"{path}: row {line}: time: found {table[line - 1, 0]:.6f}, expected later than the row before"
+        )
+    return Trajectory(tuple(_pose(path, i, row) for i, row in enumerate(table)), table[:, 0], str(path))
+
+
+def read_times(path: str | Path, scans: int) -> Float64:
+    """One time in seconds per scan, as in KITTI's times.txt."""
+    path = Path(path)
+    times = read_table(path, (1,), "1 (seconds)")[:, 0]
+    if len(times) != scans:
+        raise InputError(f"{path}: times: found {len(times)}, expected {scans} (one per scan)")
+    return times
+
+
+def read_table(path: Path, widths: tuple[int, ...], expected: str) -> Float64:
+    """Rows of numbers, all of one of these widths."""
+    rows: list[list[float]] = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        words = line.split("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            row = [float(word) for word in words]
+        except ValueError:
+            raise InputError(f"{path}: line {number}: expected numbers, found {line[:40]!r}") from None
+        if len(row) not in widths or (rows and len(row) != len(rows[0])):
+            raise InputError(f"{path}: line {number}: found {len(row)} numbers, expected {expected}")
+        if not np.isfinite(row).all():
+            raise InputError(f"{path}: line {number}: expected finite numbers, found NaN or infinity")
+        rows.append(row)
+    if not rows:
+        raise InputError(f"{path}: found no rows, expected rows of {expected} numbers")
+    return np.array(rows)
+
+
+def read_calibration(path: Path) -> dict[str, NDArray[np.float64]]:
+    """KITTI's `name: numbers` lines; lines with other content (dates) are left out."""
+    values = {}
+    for line in read_text(path).splitlines():
+        name, _, numbers = line.partition(":")
+        try:
+            values[name.strip()] = np.array([float(word) for word in numbers.split()])
+        except ValueError:
+            continue
+    return values
+
+
+def _pose(path: Path, index: int, row: Float64) -> Pose:
+    try:
+        if len(row) == 12:
+            return Pose.from_matrix(row.reshape(3, 4))
+        return Pose.from_quaternion(row[1:4], row[4:8])
+    except InputError as error:
+        raise InputError(f"{path}: row {index + 1}: {error}") from None
