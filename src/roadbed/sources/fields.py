@@ -41,8 +41,9 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
             del rest[key]
             break
     truth = _take(rest, ("truth",))
-    if shift is not None and more.get("T_world_sensor") is None:
-        more["T_world_sensor"] = shift
+    if shift is not None:
+        pose = more.get("T_world_sensor")
+        more["T_world_sensor"] = shift if pose is None else pose @ shift
     return Scan(
         points,
         time=time,

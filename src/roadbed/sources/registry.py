@@ -17,7 +17,13 @@ from roadbed.sources.location import parse_location
 _BUILT_IN = {
     "simulator": "roadbed.sources.simulator:SimulatorSource",
     "semantickitti": "roadbed.sources.semantickitti:SemanticKittiSource",
+    "kitti-raw": "roadbed.sources.kitti_raw:KittiRawSource",
+    "rosbag": "roadbed.sources.rosbag:RosbagSource",
+    "pcap": "roadbed.sources.pcap:PcapSource",
+    "nuscenes": "roadbed.sources.nuscenes:NuScenesSource",
     "pcd": "roadbed.sources.pcd:PcdSource",
+    "ply": "roadbed.sources.ply:PlySource",
+    "las": "roadbed.sources.las:LasSource",
     "numpy": "roadbed.sources.npy:NumpySource",
     "kitti-scans": "roadbed.sources.kitti_scans:KittiScansSource",
 }

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poses in ROS messages: odometry, stamped poses, and the fixed transforms that say where the sensor sits."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from roadbed.frames import Pose
+
+CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
+STATIC_TRANSFORMS_TYPE = "tf2_msgs/msg/TFMessage"
+POSE_TYPES = (
+    "nav_msgs/msg/Odometry",
+    "geometry_msgs/msg/PoseStamped",
+    "geometry_msgs/msg/PoseWithCovarianceStamped",
+)
+
+
+def stamp_seconds(stamp: Any) -> float:
+    return float(stamp.sec) + float(stamp.nanosec) * 1e-9
+
+
+def message_pose(message: Any) -> Pose:
+    """The pose of Odometry, PoseStamped or PoseWithCovarianceStamped."""
+    pose = message.pose
+    if hasattr(pose, "pose"):
+        pose = pose.pose
+    return _pose(pose.position, pose.orientation)
+
+
+class StaticTransforms:
+    """A graph of fixed transforms between named frames, from /tf_static."""
+
+    def __init__(self) -> None:
+        self._edges: dict[str, dict[str, Pose]] = {}
+
+    def add(self, message: Any) -> None:
+        for entry in message.transforms:
+            parent, child = frame_name(entry.header.frame_id), frame_name(entry.child_frame_id)
+            T_parent_child = _pose(entry.transform.translation, entry.transform.rotation)
+            self._edges.setdefault(parent, {})[child] = T_parent_child
+            self._edges.setdefault(child, {})[parent] = T_parent_child.inverse()
+
+    def between(self, target: str, source: str) -> Pose | None:
+        """T_target_source along the shortest chain; None where the frames are not connected."""
+        target, source = frame_name(target), frame_name(source)
+        if target == source:
+            return Pose.identity()
+        reached = {target: Pose.identity()}
+        waiting = deque([target])
+        while waiting:
+            frame = waiting.popleft()
+            for neighbour, T_frame_neighbour in self._edges.get(frame, {}).items():
+                if neighbour in reached:
+                    continue
+                reached[neighbour] = reached[frame] @ T_frame_neighbour
+                if neighbour == source:
+                    return reached[neighbour]
+                waiting.append(neighbour)
+        return None
+
+
+def frame_name(name: str) -> str:
+    """ROS 1 allowed a leading slash that means nothing."""
+    return name.lstrip("/")
+
+
+def _pose(position: Any, orientation: Any) -> Pose:
+    return Pose.from_quaternion(
+        (position.x, position.y, position.z), (orientation.x, orientation.y, orientation.z, orientation.w)
+    )

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ROS 1 bags and ROS 2 bags (sqlite3, MCAP) by rosbags, without a ROS installation: PointCloud2 with odometry."""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from roadbed.errors import InputError, missing_extra
+from roadbed.frames import Pose, Scan
+from roadbed.sources.fields import scan_from_fields
+from roadbed.sources.pointcloud2 import cloud_fields
+from roadbed.sources.poses import Trajectory, make_trajectory, read_poses
+from roadbed.sources.records import foreign_errors
+from roadbed.sources.registry import Source
+from roadbed.sources.ros_poses import (
+    CLOUD_TYPE,
+    POSE_TYPES,
+    STATIC_TRANSFORMS_TYPE,
+    StaticTransforms,
+    message_pose,
+    stamp_seconds,
+)
+
+_FILE_SUFFIXES = (".bag", ".mcap", ".db3")
+
+
+class RosbagSource(Source):
+    """`bag?topic=/points&odometry=/odom`; where a bag has one topic of a kind it need not be named.
+
+    `odometry=none` reads no poses. Odometry of another frame than the cloud's is moved to the sensor by /tf_static.
+    """
+
+    name = "rosbag"
+    accepts: ClassVar[tuple[str, ...]] = ("topic", "odometry", "poses")
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        path = Path(location)
+        if path.is_file():
+            return path.suffix.lower() in _FILE_SUFFIXES
+        return path.is_dir() and ((path / "metadata.yaml").is_file() or any(path.glob("*.bag")))
+
+    def __init__(self, location: str, **options: Any) -> None:
+        super().__init__(location, **options)
+        self._reader = _open_reader(Path(self.path))
+        self._close = weakref.finalize(self, self._reader.close)
+        self.topic = self._choose("topic", (CLOUD_TYPE,), required=True)
+        self._connections = [link for link in self._reader.connections if link.topic == self.topic]
+        self.trajectory = self._find_trajectory()
+        self.sequential = self.trajectory is not None
+
+    def close(self) -> None:
+        """Close the bag; nothing can be read after."""
+        self._close()
+
+    def __len__(self) -> int:
+        return sum(link.msgcount for link in self._connections)
+
+    def __getitem__(self, index: int) -> Scan:
+        index = range(len(self))[index]
+        if index >= len(self._stamps):
+            raise InputError(f"{self.path}: {self.topic}: found {len(self._stamps)} messages, expected {len(self)}")
+        stamp = self._stamps[index]
+        earlier_with_same_stamp = index - bisect_left(self._stamps, stamp)
+        for number, (_, message) in enumerate(self._messages(self._connections, stamp, stamp + 1)):
+            if number == earlier_with_same_stamp:
+                return self._scan(message, index, stamp)
+        raise InputError(f"{self.path}: {self.topic}: message {index} is gone, expected {len(self)} messages")
+
+    def __iter__(self) -> Iterator[Scan]:
+        for index, (stamp, message) in enumerate(self._messages(self._connections)):
+            yield self._scan(message, index, stamp)
+
+    @cached_property
+    def _stamps(self) -> list[int]:
+        """Recording times (ns) of the cloud's messages, for access by index."""
+        with foreign_errors(self.path, "ROS bag"):
+            return sorted(stamp for _, stamp, _ in self._reader.messages(self._connections))
+
+    def _messages(
+        self, connections: list[Any], start: int | None = None, stop: int | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        if not connections:
+            return
+        with foreign_errors(self.path, "ROS bag"):
+            for link, stamp, raw in self._reader.messages(connections, start=start, stop=stop):
+                yield stamp, self._reader.deserialize(raw, link.msgtype)
+
+    def _scan(self, message: Any, index: int, recorded_ns: int) -> Scan:
+        where = f"{self.path}: {self.topic} message {index}"
+        # A driver without a clock leaves the stamp at zero; the recorder's time is then the best there is.
+        time = stamp_seconds(message.header.stamp) or recorded_ns * 1e-9
+        fields = cloud_fields(message, where)
+        pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), time)
+        name = f"{index:06d}"
+        return scan_from_fields(
+            fields, where, time=time, T_world_sensor=pose, name=name, sensor=message.header.frame_id or "lidar"
+        )
+
+    def _choose(self, option: str, types: tuple[str, ...], required: bool) -> str | None:
+        """The topic the user named, else the only one of these types."""
+        found = {link.topic: link.msgtype for link in self._reader.connections if link.msgtype in types}
+        kinds = " or ".join(name.split("/")[-1] for name in types)
+        listed = ", ".join(sorted(found)) or "none"
+        named = self.options.get(option)
+        if named is not None:
+            if named not in found:
+                raise InputError(f"{self.path}: {option} {named!r}: expected a topic of {kinds}: {listed}")
+            return str(named)
+        if len(found) == 1:
+            return next(iter(found))
+        if found:
+            raise InputError(f"{self.path}: found several topics of {kinds} ({listed}); choose by ?{option}=NAME")
+        if required:
+            topics = ", ".join(sorted({link.topic for link in self._reader.connections})) or "none"
+            raise InputError(f"{self.path}: found no topic of {kinds}, expected one; its topics: {topics}")
+        return None
+
+    def _find_trajectory(self) -> Trajectory | None:
+        if "poses" in self.options:
+            trajectory = read_poses(self.options["poses"])
+            trajectory.check_count(len(self))
+            return trajectory
+        if self.options.get("odometry") == "none":
+            return None
+        topic = self._choose("odometry", POSE_TYPES, required=False)
+        if topic is None:
+            return None
+        links = [link for link in self._reader.connections if link.topic == topic and link.msgtype in POSE_TYPES]
+        poses: list[Pose] = []
+        times: list[float] = []
+        body = ""
+        for stamp, message in self._messages(links):
+            try:
+                poses.append(message_pose(message))
+            except InputError as error:
+                raise InputError(f"{self.path}: {topic} message {len(poses)}: {error}") from None
+            times.append(stamp_seconds(message.header.stamp) or stamp * 1e-9)
+            body = getattr(message, "child_frame_id", "")
+        if not poses:
+            return None
+        trajectory = make_trajectory(poses, times, f"{self.path}: {topic}")
+        T_body_sensor = self._body_to_sensor(body)
+        return trajectory if T_body_sensor is None else trajectory.seen_from(T_body_sensor)
+
+    def _body_to_sensor(self, body: str) -> Pose | None:
+        """Where the sensor sits on the body that the odometry follows; None where the bag does not say."""
+        _, cloud = next(self._messages(self._connections), (0, None))
+        if not body or cloud is None:
+            return None
+        transforms = StaticTransforms()
+        links = [
+            link
+            for link in self._reader.connections
+            if link.msgtype == STATIC_TRANSFORMS_TYPE and link.topic.endswith("tf_static")
+        ]
+        for _, message in self._messages(links):
+            transforms.add(message)
+        return transforms.between(body, cloud.header.frame_id)
+
+
+def _open_reader(path: Path) -> Any:
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder")
+    try:
+        from rosbags.highlevel import AnyReader
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError:
+        raise missing_extra("rosbags", "io", f"reading {path}") from None
+    paths = sorted(path.glob("*.bag")) if path.is_dir() and not (path / "metadata.yaml").is_file() else [path]
+    with foreign_errors(path, "ROS bag"):
+        # Older ROS 2 bags do not carry their message definitions; the standard ones have not changed since.
+        reader = AnyReader(paths, default_typestore=get_typestore(Stores.ROS2_HUMBLE))
+        reader.open()
+    return reader
