@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of frames and runs, made without a display."""
+
+from __future__ import annotations
+
+from roadbed.outputs.pictures.animation import best_animation_suffix, save_animation
+from roadbed.outputs.pictures.figure import (
+    frame_figure,
+    overview_figure,
+    png_bytes,
+    quick_image,
+    save_frame_picture,
+)
+
+__all__ = [
+    "best_animation_suffix",
+    "frame_figure",
+    "overview_figure",
+    "png_bytes",
+    "quick_image",
+    "save_animation",
+    "save_frame_picture",
+]

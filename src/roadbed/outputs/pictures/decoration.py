@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every map panel shares: bare axes, a scale bar, a legend of colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import floor, log10
+from typing import Any
+
+_INK = "#2B2B2B"
+
+
+def map_axes(axes: Any, title: str, extent: tuple[float, float, float, float]) -> None:
+    """A title, fixed limits and no ticks: the scale bar tells the size."""
+    axes.set_xlim(extent[:2])
+    axes.set_ylim(extent[2:])
+    axes.set_title(title, loc="left")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal")
+    for spine in axes.spines.values():
+        spine.set_color("#B0B0B0")
+
+
+def scale_bar(axes: Any) -> None:
+    """A bar of 1, 2 or 5 times a power of ten metres, about a fifth of the panel wide, readable on any ground."""
+    from matplotlib.patheffects import withStroke
+
+    left, right = axes.get_xlim()
+    bottom, top = axes.get_ylim()
+    length = round_length((right - left) / 5)
+    x, y = right - 0.04 * (right - left) - length, bottom + 0.045 * (top - bottom)
+    halo = [withStroke(linewidth=4.5, foreground="white", alpha=0.9)]
+    axes.plot(
+        [x, x + length], [y, y], color=_INK, lw=2.5, solid_capstyle="butt", zorder=6, path_effects=halo
+    )
+    place = (x + length / 2, y + 0.018 * (top - bottom))
+    halo = [withStroke(linewidth=2.5, foreground="white", alpha=0.9)]
+    axes.text(*place, f"{length:g} m", ha="center", va="bottom", color=_INK, fontsize=8, zorder=6, path_effects=halo)
+
+
+def round_length(metres: float) -> float:
+    """The largest 1, 2 or 5 times a power of ten that is not above `metres`."""
+    power = 10.0 ** floor(log10(metres))
+    return max(step * power for step in (1, 2, 5) if step * power <= metres * 1.0000001)
+
+
+def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> None:
+    """Named colour patches in the upper left corner."""
+    from matplotlib.patches import Patch
+
+    patches = [Patch(facecolor=colour, edgecolor="#808080", lw=0.5, label=name) for name, colour in entries]
+    box = axes.legend(handles=patches, loc="upper left", fontsize=8, framealpha=0.85, borderpad=0.4, handlelength=1.0)
+    box.set_zorder(7)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One function per panel: each draws a frame's subject on matplotlib axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roadbed.frames import GroundFrame, OccupancyFrame
+from roadbed.outputs.pictures import palette
+from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar
+from roadbed.outputs.pictures.raster import label_image
+from roadbed.outputs.pictures.scene3d import box_corners
+from roadbed.outputs.pictures.vehicle import LENGTH, T_lattice_vehicle, height_at, outline
+
+_PIXELS = 360  # of a square panel; about what a panel has on the page, so that no point is lost
+
+
+def cloud_from_above(axes: Any, ground: GroundFrame) -> None:
+    """Every point in the colour of its label, obstacles on top."""
+    extent = ground.lattice.extent
+    points = ground.points_lattice
+    rows = round(_PIXELS * (extent[3] - extent[2]) / (extent[1] - extent[0]))
+    image = label_image(points[:, 0], points[:, 1], ground.label, extent, (rows, _PIXELS))
+    axes.imshow(image, origin="lower", extent=extent, interpolation="nearest")
+    map_axes(axes, "Segmented cloud, from above", extent)
+    _vehicle(axes, ground)
+    present = [entry for kind, entry in palette.LABELS.items() if (ground.label == kind).any()]
+    legend(axes, present)
+    scale_bar(axes)
+
+
+def cloud_from_the_side(axes: Any, ground: GroundFrame, half_width: float = 4.0) -> None:
+    """A strip along the vehicle's heading: points, and the elevation with two standard deviations."""
+    pose = T_lattice_vehicle(ground)
+    points = pose.inverse() @ ground.points_lattice
+    strip = np.abs(points[:, 1]) < half_width
+    x_min, x_max = -45.0, 60.0
+    profile_x = np.arange(x_min, x_max, ground.lattice.spacing / 2)
+    along = pose @ np.column_stack([profile_x, np.zeros_like(profile_x), np.zeros_like(profile_x)])
+    z = height_at(ground.lattice, ground.elevation, along[:, 0], along[:, 1]) - pose.translation[2]
+    deviation = np.sqrt(height_at(ground.lattice, ground.variance, along[:, 0], along[:, 1]))
+    known = z[np.isfinite(z)]
+    bottom, top = (known.min() - 1.0, known.max() + 4.0) if len(known) else (-2.0, 4.0)
+    extent = (x_min, x_max, bottom, top)
+    image = label_image(points[strip, 0], points[strip, 2], ground.label[strip], extent, (180, 1050))
+    axes.imshow(image, origin="lower", extent=extent, interpolation="nearest", aspect="auto", zorder=2)
+    sure = np.minimum(deviation, 3.0)
+    axes.fill_between(profile_x, z - 2 * sure, z + 2 * sure, color=palette.SURFACE, alpha=0.2, lw=0, zorder=1)
+    axes.plot(profile_x, z, color=palette.SURFACE, lw=1.2, zorder=3, label="elevation ± 2 standard deviations")
+    axes.fill_between([-LENGTH / 2, LENGTH / 2], 0.15, 1.4, color=palette.VEHICLE, zorder=4)
+    axes.set(xlim=(x_min, x_max), ylim=(bottom, top), xlabel="m ahead of the vehicle", ylabel="height, m")
+    axes.set_title(f"From the side: {2 * half_width:g} m wide strip along the heading (heights enlarged)", loc="left")
+    axes.legend(loc="upper right", frameon=True, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def elevation(axes: Any, ground: GroundFrame) -> None:
+    """Height of the ground with contour lines."""
+    from matplotlib.ticker import MaxNLocator
+
+    base = T_lattice_vehicle(ground).translation[2]
+    height = np.ma.masked_invalid(ground.elevation - base)
+    sure = np.ma.masked_where(~(ground.variance < 0.2**2), height)
+    low, high = _spread(sure, smallest=1.0)
+    shown = axes.imshow(height, origin="lower", extent=ground.lattice.extent, cmap="cividis", vmin=low, vmax=high)
+    if sure.count() > 3 and min(sure.shape) > 1:
+        levels = MaxNLocator(nbins=7).tick_values(low, high)
+        lines = axes.contour(
+            ground.lattice.x, ground.lattice.y, sure, levels=levels, colors="white", linewidths=0.7, alpha=0.9
+        )
+        axes.clabel(lines, fontsize=6.5, fmt=lambda value: f"{value:g}")
+    _bar(axes, shown)
+    map_axes(axes, "Elevation over the vehicle's road, m", ground.lattice.extent)
+    _vehicle(axes, ground)
+    scale_bar(axes)
+
+
+def uncertainty(axes: Any, ground: GroundFrame) -> None:
+    """Standard deviation of the elevation, on a logarithmic scale."""
+    from matplotlib.colors import LogNorm
+
+    deviation = np.ma.masked_invalid(np.sqrt(ground.variance))
+    shown = axes.imshow(
+        deviation, origin="lower", extent=ground.lattice.extent, cmap="magma", norm=LogNorm(0.005, 1.0, clip=True)
+    )
+    bar = _bar(axes, shown)
+    bar.set_ticks([0.005, 0.01, 0.03, 0.1, 0.3, 1.0], labels=["≤ 0.005", "0.01", "0.03", "0.1", "0.3", "≥ 1"])
+    map_axes(axes, "Standard deviation of the elevation, m", ground.lattice.extent)
+    _vehicle(axes, ground, colour="white")
+    scale_bar(axes)
+
+
+def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
+    """What this frame's sensors say of each cell, before any filtering; grey where they see nothing."""
+    p = occupancy.occupancy if occupancy.observation is None else occupancy.observation
+    seen = np.ones_like(p) if occupancy.observedness is None else np.clip(occupancy.observedness, 0, 1)
+    strength = seen[..., None].astype(np.float64)
+    grey = np.clip(1 - p.astype(np.float64), 0, 1)[..., None] * 255
+    image = (strength * grey + (1 - strength) * palette.rgb(palette.UNSEEN)).astype(np.uint8)
+    axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
+    map_axes(axes, "Observation of this frame", occupancy.lattice.extent)
+    _vehicle(axes, ground)
+    legend(axes, [("occupied", "#000000"), ("free", palette.FREE), ("not seen", palette.UNSEEN)])
+    scale_bar(axes)
+
+
+def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
+    """P(occupied) of the filter."""
+    shown = axes.imshow(
+        occupancy.occupancy, origin="lower", extent=occupancy.lattice.extent, cmap="Greys", vmin=0, vmax=1
+    )
+    _bar(axes, shown)
+    map_axes(axes, "P(occupied), filtered over time", occupancy.lattice.extent)
+    _vehicle(axes, ground)
+    scale_bar(axes)
+
+
+def motion(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
+    """Static and moving cells, velocity arrows (one second long) and tracked objects."""
+    image = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
+    axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
+    _cell_arrows(axes, occupancy)
+    for thing in occupancy.objects:
+        corners = box_corners(thing)
+        axes.fill(*corners.T, facecolor="none", edgecolor=palette.VEHICLE, lw=1.2)
+        arrow = {"arrowstyle": "-|>", "color": palette.VEHICLE, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", thing.position + thing.velocity, thing.position, arrowprops=arrow)
+        speed = f"{np.hypot(*thing.velocity):.1f} m/s"
+        axes.annotate(speed, thing.position, (7, 7), textcoords="offset points", fontsize=7, clip_on=True)
+    map_axes(axes, "Static and moving, arrows = 1 s of travel", occupancy.lattice.extent)
+    _vehicle(axes, ground)
+    legend(
+        axes,
+        [
+            ("static", palette.STATIC),
+            ("moving", palette.MOVING),
+            ("free", palette.FREE),
+            ("not seen", palette.UNSEEN),
+        ],
+    )
+    scale_bar(axes)
+
+
+def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:
+    """Velocities of moving cells, thinned so that arrows stay apart."""
+    rows, columns = np.nonzero(occupancy.moving & np.isfinite(occupancy.velocity).all(-1))
+    if not len(rows):
+        return
+    chosen = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)
+    rows, columns = rows[chosen], columns[chosen]
+    velocity = occupancy.velocity[rows, columns]
+    axes.quiver(
+        occupancy.lattice.x[columns],
+        occupancy.lattice.y[rows],
+        *velocity.T,
+        color=palette.SURFACE,
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        width=0.003,
+    )
+
+
+def _vehicle(axes: Any, ground: GroundFrame, colour: str = palette.VEHICLE) -> None:
+    axes.fill(*outline(ground).T, facecolor=colour, edgecolor="white", lw=0.6, zorder=5)
+
+
+def _bar(axes: Any, shown: Any) -> Any:
+    bar = axes.figure.colorbar(shown, cax=axes.inset_axes((1.015, 0, 0.03, 1)))
+    bar.ax.tick_params(labelsize=8)
+    return bar
+
+
+def _spread(values: Any, smallest: float) -> tuple[float, float]:
+    """The range of the middle 96 % of the values, at least `smallest` wide."""
+    known = np.ma.compressed(values)
+    if not len(known):
+        return -smallest, smallest
+    low, high = np.percentile(known, [2, 98])
+    middle, half = (low + high) / 2, max(high - low, smallest) / 2
+    return float(middle - half), float(middle + half)

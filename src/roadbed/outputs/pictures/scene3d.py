@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three views that tell what Roadbed does: the raw cloud, the ground it found, what is occupied and moves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.frames import Float64, GroundFrame, Lattice, OccupancyFrame, TrackedObject
+from roadbed.outputs.pictures import palette
+from roadbed.outputs.pictures.perspective import Camera, Canvas
+from roadbed.outputs.pictures.vehicle import T_lattice_vehicle, height_at, solid
+
+Image = NDArray[np.uint8]
+
+
+def chase_camera(ground: GroundFrame, distance: float = 26.0, height: float = 14.0, ahead: float = 9.0) -> Camera:
+    """From behind and above the vehicle, looking along its heading."""
+    pose = T_lattice_vehicle(ground)
+    forward = np.array([np.cos(pose.yaw), np.sin(pose.yaw), 0.0])
+    eye = pose.translation - distance * forward + (0, 0, height)
+    target = pose.translation + ahead * forward
+    return Camera(tuple(eye), tuple(target))
+
+
+def raw_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Image:
+    """The cloud as it comes from the sensor."""
+    canvas = Canvas(*size, camera)
+    canvas.points(_finite(ground)[0], palette.rgb(palette.RAW))
+    _draw_vehicle(canvas, ground)
+    return canvas.image()
+
+
+def ground_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Image:
+    """Green ground and pink obstacles on the red mesh of the elevation."""
+    canvas = Canvas(*size, camera)
+    points, label = _finite(ground)
+    canvas.points(points, palette.label_colours(label))
+    segments, certainty = mesh_edges(ground)
+    canvas.lines(segments, _faded(palette.SURFACE, certainty), nearer=0.0)
+    _draw_vehicle(canvas, ground)
+    return canvas.image()
+
+
+def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camera, size: tuple[int, int]) -> Image:
+    """Static, moving, free and unseen cells laid on the elevation, with the tracked objects and their velocities."""
+    canvas = Canvas(*size, camera)
+    lattice = occupancy.lattice
+    colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
+    x, y, colours = _samples_of_cells(lattice, colours)
+    z = _surface(ground, x, y)
+    canvas.points(np.column_stack([x, y, z]), colours, size=lattice.spacing / 2, largest=16)
+    _draw_columns(canvas, ground, occupancy)
+    for thing in occupancy.objects:
+        corners = np.column_stack([box_corners(thing), np.zeros(4)])
+        corners[:, 2] = _surface(ground, corners[:, 0], corners[:, 1]) + 0.05
+        canvas.lines(np.stack([corners, np.roll(corners, -1, 0)], 1), palette.rgb(palette.VEHICLE), size=0.12)
+    _draw_arrows(canvas, ground, occupancy)
+    _draw_vehicle(canvas, ground)
+    return canvas.image()
+
+
+def mesh_edges(ground: GroundFrame) -> tuple[Float64, Float64]:
+    """Edges between known neighbouring nodes, (M, 2, 3), and how certain the surface is there (0 to 1)."""
+    x, y = ground.lattice.mesh()
+    nodes = np.stack([x, y, ground.elevation.astype(np.float64)], -1)
+    sure = surface_certainty(ground)
+    along_x = np.stack([nodes[:, :-1], nodes[:, 1:]], 2).reshape(-1, 2, 3)
+    along_y = np.stack([nodes[:-1], nodes[1:]], 2).reshape(-1, 2, 3)
+    certainty = np.concatenate(
+        [np.minimum(sure[:, :-1], sure[:, 1:]).ravel(), np.minimum(sure[:-1], sure[1:]).ravel()]
+    )
+    segments = np.concatenate([along_x, along_y])
+    shown = np.isfinite(segments).all((1, 2)) & (certainty > 0.05)
+    return segments[shown], certainty[shown]
+
+
+def surface_certainty(ground: GroundFrame, half_at: float = 0.15) -> Float64:
+    """1 where the elevation is well known, 1/2 where its standard deviation is `half_at` metres, 0 where unknown."""
+    certainty = 1 / (1 + ground.variance.astype(np.float64) / half_at**2)
+    return np.where(np.isfinite(ground.elevation) & np.isfinite(certainty), certainty, 0.0)
+
+
+def box_corners(thing: TrackedObject) -> Float64:
+    """Corners of a tracked object from above, (4, 2) m in the lattice frame."""
+    length, width = thing.extent / 2
+    cosine, sine = np.cos(thing.heading), np.sin(thing.heading)
+    corners = np.array([(length, width), (-length, width), (-length, -width), (length, -width)])
+    return corners @ np.array([[cosine, sine], [-sine, cosine]]) + thing.position
+
+
+def _finite(ground: GroundFrame) -> tuple[Float64, NDArray[np.uint8]]:
+    points = ground.points_lattice.astype(np.float64)
+    keep = np.isfinite(points).all(1)
+    return points[keep], ground.label[keep]
+
+
+def _samples_of_cells(lattice: Lattice, colours: Image, per_side: int = 3) -> tuple[Float64, Float64, Image]:
+    """Several places in each cell, so that cells near the camera leave no gaps."""
+    offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * lattice.spacing
+    x, y = np.meshgrid((lattice.x[:, None] + offsets).ravel(), (lattice.y[:, None] + offsets).ravel())
+    fine = colours.repeat(per_side, 0).repeat(per_side, 1)
+    return x.ravel(), y.ravel(), fine.reshape(-1, 3)
+
+
+def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, height: float = 0.8) -> None:
+    """Occupied cells stand up from the surface, darker towards their foot."""
+    rows, columns = np.nonzero(occupancy.static + occupancy.dynamic > 0.5)
+    spacing = occupancy.lattice.spacing
+    moves = occupancy.dynamic[rows, columns] > occupancy.static[rows, columns]
+    colours = np.where(moves[:, None], palette.rgb(palette.MOVING), palette.rgb(palette.STATIC))
+    levels = np.linspace(0, 1, 9)
+    corners = np.array([(a, b) for a in (-0.3, 0, 0.3) for b in (-0.3, 0, 0.3)]) * spacing
+    for level in levels:
+        for dx, dy in corners:
+            x = occupancy.lattice.x[columns] + dx
+            y = occupancy.lattice.y[rows] + dy
+            z = _surface(ground, x, y) + level * height
+            shade = 1.0 if level == 1 else 0.55 + 0.25 * level
+            canvas.points(np.column_stack([x, y, z]), (colours * shade).astype(np.uint8), spacing / 2.5, largest=16)
+
+
+def _surface(ground: GroundFrame, x: Float64, y: Float64) -> Float64:
+    """Height of the surface; where it is unknown, the height of the road under the vehicle."""
+    z = height_at(ground.lattice, ground.elevation, x, y)
+    return np.where(np.isfinite(z), z, T_lattice_vehicle(ground).translation[2])
+
+
+def _faded(colour: str, certainty: Float64) -> Image:
+    """A colour that goes to white where the surface is uncertain."""
+    strength = np.clip(certainty, 0, 1)[:, None]
+    return (palette.rgb(colour) * strength + 255 * (1 - strength)).astype(np.uint8)
+
+
+def _draw_vehicle(canvas: Canvas, ground: GroundFrame) -> None:
+    points, shade = solid(ground)
+    lightest = 110
+    canvas.points(points, np.repeat((shade * lightest).astype(np.uint8)[:, None], 3, 1), size=0.09, largest=16)
+
+
+def _draw_arrows(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, seconds: float = 1.0) -> None:
+    """Each object's velocity as an arrow: where it will be after `seconds`."""
+    dark = palette.rgb(palette.VEHICLE)
+    for thing in occupancy.objects:
+        speed = float(np.hypot(*thing.velocity))
+        if speed < 0.3:
+            continue
+        tip = thing.position + seconds * thing.velocity
+        back = -thing.velocity / speed * min(1.2, 0.4 * speed * seconds)
+        side = np.array([-back[1], back[0]]) * 0.5
+        path = np.array([thing.position, tip, tip + back + side, tip, tip + back - side])
+        points = np.column_stack([path, _surface(ground, path[:, 0], path[:, 1]) + 0.3])
+        canvas.lines(points[[[0, 1], [1, 2], [3, 4]]], dark, size=0.2, nearer=1.0)
