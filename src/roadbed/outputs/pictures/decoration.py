@@ -31,9 +31,7 @@ def scale_bar(axes: Any) -> None:
     length = round_length((right - left) / 5)
     x, y = right - 0.04 * (right - left) - length, bottom + 0.045 * (top - bottom)
     halo = [withStroke(linewidth=4.5, foreground="white", alpha=0.9)]
-    axes.plot(
-        [x, x + length], [y, y], color=_INK, lw=2.5, solid_capstyle="butt", zorder=6, path_effects=halo
-    )
+    axes.plot([x, x + length], [y, y], color=_INK, lw=2.5, solid_capstyle="butt", zorder=6, path_effects=halo)
     place = (x + length / 2, y + 0.018 * (top - bottom))
     halo = [withStroke(linewidth=2.5, foreground="white", alpha=0.9)]
     axes.text(*place, f"{length:g} m", ha="center", va="bottom", color=_INK, fontsize=8, zorder=6, path_effects=halo)

@@ -14,7 +14,7 @@ from roadbed.outputs.pictures import palette, panels, scene3d
 from roadbed.outputs.pictures.perspective import Camera
 
 _MARGIN, _MAP, _GAP, _STRIP = 0.35, 3.75, 0.75, 1.6  # inches on the page of a frame
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
@@ -72,7 +72,7 @@ def overview_figure(
     from matplotlib.figure import Figure
 
     camera = camera or scene3d.chase_camera(ground)
-    steps = (
+    steps: tuple[tuple[str, NDArray[np.uint8], list[tuple[str, str]]], ...] = (
         ("Raw LiDAR scan", scene3d.raw_view(ground, camera, size), []),
         (
             "Ground, obstacles, elevation",
@@ -82,7 +82,12 @@ def overview_figure(
         (
             "Dynamic occupancy with velocities",
             scene3d.occupancy_view(ground, occupancy, camera, size),
-            [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE), ("unseen", palette.UNSEEN)],
+            [
+                ("static", palette.STATIC),
+                ("moving", palette.MOVING),
+                ("free", palette.FREE),
+                ("unseen", palette.UNSEEN),
+            ],
         ),
     )
     width, height = 3 * size[0], size[1] + 90

@@ -53,9 +53,7 @@ def value_colours(values: ArrayLike, low: float, high: float, colormap: str = "c
     return np.where(np.isnan(values)[..., None], rgb(UNKNOWN), colours)
 
 
-def occupancy_colours(
-    static: ArrayLike, dynamic: ArrayLike, free: ArrayLike, unknown: ArrayLike
-) -> NDArray[np.uint8]:
+def occupancy_colours(static: ArrayLike, dynamic: ArrayLike, free: ArrayLike, unknown: ArrayLike) -> NDArray[np.uint8]:
     """The four shares of each cell, mixed: white free, grey unseen, blue static, orange moving."""
     parts = ((static, STATIC), (dynamic, MOVING), (free, FREE), (unknown, UNSEEN))
     mixed = sum(np.asarray(share, np.float64)[..., None] * rgb(colour) for share, colour in parts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small 3D renderer in NumPy: points, lines and surfaces in perspective, with a depth buffer, without a display."""
+"""A small 3D renderer: points, lines and surfaces in perspective, with a depth buffer, without a display."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.frames import Float64
+from roadbed.outputs.pictures.palette import rgb
+
+_NEAREST = 0.3  # m; what is nearer to the eye is left out
 
 
 @dataclass(frozen=True)
@@ -20,79 +23,108 @@ class Camera:
     target: tuple[float, float, float]
     field_of_view: float = 50.0
 
-    def project(self, points: Float64, width: int, height: int) -> tuple[Float64, Float64, Float64]:
-        """(N, 3) -> column, row (pixels) and depth (m, positive in front)."""
+    @property
+    def axes(self) -> Float64:
+        """Right, down and forward as rows."""
         forward = np.subtract(self.target, self.eye, dtype=np.float64)
         forward /= np.linalg.norm(forward)
         right = np.cross(forward, (0.0, 0.0, 1.0))
         right /= np.linalg.norm(right)
-        axes = np.stack([right, np.cross(forward, right), forward])
-        x, y, depth = axes @ (np.asarray(points, np.float64) - self.eye).T
-        focal = width / 2 / np.tan(np.radians(self.field_of_view) / 2)
-        safe = np.maximum(depth, 1e-6)
-        return width / 2 + focal * x / safe, height / 2 + focal * y / safe, depth
+        return np.stack([right, np.cross(forward, right), forward])
+
+    def focal(self, width: int) -> float:
+        """Focal length in pixels of an image `width` pixels wide."""
+        return float(width / 2 / np.tan(np.radians(self.field_of_view) / 2))
 
 
 class Canvas:
-    """An image that things are drawn into; what is nearer hides what is farther. Drawn at twice the size, then halved."""
+    """An image to draw into; what is nearer hides what is farther. Drawn at twice the size, then halved."""
 
     def __init__(self, width: int, height: int, camera: Camera, background: str = "#FFFFFF") -> None:
-        from roadbed.outputs.pictures.palette import rgb
-
-        self.camera = camera
-        self.width, self.height = 2 * width, 2 * height
-        self._colour = np.empty((self.height, self.width, 3), np.uint8)
+        self._colour = np.empty((2 * height, 2 * width, 3), np.uint8)
         self._colour[:] = rgb(background)
-        self._depth = np.full((self.height, self.width), np.inf, np.float32)
+        self._depth = np.full((2 * height, 2 * width), np.inf, np.float32)
+        self._view = (camera.axes, np.array(camera.eye, np.float64), camera.focal(2 * width))
 
     def points(
-        self, points: ArrayLike, colours: NDArray[np.uint8], size: float = 0.05, largest: int = 6, nearer: float = 0.0
+        self, points: ArrayLike, colours: ArrayLike, size: float = 0.05, largest: int = 6, nearer: float = 0.0
     ) -> None:
         """(N, 3) points as squares `size` metres wide; `colours` is (3,) or (N, 3). `nearer` wins ties, in metres."""
-        points = np.asarray(points, np.float64).reshape(-1, 3)
-        colours = np.ascontiguousarray(np.broadcast_to(colours, (len(points), 3)), np.uint8)
-        column, row, depth = self.camera.project(points, self.width, self.height)
-        focal = self.width / 2 / np.tan(np.radians(self.camera.field_of_view) / 2)
-        pixels = np.clip(np.round(focal * size / np.maximum(depth, 0.3)), 2, largest).astype(np.int64)
-        _splat(self._colour, self._depth, column, row, depth, pixels, colours, nearer)
+        points = np.ascontiguousarray(points, np.float64).reshape(-1, 3)
+        colours = np.ascontiguousarray(np.broadcast_to(np.asarray(colours, np.uint8), (len(points), 3)))
+        _draw_points(self._colour, self._depth, *self._view, points, colours, size, largest, nearer)
 
     def lines(self, segments: ArrayLike, colour: ArrayLike, size: float = 0.03, nearer: float = 0.05) -> None:
-        """(M, 2, 3) segments, each drawn as a row of points dense enough on the screen."""
-        segments = np.asarray(segments, np.float64).reshape(-1, 2, 3)
-        segments = segments[np.isfinite(segments).all((1, 2))]
-        if not len(segments):
-            return
-        ends = [self.camera.project(segments[:, end], self.width, self.height) for end in (0, 1)]
-        in_front = (ends[0][2] > 0.3) & (ends[1][2] > 0.3)
-        reach = np.maximum(np.abs(ends[0][0] - ends[1][0]), np.abs(ends[0][1] - ends[1][1]))
-        steps = np.where(in_front, np.clip(reach, 2, 2000), 0).astype(int)
-        which = np.repeat(np.arange(len(segments)), steps)
-        first = np.repeat(np.cumsum(steps) - steps, steps)
-        along = (np.arange(len(which)) - first) / np.maximum(steps[which] - 1, 1)
-        points = segments[which, 0] * (1 - along)[:, None] + segments[which, 1] * along[:, None]
-        colours = np.broadcast_to(np.asarray(colour, np.uint8), (len(segments), 3))[which]
-        self.points(points, colours, size=size, largest=6, nearer=nearer)
+        """(M, 2, 3) segments, `size` metres wide; `colour` is (3,) or (M, 3)."""
+        segments = np.ascontiguousarray(segments, np.float64).reshape(-1, 2, 3)
+        colours = np.ascontiguousarray(np.broadcast_to(np.asarray(colour, np.uint8), (len(segments), 3)))
+        _draw_lines(self._colour, self._depth, *self._view, segments, colours, size, 6, nearer)
 
     def image(self) -> NDArray[np.uint8]:
         """(height, width, 3), smoothed by averaging two by two pixels."""
-        full = self._colour.reshape(self.height // 2, 2, self.width // 2, 2, 3)
-        return full.mean((1, 3)).round().astype(np.uint8)
+        wide = self._colour.astype(np.uint16)
+        rows = wide[0::2] + wide[1::2]
+        return ((rows[:, 0::2] + rows[:, 1::2] + 2) // 4).astype(np.uint8)
 
 
 @njit(cache=True)
-def _splat(colour, depth, column, row, point_depth, pixels, point_colour, nearer):  # type: ignore[no-untyped-def]
-    """Draw every point as a square of `pixels`, nearest wins."""
+def _stamp(colour, depth, column, row, here, wide, r, g, b):  # type: ignore[no-untyped-def]
+    """A square of `wide` pixels around (column, row), where nothing nearer is."""
+    left = int(np.floor(column - wide / 2 + 0.5))
+    top = int(np.floor(row - wide / 2 + 0.5))
+    for v in range(max(top, 0), min(top + wide, depth.shape[0])):
+        for u in range(max(left, 0), min(left + wide, depth.shape[1])):
+            if here < depth[v, u]:
+                depth[v, u] = here
+                colour[v, u, 0] = r
+                colour[v, u, 1] = g
+                colour[v, u, 2] = b
+
+
+@njit(cache=True)
+def _to_screen(axes, eye, focal, shape, x, y, z):  # type: ignore[no-untyped-def]
+    """Column, row and depth of a point."""
+    dx, dy, dz = x - eye[0], y - eye[1], z - eye[2]
+    right = axes[0, 0] * dx + axes[0, 1] * dy + axes[0, 2] * dz
+    down = axes[1, 0] * dx + axes[1, 1] * dy + axes[1, 2] * dz
+    depth = axes[2, 0] * dx + axes[2, 1] * dy + axes[2, 2] * dz
+    safe = max(depth, 1e-6)
+    return shape[1] / 2 + focal * right / safe, shape[0] / 2 + focal * down / safe, depth
+
+
+@njit(cache=True)
+def _pixels(size, focal, depth, largest):  # type: ignore[no-untyped-def]
+    return min(max(int(focal * size / depth + 0.5), 2), largest)
+
+
+@njit(cache=True)
+def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest, nearer):  # type: ignore[no-untyped-def]
     height, width = depth.shape
-    for i in range(len(column)):
+    for i in range(len(points)):
+        column, row, away = _to_screen(axes, eye, focal, depth.shape, points[i, 0], points[i, 1], points[i, 2])
         # Written so that NaN coordinates are left out too.
-        if not (point_depth[i] > 0.3 and abs(column[i]) < 4.0 * width and abs(row[i]) < 4.0 * height):
+        if away > _NEAREST and -99 < column < width + 99 and -99 < row < height + 99:
+            wide = _pixels(size, focal, away, largest)
+            here = np.float32(away - nearer)
+            _stamp(colour, depth, column, row, here, wide, colours[i, 0], colours[i, 1], colours[i, 2])
+
+
+@njit(cache=True)
+def _draw_lines(colour, depth, axes, eye, focal, segments, colours, size, largest, nearer):  # type: ignore[no-untyped-def]
+    height, width = depth.shape
+    for i in range(len(segments)):
+        start, end = segments[i, 0], segments[i, 1]
+        c0, r0, d0 = _to_screen(axes, eye, focal, depth.shape, start[0], start[1], start[2])
+        c1, r1, d1 = _to_screen(axes, eye, focal, depth.shape, end[0], end[1], end[2])
+        if not (d0 > _NEAREST and d1 > _NEAREST):
             continue
-        here = np.float32(point_depth[i] - nearer)
-        left = int(np.floor(column[i] - pixels[i] / 2 + 0.5))
-        top = int(np.floor(row[i] - pixels[i] / 2 + 0.5))
-        for v in range(max(top, 0), min(top + pixels[i], height)):
-            for u in range(max(left, 0), min(left + pixels[i], width)):
-                if here < depth[v, u]:
-                    depth[v, u] = here
-                    for channel in range(3):
-                        colour[v, u, channel] = point_colour[i, channel]
+        steps = int(min(max(abs(c1 - c0), abs(r1 - r0), 1.0), 4000.0)) + 1
+        for step in range(steps + 1):
+            # Along the screen depth is not linear, its inverse is.
+            t = step / steps
+            away = 1 / ((1 - t) / d0 + t / d1)
+            column, row = c0 + t * (c1 - c0), r0 + t * (r1 - r0)
+            if -99 < column < width + 99 and -99 < row < height + 99:
+                wide = _pixels(size, focal, away, largest)
+                here = np.float32(away - nearer)
+                _stamp(colour, depth, column, row, here, wide, colours[i, 0], colours[i, 1], colours[i, 2])

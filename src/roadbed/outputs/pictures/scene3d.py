@@ -26,7 +26,7 @@ def chase_camera(ground: GroundFrame, distance: float = 26.0, height: float = 14
 def raw_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Image:
     """The cloud as it comes from the sensor."""
     canvas = Canvas(*size, camera)
-    canvas.points(_finite(ground)[0], palette.rgb(palette.RAW))
+    canvas.points(ground.points_lattice, palette.rgb(palette.RAW))
     _draw_vehicle(canvas, ground)
     return canvas.image()
 
@@ -34,8 +34,7 @@ def raw_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Imag
 def ground_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Image:
     """Green ground and pink obstacles on the red mesh of the elevation."""
     canvas = Canvas(*size, camera)
-    points, label = _finite(ground)
-    canvas.points(points, palette.label_colours(label))
+    canvas.points(ground.points_lattice, palette.label_colours(ground.label))
     segments, certainty = mesh_edges(ground)
     canvas.lines(segments, _faded(palette.SURFACE, certainty), nearer=0.0)
     _draw_vehicle(canvas, ground)
@@ -49,7 +48,7 @@ def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camer
     colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
     x, y, colours = _samples_of_cells(lattice, colours)
     z = _surface(ground, x, y)
-    canvas.points(np.column_stack([x, y, z]), colours, size=lattice.spacing / 2, largest=16)
+    canvas.points(np.column_stack([x, y, z]), colours, size=lattice.spacing * 0.8, largest=24)
     _draw_columns(canvas, ground, occupancy)
     for thing in occupancy.objects:
         corners = np.column_stack([box_corners(thing), np.zeros(4)])
@@ -67,9 +66,7 @@ def mesh_edges(ground: GroundFrame) -> tuple[Float64, Float64]:
     sure = surface_certainty(ground)
     along_x = np.stack([nodes[:, :-1], nodes[:, 1:]], 2).reshape(-1, 2, 3)
     along_y = np.stack([nodes[:-1], nodes[1:]], 2).reshape(-1, 2, 3)
-    certainty = np.concatenate(
-        [np.minimum(sure[:, :-1], sure[:, 1:]).ravel(), np.minimum(sure[:-1], sure[1:]).ravel()]
-    )
+    certainty = np.concatenate([np.minimum(sure[:, :-1], sure[:, 1:]).ravel(), np.minimum(sure[:-1], sure[1:]).ravel()])
     segments = np.concatenate([along_x, along_y])
     shown = np.isfinite(segments).all((1, 2)) & (certainty > 0.05)
     return segments[shown], certainty[shown]
@@ -89,13 +86,7 @@ def box_corners(thing: TrackedObject) -> Float64:
     return corners @ np.array([[cosine, sine], [-sine, cosine]]) + thing.position
 
 
-def _finite(ground: GroundFrame) -> tuple[Float64, NDArray[np.uint8]]:
-    points = ground.points_lattice.astype(np.float64)
-    keep = np.isfinite(points).all(1)
-    return points[keep], ground.label[keep]
-
-
-def _samples_of_cells(lattice: Lattice, colours: Image, per_side: int = 3) -> tuple[Float64, Float64, Image]:
+def _samples_of_cells(lattice: Lattice, colours: Image, per_side: int = 2) -> tuple[Float64, Float64, Image]:
     """Several places in each cell, so that cells near the camera leave no gaps."""
     offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * lattice.spacing
     x, y = np.meshgrid((lattice.x[:, None] + offsets).ravel(), (lattice.y[:, None] + offsets).ravel())
@@ -109,15 +100,15 @@ def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame
     spacing = occupancy.lattice.spacing
     moves = occupancy.dynamic[rows, columns] > occupancy.static[rows, columns]
     colours = np.where(moves[:, None], palette.rgb(palette.MOVING), palette.rgb(palette.STATIC))
-    levels = np.linspace(0, 1, 9)
     corners = np.array([(a, b) for a in (-0.3, 0, 0.3) for b in (-0.3, 0, 0.3)]) * spacing
-    for level in levels:
-        for dx, dy in corners:
-            x = occupancy.lattice.x[columns] + dx
-            y = occupancy.lattice.y[rows] + dy
-            z = _surface(ground, x, y) + level * height
-            shade = 1.0 if level == 1 else 0.55 + 0.25 * level
-            canvas.points(np.column_stack([x, y, z]), (colours * shade).astype(np.uint8), spacing / 2.5, largest=16)
+    x = occupancy.lattice.x[columns, None] + corners[:, 0]
+    y = occupancy.lattice.y[rows, None] + corners[:, 1]
+    foot = _surface(ground, x, y)
+    for level in np.linspace(0, 1, 7):
+        points = np.stack([x, y, foot + level * height], -1).reshape(-1, 3)
+        shade = 1.0 if level == 1 else 0.55 + 0.25 * level
+        shaded = np.repeat((colours * shade).astype(np.uint8), len(corners), 0)
+        canvas.points(points, shaded, size=spacing / 2, largest=16)
 
 
 def _surface(ground: GroundFrame, x: Float64, y: Float64) -> Float64:

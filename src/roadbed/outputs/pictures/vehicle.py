@@ -39,7 +39,7 @@ def _box(size: tuple[float, float, float], base: tuple[float, float, float], spa
         for side in (0.5,) if axis == 2 else (-0.5, 0.5):
             face = np.empty((grid[0].size, 3))
             face[:, u], face[:, v], face[:, axis] = grid[0].ravel(), grid[1].ravel(), side
-            points.append((face + (0, 0, 0.5)) * size + base)
+            points.append((face + np.array([0, 0, 0.5])) * size + base)
             shades.append(np.full(len(face), shade))
     return np.concatenate(points), np.concatenate(shades)
 

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fills the page of the report; every value from outside is escaped."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import numpy as np
+
+from roadbed import __version__
+from roadbed.outputs.atomic import atomic_write
+from roadbed.outputs.report import charts
+from roadbed.outputs.report.summary import FrameRecord, RunSummary
+
+
+def write_report(path: str | Path, run: RunSummary) -> Path:
+    """Write the page; it appears whole or not at all."""
+    with atomic_write(path) as file:
+        file.write(report_html(run).encode())
+    return Path(path)
+
+
+def report_html(run: RunSummary) -> str:
+    page = Template(files("roadbed.outputs.report").joinpath("page.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=escape(run.title),
+        lead=_lead(run),
+        tiles=_tiles(run),
+        slider=_slider(run),
+        run=_table((), [("source", run.source), ("command", run.command or "-"), ("machine", run.machine)]),
+        timings=_timings(run),
+        accuracy=_accuracy(run),
+        pictures=_pictures(run),
+        frames=_frames(run),
+        configuration=escape(run.configuration),
+        files=_files(run),
+        version=escape(__version__),
+        made=run.made.strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+def _lead(run: RunSummary) -> str:
+    points = sum(frame.points for frame in run.frames)
+    return f"{len(run.frames):,} frames, {points:,} points, from <code>{escape(run.source)}</code>"
+
+
+def _tiles(run: RunSummary) -> str:
+    tiles = []
+    if run.frames:
+        totals = np.sum([run.milliseconds(stage) for stage in run.stages()], axis=0) if run.stages() else np.zeros(1)
+        tiles.append((f"{np.median(totals):.1f} ms", "median per frame"))
+        tiles.append((f"{np.median([frame.points for frame in run.frames]):,.0f}", "points per frame"))
+        ground = np.mean([frame.shares.get("ground", 0.0) for frame in run.frames])
+        tiles.append((f"{100 * ground:.0f} %", "of the points are ground"))
+    scores = run.mean_scores()
+    tiles += [(f"{scores[name]:.2f} %", f"{name} of the ground") for name in ("F1", "IoU") if name in scores]
+    objects = [frame.objects for frame in run.frames if frame.objects is not None]
+    if objects:
+        tiles.append((str(max(objects)), "moving objects at once, at most"))
+    return "".join(f'<div class="tile"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in tiles)
+
+
+def _slider(run: RunSummary) -> str:
+    slides = [
+        {
+            "index": slide.index,
+            "image": _data_url(slide.data, "webp"),
+            "text": _slide_text(run.frames[slide.index]),
+        }
+        for slide in run.slides
+    ]
+    # `<` is written as an escape so that no text can end the script element.
+    data = json.dumps(slides).replace("<", "\\u003c")
+    script = f'<script type="application/json" id="slides">{data}</script>'
+    if not slides:
+        return script
+    first = escape(str(slides[0]["image"]))
+    return f"""<h2>The run, frame by frame</h2>
+<figure><img id="slide" src="{first}" alt="">
+<figcaption>{_slide_key(run)}</figcaption></figure>
+<div class="player"><button id="play" type="button">Play</button>
+<input id="seek" type="range" min="0" max="{len(slides) - 1}" value="0" aria-label="frame">
+<output id="which"></output></div>
+<p class="lead no-print">Arrow keys step, space plays, Home and End jump.</p>
+{script}"""
+
+
+def _slide_text(frame: FrameRecord) -> str:
+    score = f", F1 {frame.scores['F1']:.2f} %" if "F1" in frame.scores else ""
+    return f"frame {frame.index}{score}"
+
+
+def _slide_key(run: RunSummary) -> str:
+    from roadbed.outputs.pictures import palette
+
+    entries = [("ground", palette.GROUND), ("obstacle", palette.OBSTACLE), ("overhang", palette.OVERHANG)]
+    entries.append(("elevation, paler where uncertain", palette.SURFACE))
+    if any(frame.objects is not None for frame in run.frames):
+        entries += [("static", palette.STATIC), ("moving", palette.MOVING), ("not seen", palette.UNSEEN)]
+    items = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in entries)
+    return f'<span class="key">{"".join(items)}</span>'
+
+
+def _timings(run: RunSummary) -> str:
+    stages = run.stages()
+    if not stages:
+        return "<p>No timings were taken.</p>"
+    values = [run.milliseconds(stage) for stage in stages]
+    rows = [
+        (stage, *(f"{number:.2f}" for number in (np.median(v), np.percentile(v, 95), v.max())))
+        for stage, v in zip(stages, values)
+    ]
+    total = np.sum(values, axis=0)
+    if len(stages) > 1:
+        rows.append(("all", *(f"{number:.2f}" for number in (np.median(total), np.percentile(total, 95), total.max()))))
+    table = _table(("stage", "median ms", "95th percentile ms", "longest ms"), rows)
+    return charts.key(stages) + charts.stacked_bars(stages, values, "ms", "frame") + table
+
+
+def _accuracy(run: RunSummary) -> str:
+    scores = run.mean_scores()
+    if not scores and not run.accuracy:
+        return ""
+    rows = [(f"{name} of the ground", f"{value:.2f} %") for name, value in scores.items()]
+    rows += list(run.accuracy.items())
+    out = "<h2>Accuracy</h2>"
+    if scores:
+        frames = sum(1 for frame in run.frames if frame.scores)
+        against = f"Ground labels against the truth of {frames} frames, {run.protocol} protocol, mean over frames."
+        out += f"<p>{escape(against)}</p>"
+        if frames > 1:
+            names = ["F1", "IoU"]
+            values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]
+            out += charts.key(names) + charts.lines(names, values, "%", "frame")
+    return out + _table(("measure", "value"), rows)
+
+
+def _pictures(run: RunSummary) -> str:
+    if not run.pictures:
+        return ""
+    shown = [
+        f'<figure><img src="{_data_url(picture.data, picture.kind)}" alt="{escape(picture.caption)}">'
+        f"<figcaption>{escape(picture.caption)}</figcaption></figure>"
+        for picture in run.pictures
+    ]
+    return "<h2>Pictures</h2>" + "".join(shown)
+
+
+def _frames(run: RunSummary) -> str:
+    stages = run.stages()
+    labels = ("ground", "obstacle", "overhang", "unknown")
+    head = (
+        "frame",
+        "name",
+        "points",
+        *(f"{name} %" for name in labels),
+        *(f"{stage} ms" for stage in stages),
+        "F1 %",
+        "notes",
+    )
+    rows = []
+    for frame in run.frames:
+        shares = [f"{100 * frame.shares.get(name, 0.0):.1f}" for name in labels]
+        times = [f"{1e3 * frame.seconds[stage]:.2f}" if stage in frame.seconds else "-" for stage in stages]
+        score = f"{frame.scores['F1']:.2f}" if "F1" in frame.scores else "-"
+        rows.append((str(frame.index), frame.name, f"{frame.points:,}", *shares, *times, score, "; ".join(frame.notes)))
+    return f'<div class="scroll">{_table(head, rows)}</div>'
+
+
+def _files(run: RunSummary) -> str:
+    if not run.files:
+        return ""
+    items = "".join(f'<li><a href="{escape(name)}">{escape(name)}</a></li>' for name in run.files)
+    return f"<h2>Files</h2><ul>{items}</ul>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def cell(tag: str, text: str) -> str:
+        numeric = tag == "td" and text.replace(",", "").replace(".", "").removesuffix(" %").lstrip("-").isdigit()
+        return f"<{tag}{' class=number' if numeric else ''}>{escape(text)}</{tag}>"
+
+    first = f"<thead><tr>{''.join(cell('th', name) for name in head)}</tr></thead>" if head else ""
+    body = "".join(f"<tr>{''.join(cell('td', value) for value in row)}</tr>" for row in rows)
+    return f"<table>{first}<tbody>{body}</tbody></table>"
+
+
+def _data_url(data: bytes, kind: str) -> str:
+    return f"data:image/{kind};base64,{b64encode(data).decode()}"

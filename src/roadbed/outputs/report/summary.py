@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run was and gave: collected frame by frame, then frozen for the report."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from io import BytesIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.config import Config
+from roadbed.frames import GroundFrame, OccupancyFrame, Scan
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """One frame in numbers."""
+
+    index: int
+    name: str
+    points: int
+    shares: Mapping[str, float]  # of the points, by name of the label
+    seconds: Mapping[str, float]  # per stage, in the order of the stages
+    scores: Mapping[str, float] = field(default_factory=dict)  # percent, empty without truth
+    objects: int | None = None  # tracked ones; None without occupancy
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Slide:
+    """The image of one frame for the slider."""
+
+    index: int
+    data: bytes  # WebP
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A larger picture with a caption."""
+
+    caption: str
+    data: bytes
+    kind: str = "png"  # png, gif, webp
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Everything the report shows."""
+
+    title: str
+    source: str
+    command: str
+    configuration: str  # YAML
+    frames: tuple[FrameRecord, ...]
+    slides: tuple[Slide, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    files: tuple[str, ...] = ()  # written beside the report, relative to it
+    protocol: str = "patchwork++"
+    accuracy: Mapping[str, str] = field(default_factory=dict)  # further measures, ready to print
+    machine: str = field(default_factory=lambda: _machine())
+    made: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def stages(self) -> list[str]:
+        return list(dict.fromkeys(stage for frame in self.frames for stage in frame.seconds))
+
+    def milliseconds(self, stage: str) -> NDArray[np.float64]:
+        """Of one stage, per frame; 0 where it did not run."""
+        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.frames])
+
+    def mean_scores(self) -> dict[str, float]:
+        """Averages over the frames that have truth."""
+        scored = [frame.scores for frame in self.frames if frame.scores]
+        return {name: float(np.mean([scores[name] for scores in scored])) for name in scored[0]} if scored else {}
+
+
+class RunRecorder:
+    """Call `add` with each result of a run, then `summary`. Memory stays bounded however long the run is."""
+
+    def __init__(
+        self,
+        source: str,
+        config: Config,
+        *,
+        title: str = "",
+        command: str = "",
+        protocol: str = "patchwork++",
+        slides: int = 24,
+    ) -> None:
+        self.source, self.config, self.command, self.protocol = source, config, command, protocol
+        self.title = title or source
+        self._frames: list[FrameRecord] = []
+        self._slides: list[Slide] = []
+        self._most_slides = slides
+        self._every = 1
+
+    def add(
+        self, scan: Scan, ground: GroundFrame, occupancy: OccupancyFrame | None, seconds: Mapping[str, float]
+    ) -> None:
+        """Take one frame's numbers, and its image if it is one of those the slider keeps."""
+        from roadbed.outputs.pictures import quick_image
+
+        index = len(self._frames)
+        self._frames.append(
+            FrameRecord(
+                index=index,
+                name=scan.name or str(index),
+                points=len(scan),
+                shares=_shares(ground),
+                seconds=dict(seconds),
+                scores=frame_scores(scan, ground, self.protocol),
+                objects=None if occupancy is None else len(occupancy.objects),
+                notes=ground.notes + (occupancy.notes if occupancy else ()),
+            )
+        )
+        if self._most_slides and index % self._every == 0:
+            self._slides.append(Slide(index, webp_bytes(quick_image(ground, occupancy))))
+            if len(self._slides) > self._most_slides:
+                # Too many: keep every second one, and take half as many from now on.
+                self._every *= 2
+                self._slides = [slide for slide in self._slides if slide.index % self._every == 0]
+
+    def summary(
+        self,
+        pictures: tuple[Picture, ...] = (),
+        files: tuple[str, ...] = (),
+        accuracy: Mapping[str, str] | None = None,
+    ) -> RunSummary:
+        return RunSummary(
+            title=self.title,
+            source=self.source,
+            command=self.command,
+            configuration=self.config.dumps(),
+            frames=tuple(self._frames),
+            slides=tuple(self._slides),
+            pictures=pictures,
+            files=files,
+            protocol=self.protocol,
+            accuracy=accuracy or {},
+        )
+
+
+def frame_scores(scan: Scan, ground: GroundFrame, protocol_name: str = "patchwork++") -> dict[str, float]:
+    """Precision, recall, F1 and IoU of the ground in percent; empty where the scan has no true classes."""
+    if scan.truth is None:
+        return {}
+    from roadbed.evaluate.metrics import Score
+    from roadbed.evaluate.protocols import protocol
+
+    score = Score.of(ground.is_ground, *protocol(protocol_name)(scan))
+    return {"precision": score.precision, "recall": score.recall, "F1": score.f1, "IoU": score.iou}
+
+
+def webp_bytes(image: NDArray[np.uint8], quality: int = 80) -> bytes:
+    """An RGB image as WebP, which every browser shows and which is small for pictures of points."""
+    from PIL import Image
+
+    buffer = BytesIO()
+    Image.fromarray(image).save(buffer, format="WEBP", quality=quality, method=2)
+    return buffer.getvalue()
+
+
+def _shares(ground: GroundFrame) -> dict[str, float]:
+    from roadbed.outputs.pictures.palette import LABELS
+
+    count = np.bincount(ground.label, minlength=len(LABELS)) / max(len(ground.label), 1)
+    return {name: float(count[label]) for label, (name, _) in LABELS.items()}
+
+
+def _machine() -> str:
+    import os
+
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small made-up place whose every point, cell and object is known: a slope with a wall and a moving car."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.frames import (
+    GroundFrame,
+    Label,
+    Lattice,
+    Mounting,
+    OccupancyFrame,
+    Pose,
+    Scan,
+    TrackedObject,
+)
+
+SLOPE = 0.05  # rise per metre along x
+
+
+def ground_frame(points: int = 20_000, truth: bool = False) -> GroundFrame:
+    rng = np.random.default_rng(1)
+    xy = rng.uniform(-20, 20, (points, 2))
+    xy[::10] = rng.uniform((11.8, -6), (12.2, 6), (len(xy[::10]), 2))
+    wall = (np.abs(xy[:, 0] - 12) < 0.5) & (np.abs(xy[:, 1]) < 6)
+    height = np.where(wall, rng.uniform(0.4, 3.0, points), 0.0)
+    in_lattice = np.column_stack([xy, SLOPE * xy[:, 0] + height])
+    T_lattice_sensor = Pose.from_euler(0, 0, 1.7)
+    sensor_points = (T_lattice_sensor.inverse() @ in_lattice).astype(np.float32)
+    label = np.where(wall, Label.OBSTACLE, Label.GROUND).astype(np.uint8)
+    label[height > 2.5] = Label.OVERHANG
+    classes = np.where(wall, 50, 40).astype(np.uint32)
+    scan = Scan(sensor_points, time=0.0, truth=classes if truth else None, name="made-up")
+    lattice = Lattice.centred(40, 40, 1.0)
+    x, y = lattice.mesh()
+    elevation = (SLOPE * x).astype(np.float32)
+    elevation[y > 15] = np.nan
+    variance = np.where(y > 15, 4.0, 0.02**2 + (np.hypot(x, y) / 60) ** 4).astype(np.float32)
+    return GroundFrame(
+        label=label,
+        ground_probability=np.where(wall, 0.0, 1.0).astype(np.float32),
+        height_above_ground=height.astype(np.float32),
+        lattice=lattice,
+        elevation=elevation,
+        slope=np.full((*lattice.shape, 2), (SLOPE, 0), np.float32),
+        variance=variance,
+        T_lattice_sensor=T_lattice_sensor,
+        mounting=Mounting(T_lattice_sensor, estimated=True),
+        scan=scan,
+        timings={"em": 0.003},
+    )
+
+
+def occupancy_frame(moving: bool = True) -> OccupancyFrame:
+    lattice = Lattice.centred(40, 40, 0.4)
+    x, y = lattice.mesh()
+    wall = (np.abs(x - 12) < 0.5) & (np.abs(y) < 6)
+    car = (np.abs(x - 5) < 2) & (np.abs(y + 4) < 1) if moving else np.zeros_like(wall)
+    seen = np.hypot(x, y) < 18
+    static = np.where(wall, 0.9, 0.0)
+    dynamic = np.where(car, 0.9, 0.0)
+    free = np.where(seen & ~wall & ~car, 0.9, 0.0)
+    unknown = 1 - static - dynamic - free
+    velocity = np.where(car[..., None], (6.0, 0.0), np.nan)
+    car_object = TrackedObject(
+        7, np.array([5.0, -4.0]), np.array([4.0, 2.0]), 0.0, np.array([6.0, 0.0]), np.eye(2), int(car.sum()), 1.0
+    )
+    as_float = [a.astype(np.float32) for a in (static + dynamic + unknown / 2, static, dynamic, free, unknown)]
+    return OccupancyFrame(
+        lattice,
+        0.0,
+        *as_float,
+        velocity=velocity.astype(np.float32),
+        velocity_covariance=np.full((*lattice.shape, 3), np.nan, np.float32),
+        moving=car,
+        observation=as_float[0],
+        observedness=seen.astype(np.float32),
+        objects=(car_object,) if moving else (),
+    )

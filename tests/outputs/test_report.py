@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report is one file that needs nothing else, says what was run, and trusts no text it is given."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from frames_for_pictures import ground_frame, occupancy_frame
+
+from roadbed.config import Config
+from roadbed.outputs.pictures import frame_figure, png_bytes
+from roadbed.outputs.report import Picture, RunRecorder, frame_scores, write_report
+from roadbed.outputs.report.charts import lines, stacked_bars
+
+
+def recorded(frames=6, slides=4, **names):
+    recorder = RunRecorder("sim:test", Config(seed=3), command="roadbed run sim:test", slides=slides, **names)
+    ground, occupancy = ground_frame(points=2000, truth=True), occupancy_frame()
+    for index in range(frames):
+        recorder.add(ground.scan, ground, occupancy, {"ground": 0.004 + 0.001 * index, "occupancy": 0.01})
+    return recorder
+
+
+class Addresses(HTMLParser):
+    """Everything a browser would fetch."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.open = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.found += [value for name, value in attributes if name in ("src", "href")]
+
+
+def test_report_loads_nothing_and_holds_what_was_run(tmp_path):
+    ground = ground_frame(points=2000)
+    picture = Picture("Frame 0", png_bytes(frame_figure(ground)))
+    path = write_report(tmp_path / "report.html", recorded().summary(pictures=(picture,), accuracy={"speed": "3 %"}))
+    text = path.read_text()
+    addresses = Addresses()
+    addresses.feed(text)
+    assert addresses.found
+    assert all(address.startswith("data:image/") for address in addresses.found)
+    assert not re.search(r"https?://|@import|url\(", text)
+    for part in (
+        "sim:test",
+        "roadbed run sim:test",
+        "seed: 3",
+        "patchwork++",
+        "100.00 %",
+        "Frame 0",
+        "speed",
+        "occupancy",
+    ):
+        assert part in text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_report_escapes_what_it_is_given(tmp_path):
+    bad = "</script><script>alert(1)</script>"
+    text = write_report(tmp_path / "r.html", recorded(frames=2, title=bad).summary(files=(bad,))).read_text()
+    assert "<script>alert" not in text
+
+
+def test_report_without_frames_or_truth_can_be_written(tmp_path):
+    empty = RunRecorder("sim:empty", Config()).summary()
+    assert "0 frames" in write_report(tmp_path / "r.html", empty).read_text()
+
+
+@pytest.mark.parametrize("frames", [1, 4, 5, 40])
+def test_slides_stay_bounded_and_spread_over_the_run(frames):
+    slides = [slide.index for slide in recorded(frames=frames).summary().slides]
+    assert slides[0] == 0
+    assert len(slides) <= 4
+    assert len(slides) >= min(frames, 2)
+    assert len(set(np.diff(slides))) <= 1
+
+
+def test_scores_follow_the_protocol_and_need_truth():
+    ground = ground_frame(points=2000, truth=True)
+    assert frame_scores(ground.scan, ground)["F1"] == 100
+    assert frame_scores(ground_frame(points=10).scan, ground_frame(points=10)) == {}
+
+
+def test_bars_stack_to_the_total_and_a_long_first_frame_does_not_flatten_the_rest():
+    first, second = np.array([900.0, *[10.0] * 40]), np.full(41, 5.0)
+    svg = stacked_bars(["a", "b"], [first, second], "ms", "frame")
+    heights = np.array([float(h) for h in re.findall(r'height="([\d.]+)"', svg)])
+    assert len(heights) == 82
+    assert heights[1] == pytest.approx(2 * heights[42], abs=0.11)
+    assert heights[1] > 40
+    assert ">905<" in svg
+
+
+def test_lines_leave_out_frames_without_a_value():
+    svg = lines(["F1"], [np.array([98.0, np.nan, 99.0])], "%", "frame")
+    assert len(re.findall("<circle", svg)) == 2
+    assert "nan" not in svg
