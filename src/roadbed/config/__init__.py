@@ -26,7 +26,14 @@ _PRESETS: dict[str, dict[str, Any]] = {
                 "warm_iterations": 10,
                 "sigma_up_early": 0.05,
                 "start": "zero",
-            }
+                "slope_limit": 100.0,
+                "points_per_node": 0,
+                "footprint": False,
+                "reach": 10,
+                "walls": {"enabled": False},
+            },
+            "time": {"motion": "vehicle", "alignment": False},
+            "labels": {"threshold": 0.20, "columns": False, "columns_around": False, "clear": False},
         }
     },
 }

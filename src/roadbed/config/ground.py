@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the ground stage: mounting, the spatio-temporal CRF, its labels, and grid variance."""
+"""Parameters of the ground stage: mounting, the spatio-temporal CRF, time, labels, and grid variance."""
 
 from __future__ import annotations
 
@@ -16,13 +16,36 @@ class MountingConfig(Stage):
     height: float | None = Field(None, gt=-5, lt=30, description="m over the road; None: estimate")
     pitch: float | None = Field(None, ge=-90, le=90, description="degrees, positive lowers the view; None: estimate")
     roll: float | None = Field(None, ge=-90, le=90, description="degrees; None: estimate")
+    radius: float = Field(15.0, gt=2, le=100, description="m, the ground around the sensor that is looked at")
+    cell: float = Field(1.0, gt=0.1, le=5, description="m, one lowest return per cell")
+    trials: int = Field(150, ge=10, le=10000, description="planes tried")
+    smallest_quality: float = Field(0.25, ge=0, le=1, description="below it the estimate is not used")
+    first_scans: int = Field(5, ge=1, le=1000, description="scans of a drive whose median is kept")
+
+
+class CoarseConfig(Stage):
+    """The coarse start: a first surface from the lowest returns on wide nodes (an addition to the paper)."""
+
+    spacing: float = Field(6.0, ge=0.2, le=50, description="m between coarse nodes; a whole number of fine ones")
+    cell: float = Field(0.5, ge=0.05, le=10, description="m, one lowest return per cell enters")
+    iterations: int = Field(10, ge=1, le=1000)
+    sigma_up: float = Field(0.10, gt=0, le=5, description="m")
+    most_information: float = Field(20.0, gt=0, description="effective points beyond which nodes blend equally")
+
+
+class WallConfig(Stage):
+    """Columns with a vertical structure do not shape the surface (an addition to the paper)."""
+
+    enabled: bool = True
+    low: float = Field(0.25, ge=0, le=5, description="m above the column's lowest return")
+    high: float = Field(1.0, gt=0, le=10, description="m above the column's lowest return")
 
 
 class StcrfConfig(Stage):
     """Ground as a spatio-temporal conditional random field (Rummelhard et al. 2017)."""
 
-    length: float = Field(120.0, gt=0, le=2000, description="m along x")
-    width: float = Field(120.0, gt=0, le=2000, description="m along y")
+    length: float = Field(160.0, gt=0, le=2000, description="m along x")
+    width: float = Field(160.0, gt=0, le=2000, description="m along y")
     spacing: float = Field(1.0, ge=0.1, le=10, description="m between nodes")
     alpha: float = Field(1.0, gt=0, description="confidence in a measurement")
     beta: float = Field(0.5, ge=0, lt=1, description="confidence in the neighbours, shared among them")
@@ -33,8 +56,25 @@ class StcrfConfig(Stage):
     sigma_up: float = Field(0.05, gt=0, le=5, description="m, tolerance above the surface")
     sigma_up_early: float = Field(0.06, gt=0, le=5, description="m, the same in the first half of the iterations")
     sigma_down: float = Field(0.5, gt=0, le=10, description="m, tolerance below the surface")
+    height_information: float = Field(
+        2.5e-5, gt=0, le=1, description="weight of the expected height without data, effective points"
+    )
+    coarse_height_information: float = Field(
+        2e-4, gt=0, le=1, description="the same where the coarse start gives the expected height"
+    )
+    slope_information: float = Field(0.06, gt=0, le=100, description="weight of the expected slope")
+    slope_limit: float = Field(0.5, gt=0, le=100, description="largest slope used in the E-step")
     start: Literal["zero", "coarse"] = Field("coarse", description="first surface: flat, or a coarse lattice's")
-    motion: Literal["rolling", "vehicle"] = Field("rolling", description="lattice axes: the world's or the vehicle's")
+    coarse: CoarseConfig = CoarseConfig()
+    walls: WallConfig = WallConfig()
+    column: float = Field(0.2, ge=0.02, le=10, description="m, side of a fine column")
+    points_per_node: int = Field(128, ge=0, description="at most this many shape a node's surface; 0: all")
+    footprint: bool = Field(True, description="road height assumed known under the vehicle")
+    reach: int = Field(3, ge=0, le=1000, description="nodes beyond the data to extrapolate to")
+    variance_factor: float = Field(
+        1.0, gt=0, description="reported variance over that of independent points; calibrated in simulation"
+    )
+    known_sigma: float = Field(0.25, gt=0, description="m, surface with a larger standard deviation is unknown")
 
     @model_validator(mode="after")
     def _stable(self) -> StcrfConfig:
@@ -44,6 +84,39 @@ class StcrfConfig(Stage):
                 f"expected a sum below 1, e.g. beta 0.5 and gamma 0.2"
             )
         return self
+
+
+class TimeConfig(Stage):
+    """How a drive is carried from scan to scan."""
+
+    motion: Literal["rolling", "vehicle"] = Field("rolling", description="lattice axes: the world's or the vehicle's")
+    alignment: bool = Field(True, description="fit each scan to the prior surface before it is used")
+    alignment_radius: float = Field(30.0, gt=1, le=500, description="m")
+    alignment_trust: float = Field(
+        0.95, gt=0, le=1, description="share of the fit that is used; below 1 the poses keep the map from drifting"
+    )
+    longest_pause: float = Field(2.0, gt=0, description="s between scans; a longer one starts cold")
+    largest_speed: float = Field(80.0, gt=0, description="m/s between poses; a larger one is a jump, starts cold")
+    largest_step: float = Field(10.0, gt=0, description="m between poses where scans carry no time")
+    largest_turn: float = Field(0.8, gt=0, description="rad between poses")
+
+
+class LabelConfig(Stage):
+    """From heights over the surface to labels."""
+
+    threshold: float = Field(0.25, gt=0, le=5, description="m above the surface that still is ground")
+    low_outlier: float = Field(1.0, gt=0, le=100, description="m below the surface: noise")
+    clearance: float = Field(2.5, gt=0, le=100, description="m above the surface under which a vehicle passes")
+    columns: bool = Field(True, description="feet of walls: not ground where a connected structure stands above")
+    columns_around: bool = Field(True, description="the same with the 3 x 3 columns around")
+    clear: bool = Field(True, description="a higher threshold where nothing stands: grass, banks")
+    clear_threshold: float = Field(0.40, gt=0, le=5, description="m")
+    foot: float = Field(0.06, ge=0, le=5, description="m, below it a point is ground whatever stands above")
+    foot_around: float = Field(0.10, ge=0, le=5, description="m, the same for the 3 x 3 columns")
+    knee: float = Field(0.65, gt=0, le=10, description="m, end of the lower band of a standing structure")
+    top: float = Field(1.00, gt=0, le=10, description="m, end of its upper band")
+    ratio: int = Field(1, ge=0, le=100, description="returns in the bands per return at the foot")
+    ratio_around: int = Field(3, ge=0, le=100, description="the same for the 3 x 3 columns")
 
 
 class PointLimits(Stage):
@@ -86,4 +159,6 @@ class GroundConfig(Stage):
     method: Literal["stcrf", "variance"] = "stcrf"
     mounting: MountingConfig = MountingConfig()
     stcrf: StcrfConfig = StcrfConfig()
+    time: TimeConfig = TimeConfig()
+    labels: LabelConfig = LabelConfig()
     variance: VarianceConfig = VarianceConfig()

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the sensor sits over the road: estimated from the lowest returns around it, kept as a median over a drive."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.config.ground import MountingConfig
+from roadbed.frames import Float32, Float64, Mounting, Pose
+
+_DEFAULT_HEIGHT = 1.8  # m, where nothing can be found and nothing is given
+_LOWEST, _HIGHEST = 0.3, 4.0  # m, heights searched
+_HINT = 0.4  # m around a given height
+_STEEPEST = 0.27  # slope of the plane
+_FEWEST_CELLS = 20
+
+
+def rotation_to_level(slope_x: float, slope_y: float) -> Float64:
+    """The smallest rotation that makes the plane z = slope_x x + slope_y y horizontal."""
+    normal = np.array([-slope_x, -slope_y, 1.0])
+    normal /= np.linalg.norm(normal)
+    axis = np.array([normal[1], -normal[0], 0.0])
+    cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+    return np.eye(3) + cross + cross @ cross / (1 + normal[2])
+
+
+class MountingEstimator:
+    """Estimates one sensor's mounting; `track` keeps the median over the first scans of a drive."""
+
+    def __init__(self, config: MountingConfig) -> None:
+        self.config = config
+        side = math.ceil(2 * config.radius / config.cell)
+        self._lowest = np.empty((side, side), np.int32)
+        self._second = np.empty((side, side), np.int32)
+        self._cells = np.empty((side * side, 3), np.float64)
+        self._planes: list[tuple[float, float, float, float]] = []
+
+    def estimate(self, points: Float32) -> Mounting:
+        """From one scan alone, points in the sensor frame."""
+        return self._mounting(*self._plane(points))
+
+    def track(self, points: Float32) -> Mounting:
+        """The same scan after scan: the median of the first good ones, from then on fixed."""
+        if len(self._planes) < self.config.first_scans:
+            plane = self._plane(points)
+            if plane[3] <= 0 and not self._planes:
+                return self._mounting(*plane)
+            if plane[3] > 0:
+                self._planes.append(plane)
+        return self._mounting(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
+
+    def forget(self) -> None:
+        self._planes.clear()
+
+    def _plane(self, points: Float32) -> tuple[float, float, float, float]:
+        """Height along the plane's normal, slopes, quality."""
+        from roadbed.ground.mounting_cpu import fit_plane, lowest_returns
+
+        config = self.config
+        hint = config.height
+        n = lowest_returns(
+            points,
+            np.float32(config.cell),
+            np.float32(config.radius),
+            np.float32(1.0),
+            np.float32(1.0),
+            self._lowest,
+            self._second,
+            self._cells,
+        )
+        if n >= _FEWEST_CELLS:
+            cells = self._cells[:n]
+            weight = 1 / (1 + (cells[:, 0] ** 2 + cells[:, 1] ** 2) / 64.0)
+            low, high = (_LOWEST, _HIGHEST) if hint is None else (hint - _HINT, hint + _HINT)
+            height, slope_x, slope_y, quality = fit_plane(cells, weight, low, high, _STEEPEST, config.trials)
+            if quality > config.smallest_quality:
+                return height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x, slope_y, quality
+        return (_DEFAULT_HEIGHT if hint is None else hint), 0.0, 0.0, 0.0
+
+    def _mounting(self, height: float, slope_x: float, slope_y: float, quality: float) -> Mounting:
+        config = self.config
+        rotation = rotation_to_level(slope_x, slope_y)
+        if config.pitch is not None or config.roll is not None:
+            found = Pose(rotation, np.zeros(3))
+            pitch = found.pitch if config.pitch is None else math.radians(config.pitch)
+            roll = found.roll if config.roll is None else math.radians(config.roll)
+            rotation = Pose.from_euler(pitch=pitch, roll=roll).rotation
+        if config.height is not None:
+            height = config.height
+        given = None not in (config.height, config.pitch, config.roll)
+        pose = Pose(rotation, np.array([0.0, 0.0, height]))
+        return Mounting(pose, estimated=not given, quality=1.0 if given else quality)

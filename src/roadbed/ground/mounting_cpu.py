@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The plane of the nearest ground, by consensus of the lowest returns and reweighted least squares."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.ground.numeric_cpu import F, njit
+
+_OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
+_INLIER = 0.2  # m
+_BELOW_PENALTY = 0.5  # ground below a plane speaks against it, things above do not
+
+
+@njit(cache=True)
+def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
+    """The lowest return of each cell with at least two; `lowest` and `second` are scratch. Returns how many."""
+    side = lowest.shape[0]
+    lowest[:, :] = -1
+    second[:, :] = -1
+    scale = F(1) / cell
+    for i in range(points.shape[0]):
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        squared = x * x + y * y
+        if not (squared < radius * radius and squared >= nearest * nearest and z <= highest and z > -highest * F(100)):
+            continue
+        row, column = np.int32((y + radius) * scale), np.int32((x + radius) * scale)
+        held = lowest[row, column]
+        if held < 0 or z < points[held, 2]:
+            second[row, column] = held
+            lowest[row, column] = i
+        else:
+            runner_up = second[row, column]
+            if runner_up < 0 or z < points[runner_up, 2]:
+                second[row, column] = i
+    n = 0
+    for row in range(side):
+        for column in range(side):
+            a, b = lowest[row, column], second[row, column]
+            if b >= 0:
+                chosen = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
+                out[n, 0], out[n, 1], out[n, 2] = points[chosen, 0], points[chosen, 1], points[chosen, 2]
+                n += 1
+    return n
+
+
+@njit(cache=True)
+def _random(state, n):
+    """Next state of a linear congruential generator and an index below n: the same on every machine."""
+    state = np.uint32(state * np.uint32(1664525) + np.uint32(1013904223))
+    return state, np.int64(state >> np.uint32(8)) % n
+
+
+@njit(cache=True)
+def _consensus(q, weight, height, slope_x, slope_y):
+    score = 0.0
+    for m in range(q.shape[0]):
+        d = q[m, 2] + height - slope_x * q[m, 0] - slope_y * q[m, 1]
+        if abs(d) < _INLIER:
+            score += weight[m] * (1 - (d / _INLIER) ** 2)
+        elif d < 0:
+            score -= weight[m] * _BELOW_PENALTY
+    return score
+
+
+@njit(cache=True)
+def _refined(q, weight, height, slope_x, slope_y):
+    """One reweighted least-squares step; the ridge keeps the slopes of a narrow view at bay."""
+    normal = np.zeros((3, 3))
+    right = np.zeros(3)
+    row = np.empty(3)
+    for m in range(q.shape[0]):
+        d = q[m, 2] + height - slope_x * q[m, 0] - slope_y * q[m, 1]
+        sigma = 0.10 if d > 0 else 0.15
+        w = weight[m] * math.exp(-0.5 * (d / sigma) ** 2)
+        row[0], row[1], row[2] = 1.0, q[m, 0], q[m, 1]
+        for i in range(3):
+            for j in range(3):
+                normal[i, j] += w * row[i] * row[j]
+            right[i] += w * row[i] * q[m, 2]
+    normal[0, 0] += 1e-6
+    normal[1, 1] += 0.5
+    normal[2, 2] += 0.5
+    plane = np.linalg.solve(normal, right)
+    return -plane[0], plane[1], plane[2]
+
+
+@njit(cache=True)
+def fit_plane(q, weight, lowest_height, highest_height, steepest, trials):
+    """z = slope_x x + slope_y y - height; returns height, slopes and quality = score / total weight (0: none found)."""
+    n = q.shape[0]
+    best, best_height, best_x, best_y = 0.0, 0.0, 0.0, 0.0
+    state = np.uint32(12345)
+    for _ in range(trials):
+        state, i = _random(state, n)
+        state, j = _random(state, n)
+        state, k = _random(state, n)
+        x1, y1, z1 = q[j, 0] - q[i, 0], q[j, 1] - q[i, 1], q[j, 2] - q[i, 2]
+        x2, y2, z2 = q[k, 0] - q[i, 0], q[k, 1] - q[i, 1], q[k, 2] - q[i, 2]
+        area = x1 * y2 - x2 * y1
+        if abs(area) < 4.0:
+            continue
+        slope_x = (z1 * y2 - z2 * y1) / area
+        slope_y = (x1 * z2 - x2 * z1) / area
+        height = slope_x * q[i, 0] + slope_y * q[i, 1] - q[i, 2]
+        if slope_x**2 + slope_y**2 > steepest**2 or height < lowest_height or height > highest_height:
+            continue
+        score = _consensus(q, weight, height, slope_x, slope_y)
+        if score > best:
+            best, best_height, best_x, best_y = score, height, slope_x, slope_y
+    if best <= 0:
+        return 0.0, 0.0, 0.0, 0.0
+    for _ in range(6):
+        best_height, best_x, best_y = _refined(q, weight, best_height, best_x, best_y)
+    return best_height, best_x, best_y, best / weight.sum()

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Which part of the lattice is worth computing, and how to share it among threads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.ground.numeric_cpu import F, njit
+
+
+@njit(cache=True)
+def find_spans(count, prior, use_prior, rows, columns, reach, lo, hi, wide_lo, wide_hi):
+    """Per row the columns [lo, hi) within `reach` nodes of a point or of prior information.
+
+    Columns are counted with the border (first node = 1); `wide` spans also cover the rows below and above.
+    """
+    own_lo = np.full(rows, columns + 1, np.int32)
+    own_hi = np.zeros(rows, np.int32)
+    for row in range(rows):
+        for column in range(columns):
+            seen = count[row * columns + column] > 0
+            if seen or (use_prior and prior[row + 1, 0, column + 1] > F(1e-4)):
+                own_lo[row] = min(own_lo[row], column + 1)
+                own_hi[row] = column + 2
+    for row in range(rows):
+        lo[row], hi[row] = columns + 1, 0
+        for other in range(max(0, row - reach), min(rows, row + reach + 1)):
+            if own_hi[other] > 0:
+                lo[row] = min(lo[row], max(own_lo[other] - reach, 1))
+                hi[row] = max(hi[row], min(own_hi[other] + reach, columns + 1))
+    for r in range(rows + 2):
+        wide_lo[r], wide_hi[r] = columns + 1, 0
+        for row in range(max(0, r - 2), min(rows, r + 1)):
+            if hi[row] > lo[row]:
+                wide_lo[r] = min(wide_lo[r], lo[row])
+                wide_hi[r] = max(wide_hi[r], hi[row])
+
+
+@njit(cache=True)
+def clear_spans(information, expected, mean, lo, hi):
+    """Empty what the last frame has written (its spans), in both buffers."""
+    for row in range(lo.shape[0]):
+        for k in range(9):
+            for c in range(lo[row], hi[row]):
+                information[0, row + 1, k, c] = F(0)
+                information[1, row + 1, k, c] = F(0)
+        for k in range(3):
+            for c in range(lo[row], hi[row]):
+                expected[row + 1, k, c] = F(0)
+                mean[row + 1, k, c] = F(0)
+
+
+@njit(cache=True)
+def share_rows(reserved, rows, columns, chunks, node_cost):
+    """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
+    row_cost = columns * node_cost
+    total = reserved[rows * columns] + rows * row_cost
+    chunk = 1
+    chunks[0] = 0
+    parts = chunks.shape[0] - 1
+    for row in range(rows):
+        done = reserved[(row + 1) * columns] + (row + 1) * row_cost
+        while chunk < parts and done * parts >= chunk * total:
+            chunks[chunk] = row + 1
+            chunk += 1
+    while chunk <= parts:
+        chunks[chunk] = rows
+        chunk += 1

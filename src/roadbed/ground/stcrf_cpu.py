@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of the STCRF on the CPU: buffers that are allocated once, and the Numba kernels that fill them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.config.ground import GroundConfig
+from roadbed.frames import Float32, Float64, Lattice
+from roadbed.ground.binning_cpu import sort_by_node
+from roadbed.ground.coarse_cpu import gather_lowest, spread_coarse
+from roadbed.ground.columns_cpu import ANCHORS, PAD, reserve, select_points
+from roadbed.ground.em_cpu import expectation_maximization
+from roadbed.ground.labels_cpu import describe_surface, label_points
+from roadbed.ground.spans_cpu import clear_spans, find_spans, share_rows
+
+F = np.float32
+_CHUNKS = 16  # ranges of rows handed to threads; results do not depend on it
+_NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a scan lies over the lattice: sensor to the lattice's corner, heights from `base` (m)."""
+
+    rotation: Float64  # (3, 3)
+    translation: Float64  # (3,) m from the outer corner of node [0][0] and from the base height
+    base: float  # m, height in the lattice frame from which the engine counts
+
+
+class Field:
+    """Information and planes of one lattice, with a border of empty nodes. See `em_cpu` for the layout."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.rows, self.columns = rows, columns
+        padded = (rows + 2, 9, columns + 2)
+        self.information = np.zeros((2, *padded), F)  # P, X: the two Jacobi buffers
+        self.prior = np.zeros(padded, F)  # P, X of the previous frame
+        self.data = np.zeros(padded, F)
+        self.expected = np.zeros((rows + 2, 3, columns + 2), F)  # plane that the weak prior pulls to
+        self.mean = np.zeros((rows + 2, 3, columns + 2), F)  # mu = (h, sx, sy)
+        self.reserved = np.zeros(rows * columns + 1, np.int32)
+        self.count = np.zeros(rows * columns, np.int32)
+        self.lo, self.hi = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+        self.wide_lo, self.wide_hi = np.zeros(rows + 2, np.int32), np.zeros(rows + 2, np.int32)
+        self.row_chunks = np.zeros(_CHUNKS + 1, np.int32)
+        self.scratch = np.zeros((_CHUNKS, 44, columns + 2), F)
+        self.result = 0  # which buffer of `information` is the posterior
+
+
+class StcrfCpu:
+    """One lattice's engine. Call `sort`, `select`, `start`, `estimate`, `label`, `surface` in this order."""
+
+    def __init__(self, config: GroundConfig, rows: int, columns: int) -> None:
+        self.config = config
+        stcrf = config.stcrf
+        self.rows, self.columns = rows, columns
+        self.spacing = F(stcrf.spacing)
+        nodes = rows * columns
+        self.fine = Field(rows, columns)
+        self.ratio = max(1, round(stcrf.coarse.spacing / stcrf.spacing))
+        self.coarse = Field(-(-rows // self.ratio), -(-columns // self.ratio))
+        self.side = max(1, round(stcrf.spacing / stcrf.column))
+        self.low_side = max(1, round(stcrf.spacing / stcrf.coarse.cell))
+        self.start_of_node = np.zeros(nodes + 1, np.int32)
+        self.counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
+        self.low = np.zeros((nodes, self.low_side**2, 3), F)
+        self.low_points = np.zeros((3, nodes * self.low_side**2 + PAD * self.coarse.rows * self.coarse.columns), F)
+        self.bands = np.zeros((nodes, self.side**2, 4), np.uint16)
+        self.anchored = np.zeros(nodes, np.uint8)
+        self.anchor_plane = np.zeros((nodes, 3), F)
+        self.node_chunks = np.zeros(_CHUNKS + 1, np.int32)
+        self._grow(0)
+
+    def _grow(self, points: int) -> None:
+        """Buffers for at least `points` points."""
+        self.capacity = max(4096, int(points * 1.25))
+        self.node = np.empty(self.capacity, np.int32)
+        self.origin = np.empty(self.capacity, np.int32)
+        self.column = np.empty(self.capacity, np.uint16)
+        self.sorted = np.empty((3, self.capacity), F)
+        self.dz = np.empty(self.capacity, F)
+        self.shaping = np.empty((3, self.capacity + (PAD + ANCHORS) * self.rows * self.columns), F)
+
+    def sort(self, points: Float32, placement: Placement) -> None:
+        """Points to their nodes (M_i), in node order."""
+        if len(points) > self.capacity:
+            self._grow(len(points))
+        self.points = len(points)
+        sort_by_node(
+            points,
+            placement.rotation.astype(F),
+            placement.translation.astype(F),
+            self.spacing,
+            self.columns,
+            self.rows,
+            self.node[: len(points)],
+            self.counts,
+            self.start_of_node,
+            *self.sorted,
+            self.origin,
+        )
+
+    def select(
+        self,
+        anchors: tuple[NDArray[np.int64], Float64] | None,
+        moving: tuple[NDArray[np.bool_], Float64, float] | None,
+    ) -> None:
+        """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added.
+
+        `anchors`: nodes and their planes (h, sx, sy). `moving`: mask [y][x], its corner and its cell size.
+        """
+        stcrf, fine = self.config.stcrf, self.fine
+        self.anchored[:] = 0
+        if anchors is not None:
+            self.anchored[anchors[0]] = 1
+            self.anchor_plane[anchors[0]] = anchors[1]
+        mask, corner, cell = moving if moving is not None else (np.zeros((0, 0), np.bool_), np.zeros(2), 1.0)
+        reserve(self.start_of_node, stcrf.points_per_node, self.anchored, fine.reserved)
+        share_rows(self.start_of_node, self.rows, self.columns, fine.row_chunks, _NODE_COST)
+        self.node_chunks[:] = fine.row_chunks * self.columns
+        walls = stcrf.walls
+        select_points(
+            self.node_chunks,
+            self.start_of_node,
+            *self.sorted,
+            self.column,
+            fine.reserved,
+            stcrf.points_per_node,
+            self.anchored,
+            self.anchor_plane,
+            mask,
+            corner.astype(F),
+            F(1 / cell),
+            self.spacing,
+            self.columns,
+            np.int32(self.side),
+            F(walls.low),
+            F(walls.high if walls.enabled else 0),
+            np.int32(self.low_side),
+            self.low,
+            *self.shaping,
+            fine.count,
+        )
+        share_rows(fine.reserved, self.rows, self.columns, fine.row_chunks, _NODE_COST)
+
+    def start(self, warm: bool) -> None:
+        """First surface: the prior's where there is one, else flat or a coarse lattice's."""
+        stcrf, fine = self.config.stcrf, self.fine
+        clear_spans(fine.information, fine.expected, fine.mean, fine.lo, fine.hi)
+        self._find_spans(fine, warm)
+        if warm:
+            fine.information[0] = fine.prior
+        if stcrf.start == "zero":
+            return
+        coarse = self.coarse
+        gather_lowest(
+            self.low, self.rows, self.columns, self.ratio, self.spacing, coarse.rows, coarse.columns, coarse.reserved,
+            coarse.count, *self.low_points,
+        )  # fmt: skip
+        clear_spans(coarse.information, coarse.expected, coarse.mean, coarse.lo, coarse.hi)
+        self._find_spans(coarse, False)
+        share_rows(coarse.reserved, coarse.rows, coarse.columns, coarse.row_chunks, _NODE_COST)
+        self._run(coarse, self.low_points, stcrf.coarse.iterations, warm=False)
+        spread_coarse(
+            coarse.information[coarse.result, :, 0],
+            coarse.mean,
+            self.ratio,
+            self.spacing,
+            F(stcrf.coarse.most_information),
+            fine.lo,
+            fine.hi,
+            fine.expected,
+        )
+
+    def estimate(self, warm: bool) -> None:
+        """The EM on the fine lattice."""
+        stcrf = self.config.stcrf
+        self._run(self.fine, self.shaping, stcrf.warm_iterations if warm else stcrf.iterations, warm)
+
+    def _find_spans(self, field: Field, warm: bool) -> None:
+        find_spans(
+            field.count, field.prior, warm, field.rows, field.columns, self.config.stcrf.reach, field.lo, field.hi,
+            field.wide_lo, field.wide_hi,
+        )  # fmt: skip
+
+    def _height_information(self, field: Field) -> np.float32:
+        stcrf = self.config.stcrf
+        from_coarse = field is self.fine and stcrf.start == "coarse"
+        return F(stcrf.coarse_height_information if from_coarse else stcrf.height_information)
+
+    def _run(self, field: Field, points: Float32, iterations: int, warm: bool) -> None:
+        stcrf = self.config.stcrf
+        fine = field is self.fine
+        wide = 1 if fine else self.ratio
+        field.result = expectation_maximization(
+            field.row_chunks,
+            field.reserved,
+            field.count,
+            *points,
+            field.information,
+            field.prior,
+            field.data,
+            field.expected,
+            field.mean,
+            field.lo,
+            field.hi,
+            field.wide_lo,
+            field.wide_hi,
+            field.scratch,
+            F(stcrf.spacing * wide),
+            iterations,
+            F(stcrf.alpha),
+            F(stcrf.beta),
+            stcrf.neighbours,
+            F(stcrf.gamma if warm else 0),
+            F(stcrf.sigma_up_early if fine and not warm else stcrf.sigma_up if fine else stcrf.coarse.sigma_up),
+            F(stcrf.sigma_up if fine else stcrf.coarse.sigma_up),
+            F(stcrf.sigma_down),
+            self._height_information(field),
+            # Over a wide node a slope matters more: its information grows with the lever arm.
+            F(stcrf.slope_information * (wide**2 / 4 if wide > 1 else 1)),
+            F(stcrf.slope_limit),
+        )
+
+    def label(self, label: NDArray[np.uint8], probability: Float32, height: Float32) -> None:
+        """Write one label, ground probability c_j and height over the surface per input point."""
+        labels, stcrf, fine = self.config.labels, self.config.stcrf, self.fine
+        label_points(
+            self.node_chunks,
+            self.start_of_node,
+            *self.sorted,
+            self.column,
+            self.origin,
+            self.node[: self.points],
+            fine.mean,
+            self.dz,
+            self.bands,
+            self.columns,
+            self.rows,
+            self.side,
+            F(labels.foot),
+            F(labels.foot_around),
+            F(labels.threshold),
+            F(labels.knee),
+            F(labels.top),
+            F(labels.clear_threshold),
+            F(labels.clearance),
+            F(labels.low_outlier),
+            labels.columns,
+            labels.ratio,
+            labels.columns_around,
+            labels.ratio_around,
+            labels.clear,
+            F(stcrf.sigma_up),
+            F(stcrf.sigma_down),
+            label,
+            probability,
+            height,
+        )
+
+    def surface(self, lattice: Lattice, base: float) -> tuple[Float32, Float32, Float32]:
+        """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
+        stcrf, fine = self.config.stcrf, self.fine
+        elevation = np.empty(lattice.shape, F)
+        slope = np.empty((*lattice.shape, 2), F)
+        variance = np.empty(lattice.shape, F)
+        describe_surface(
+            fine.information[fine.result],
+            fine.mean,
+            fine.lo,
+            fine.hi,
+            self._height_information(fine),
+            F(stcrf.slope_information),
+            F(stcrf.sigma_up**2 * stcrf.variance_factor),
+            F(stcrf.known_sigma**2),
+            F(base),
+            elevation,
+            slope,
+            variance,
+        )
+        return elevation, slope, variance
+
+    def keep(self) -> None:
+        """The posterior becomes the prior of the next frame."""
+        fine = self.fine
+        fine.prior[:] = fine.information[fine.result]
+
+    def forget(self) -> None:
+        self.fine.prior[:] = 0

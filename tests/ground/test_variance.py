@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grid variance against a plain NumPy reading of the report."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roadbed import Config, GroundFilter, Label
+from roadbed.config.ground import VarianceConfig
+
+
+def oracle(points, config):
+    """Ground flag per point, and per cell: count, mean, variance, ground."""
+    limits, resolution = config.pointcloud_limits, np.float32(config.grid_resolution)
+    columns = math.ceil((limits.x_max - limits.x_min) / config.grid_resolution)
+    rows = math.ceil((limits.y_max - limits.y_min) / config.grid_resolution)
+    x, y, z = points.T
+    inside = (x >= limits.x_min) & (x < limits.x_max) & (y >= limits.y_min) & (y < limits.y_max)
+    column = np.floor((x - np.float32(limits.x_min)) / resolution)
+    row = np.floor((y - np.float32(limits.y_min)) / resolution)
+    cell = np.where(inside, row * columns + column, -1).astype(int)
+    heights = {c: z[cell == c].astype(np.float64) for c in set(cell[cell >= 0].tolist())}
+    variance = {c: h.var() for c, h in heights.items() if len(h) >= config.point_number_threshold}
+
+    def is_ground(c):
+        if c in variance:
+            return variance[c] < config.min_variance_threshold
+        r, k = divmod(c, columns)
+        patch = [
+            variance[a * columns + b]
+            for a in range(max(r - 1, 0), min(r + 2, rows))
+            for b in range(max(k - 1, 0), min(k + 2, columns))
+            if a * columns + b in variance
+        ]
+        return bool(patch) and np.mean(patch) < config.min_variance_threshold
+
+    ground = {c: is_ground(c) for c in heights}
+    flags = [
+        c >= 0 and ground[c] and abs(np.float32(h) - np.float32(heights[c].mean())) < config.height_threshold.ground
+        for c, h in zip(cell.tolist(), z)
+    ]
+    return np.array(flags, bool), heights, ground, columns
+
+
+def scene(seed, n):
+    random = np.random.default_rng(seed)
+    points = random.uniform([-6, -1, 0], [6, 6, 0.05], (n, 3))
+    points[: n // 3, 2] += random.uniform(0, 1.5, n // 3)
+    return points.astype(np.float32)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**31), st.integers(0, 400), st.integers(1, 5), st.sampled_from([0.3, 0.5, 1.0]))
+def test_equals_the_report(seed, n, fewest, resolution):
+    config = VarianceConfig.parse(
+        {
+            "pointcloud_limits": {"x_min": -5, "x_max": 5, "y_min": 0, "y_max": 5},
+            "grid_resolution": resolution,
+            "point_number_threshold": fewest,
+        }
+    )
+    points = scene(seed, n)
+    ground = GroundFilter(Config.parse({"ground": {"method": "variance", "variance": config.model_dump()}}))
+    frame = ground(points)
+    flags, heights, ground_cells, columns = oracle(points, config)
+    assert (frame.is_ground == flags).all()
+    cells = ground.cells
+    assert cells.count.sum() == sum(len(h) for h in heights.values())
+    for c, h in heights.items():
+        at = divmod(c, columns)
+        assert cells.count[at] == len(h)
+        assert cells.mean[at] == pytest.approx(h.mean(), abs=1e-6)
+        assert cells.variance[at] == pytest.approx(h.var(), abs=1e-6)
+        assert cells.lowest[at] == h.min()
+        assert cells.highest[at] == h.max()
+        assert cells.ground[at] == ground_cells[c]
+
+
+def test_default_grid_is_the_reports():
+    ground = GroundFilter(Config.loads("grid_resolution: 0.3\nheight_threshold:\n  ground: 0.30\n"))
+    frame = ground(np.array([[0.0, 10.0, -1.0], [0.1, 10.1, -1.0]], np.float32))
+    assert frame.lattice.shape == (334, 334)
+    assert (frame.label == Label.GROUND).all()
+
+
+def test_sparse_cell_without_filled_neighbours_is_not_ground():
+    ground = GroundFilter(Config.loads("point_number_threshold: 2"))
+    frame = ground(np.array([[0.0, 10.0, -1.0], [30.0, 30.0, -1.0]], np.float32))
+    assert (frame.label == Label.OBSTACLE).all()
+
+
+def test_axes_of_roadbed_are_turned():
+    forward_left = {"ground": {"method": "variance", "variance": {"axes": "forward-left"}}}
+    points = scene(3, 500) + np.float32([5, 0, 0])
+    turned = np.column_stack([-points[:, 1], points[:, 0], points[:, 2]]).astype(np.float32)
+    own = GroundFilter(Config.parse(forward_left))(points)
+    report = GroundFilter(Config.loads("grid_resolution: 0.3"))(turned)
+    assert (own.label == report.label).all()
+    assert np.allclose(own.T_lattice_sensor @ points, turned)
