@@ -3,12 +3,101 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from roadbed.config.base import Stage
+from roadbed.errors import ConfigError
+from roadbed.frames import Scan
+from roadbed.sources.location import parse_location
 from roadbed.sources.registry import Source
+
+if TYPE_CHECKING:
+    from roadbed.simulate.drive import Drive
+    from roadbed.simulate.truth import FrameTruth
+
+
+class SimulatorOptions(Stage):
+    """What follows `sim:SCENE?`."""
+
+    sensor: str = Field("hdl64e", description="a sensor's name or a YAML file")
+    frames: int = Field(100, gt=0)
+    seed: int = Field(0, ge=0, lt=2**31)
+    density: float = Field(1.0, ge=0, le=3, description="scales how many things there are")
+    noise: float | None = Field(None, ge=0, le=1, description="m, standard deviation of the range; the sensor's own")
+    odometry: Literal["exact", "drift", "noise", "drift+noise", "none"] = "exact"
+    distortion: bool = Field(False, description="points as measured while driving, with point_time")
+    multipath: float = Field(0.0, ge=0, le=1, description="share of ground returns that appear below the ground")
+    losses: bool = Field(True, description="echoes lost with range, incidence and by chance")
+    mounting: Literal["known", "unknown"] = "known"
+    height: float | None = Field(None, gt=0, le=20, description="m, of a single sensor over the road")
+    pitch: float | None = Field(None, ge=-90, le=90, description="degrees, of a single sensor, nose down positive")
 
 
 class SimulatorSource(Source):
+    """Frames of a simulated drive. `truth(i)` gives what is really there."""
+
     name = "simulator"
+
+    def __init__(self, location: str, **options: Any) -> None:
+        super().__init__(location)
+        path, values = parse_location(location, tuple(SimulatorOptions.model_fields), options)
+        self.scene_name = path.removeprefix("sim:")
+        self.options: SimulatorOptions = SimulatorOptions.parse(values, location)
+        self._drive = _make_drive(self.scene_name, self.options)
+        self._latest: tuple[int, Scan, FrameTruth] | None = None
 
     @classmethod
     def matches(cls, location: str) -> bool:
         return location.startswith("sim:")
+
+    def __len__(self) -> int:
+        return self.options.frames
+
+    def __getitem__(self, index: int) -> Scan:
+        return self._frame(index)[0]
+
+    def truth(self, index: int) -> FrameTruth:
+        """Labels, objects, elevation and occupancy of frame `index`."""
+        return self._frame(index)[1]
+
+    @property
+    def drive(self) -> Drive:
+        return self._drive
+
+    def _frame(self, index: int) -> tuple[Scan, FrameTruth]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"{self.location}: frame {index} of {len(self)}")
+        index %= len(self)
+        if self._latest is None or self._latest[0] != index:
+            self._latest = (index, *self._drive.frame(index))
+        return self._latest[1], self._latest[2]
+
+
+def _make_drive(scene_name: str, options: SimulatorOptions) -> Drive:
+    from roadbed.simulate.drive import Drive
+    from roadbed.simulate.motion import ODOMETRIES
+    from roadbed.simulate.scenes import build_scene
+    from roadbed.simulate.sensors import load_rig
+
+    scene = build_scene(scene_name, options.seed, options.density)
+    rig = load_rig(options.sensor)
+    if options.noise is not None:
+        rig = rig.changed(range_noise=options.noise)
+    if options.height is not None or options.pitch is not None:
+        if len(rig.sensors) > 1:
+            raise ConfigError(f"height and pitch: expected a single sensor, {options.sensor} is a rig")
+        moved = {"z": options.height, "pitch": options.pitch}
+        rig = rig.changed(mount={name: value for name, value in moved.items() if value is not None})
+    return Drive(
+        scene,
+        rig,
+        options.frames,
+        options.seed,
+        odometry=ODOMETRIES.get(options.odometry),
+        distortion=options.distortion,
+        multipath=options.multipath,
+        losses=options.losses,
+        mounting_known=options.mounting == "known",
+    )

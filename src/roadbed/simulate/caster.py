@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sweep of one sensor: a ray per firing against ground and solids, then the errors a real scanner makes."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from roadbed.frames import Float64, Pose
+from roadbed.simulate import heightfield
+from roadbed.simulate.chance import make_key, normal, uniform
+from roadbed.simulate.heightfield import meet_ground
+from roadbed.simulate.sensors import Sensor
+from roadbed.simulate.solids import Grid, Movements, Solids, facing, meet_solids, span, to_part
+from roadbed.simulate.terrain import Bounds, Terrain
+
+GROUND, NOTHING = -1, -2  # values of `Sweep.part` beside rows of the solids
+_GROUND_REFLECTIVITY = 0.25
+
+
+class Sweep(NamedTuple):
+    """What came back, one entry per return in firing order. Points lie in the sensor frame of their firing."""
+
+    points: NDArray[np.float32]  # (N, 3) m, as measured
+    exact: NDArray[np.float64]  # (N, 3) m, in the world at the firing's instant, where the ray truly ended
+    part: NDArray[np.int32]  # row of the solids, or GROUND
+    spurious: NDArray[np.bool_]  # a multipath return: measured below the ground
+    intensity: NDArray[np.float32]  # 0 to 1
+    ring: NDArray[np.uint16]
+    column: NDArray[np.int32]
+
+
+class _Errors(NamedTuple):
+    range_noise: float
+    angle_noise: float  # rad
+    dropout: float
+    multipath: float
+    detection: bool  # whether weak echoes are lost
+    range_10_percent: float
+    range_min: float
+    range_max: float
+
+
+def cast_sweep(
+    sensor: Sensor,
+    T_world_sensor: Pose,
+    velocity: Float64,
+    rate: Float64,
+    terrain: Terrain,
+    bounds: Bounds,
+    solids: Solids,
+    movements: Movements,
+    grid: Grid,
+    *,
+    key: int,
+    distortion: bool = False,
+    multipath: float = 0.0,
+    losses: bool = True,
+) -> Sweep:
+    """Cast every firing. `velocity` (world, m/s) and `rate` (sensor frame, rad/s) act only with `distortion`."""
+    azimuths = sensor.azimuths()
+    elevations = np.radians(sensor.elevations)
+    lags = sensor.lags() if distortion else np.zeros(sensor.columns)
+    rotations = T_world_sensor.rotation @ _turns(rate, lags)
+    origins = T_world_sensor.translation + lags[:, None] * velocity
+    errors = _Errors(
+        sensor.range_noise,
+        math.radians(sensor.angle_noise),
+        sensor.dropout if losses else 0.0,
+        multipath,
+        losses,
+        sensor.range_10_percent,
+        sensor.range_min,
+        sensor.range_max,
+    )
+    points, exact, part, spurious, intensity = _cast(
+        azimuths, elevations, lags, rotations, origins, terrain.compiled, bounds, solids, movements, grid, errors, key
+    )
+    kept = np.flatnonzero(part.ravel() != NOTHING)
+    layers = len(elevations)
+    return Sweep(
+        points.reshape(-1, 3)[kept],
+        exact.reshape(-1, 3)[kept],
+        part.ravel()[kept],
+        spurious.ravel()[kept],
+        intensity.ravel()[kept],
+        (kept % layers).astype(np.uint16),
+        (kept // layers).astype(np.int32),
+    )
+
+
+def _turns(rate: Float64, lags: Float64) -> Float64:
+    """(n, 3, 3) rotations by `rate * lag` (Rodrigues)."""
+    speed = float(np.linalg.norm(rate))
+    if speed < 1e-12:
+        return np.broadcast_to(np.eye(3), (len(lags), 3, 3))
+    x, y, z = rate / speed
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    angle = (speed * lags)[:, None, None]
+    return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * (cross @ cross)
+
+
+@njit(cache=True)
+def _detection_chance(reflectivity, cosine, distance, range_10_percent):
+    """9 of 10 echoes of a 10 % target at `range_10_percent` are seen; grazing surfaces still scatter some light back."""
+    strength = reflectivity / 0.1 * math.sqrt(cosine) * (range_10_percent / distance) ** 2
+    return 1.0 - 10.0 ** (-strength)
+
+
+@njit(cache=True, parallel=True)
+def _cast(
+    azimuths, elevations, lags, rotations, origins, field, bounds, solids, movements, grid, errors, sweep_key
+):
+    columns, layers = azimuths.size, elevations.size
+    points = np.zeros((columns, layers, 3), np.float32)
+    exact = np.zeros((columns, layers, 3), np.float64)
+    part = np.full((columns, layers), NOTHING, np.int32)
+    spurious = np.zeros((columns, layers), np.bool_)
+    intensity = np.zeros((columns, layers), np.float32)
+    for column in prange(columns):
+        origin, rotation = origins[column], rotations[column]
+        ray = np.empty(3)
+        for layer in range(layers):
+            key = make_key(sweep_key, 1, column * layers + layer)
+            azimuth = azimuths[column] + errors.angle_noise * normal(key, 8)
+            elevation = elevations[layer] + errors.angle_noise * normal(key, 10)
+            x, y = math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth)
+            z = math.sin(elevation)
+            for axis in range(3):
+                ray[axis] = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
+
+            # Where the ray truly ends.
+            ground = meet_ground(field, bounds, origin, ray, errors.range_max)
+            limit = min(ground, errors.range_max)
+            distance, hit = meet_solids(solids, movements, grid, origin, ray, lags[column], limit, uniform(key, 0))
+            if hit < 0 and ground >= errors.range_max:
+                continue
+            if hit >= 0:
+                px, py, pz, ux, uy, uz = to_part(solids, movements, hit, lags[column], origin, ray)
+                kind, half = solids.kind[hit], solids.half[hit]
+                enter, _ = span(kind, half, px, py, pz, ux, uy, uz)
+                cosine = facing(kind, half, px, py, pz, ux, uy, uz, enter)
+                if solids.density[hit] < math.inf:
+                    cosine = 0.7  # leaves face everywhere
+                reflectivity = solids.reflectivity[hit]
+            else:
+                hit = GROUND
+                _, h_x, h_y = heightfield.height(
+                    field, origin[0] + distance * ray[0], origin[1] + distance * ray[1], True
+                )
+                facing_up = h_x * ray[0] + h_y * ray[1] - ray[2]
+                cosine = abs(facing_up) / math.sqrt(1.0 + h_x * h_x + h_y * h_y)
+                reflectivity = _GROUND_REFLECTIVITY
+
+            # What the scanner makes of it.
+            if distance < errors.range_min or uniform(key, 1) < errors.dropout:
+                continue
+            if errors.detection and uniform(key, 2) >= _detection_chance(
+                reflectivity, cosine, distance, errors.range_10_percent
+            ):
+                continue
+            measured = distance + errors.range_noise * normal(key, 3)
+            if hit == GROUND and ray[2] < 0.0 and uniform(key, 5) < errors.multipath:
+                # The light took a detour: the point appears behind the surface, on the beam, below the ground.
+                depth = 0.3 + 1.7 * uniform(key, 6)
+                detour = distance + depth / max(-ray[2], 1e-3)
+                under_x, under_y = origin[0] + detour * ray[0], origin[1] + detour * ray[1]
+                under_z = origin[2] + detour * ray[2]
+                if detour < errors.range_max and under_z < heightfield.height(field, under_x, under_y, True)[0] - 0.2:
+                    measured = detour
+                    spurious[column, layer] = True
+            points[column, layer, 0] = measured * x
+            points[column, layer, 1] = measured * y
+            points[column, layer, 2] = measured * z
+            for axis in range(3):
+                exact[column, layer, axis] = origin[axis] + distance * ray[axis]
+            part[column, layer] = hit
+            intensity[column, layer] = min(1.0, reflectivity * (0.3 + 0.7 * cosine))
+    return points, exact, part, spurious, intensity

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How things and the own vehicle move: smooth paths on the plane, settled onto the ground; odometry with errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from roadbed.errors import ConfigError
+from roadbed.frames import Float64, Pose
+from roadbed.simulate.chance import gaussian, make_key
+from roadbed.simulate.terrain import Terrain
+
+_TABLE_STEP = 0.25  # m of x between entries of the arc length table
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Distance travelled over time: starts at `begin` with `initial` m/s, gains `acceleration` up to `speed`."""
+
+    speed: float  # m/s
+    begin: float = -np.inf  # s; before it the thing stands (with -inf it has always been at `speed`)
+    acceleration: float = np.inf  # m/s^2
+
+    def __post_init__(self) -> None:
+        if self.speed < 0 or not self.acceleration > 0:
+            raise ConfigError(
+                f"pace of {self.speed} m/s with {self.acceleration} m/s^2: expected speed >= 0 and acceleration > 0"
+            )
+
+    def distance(self, time: float) -> float:
+        """Metres since time 0 (since `begin` where it starts from rest)."""
+        if not np.isfinite(self.begin):
+            return self.speed * time
+        elapsed = max(0.0, time - self.begin)
+        gaining = min(elapsed, self.speed / self.acceleration)
+        gained = 0.5 * self.acceleration * gaining**2 if np.isfinite(self.acceleration) else 0.0
+        return gained + self.speed * (elapsed - gaining)
+
+
+class Path(Protocol):
+    """Where a thing is on the plane."""
+
+    def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
+        """x, y in metres and heading in radians."""
+        ...
+
+    @property
+    def moves(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Stands still."""
+
+    x: float
+    y: float
+    heading: float = 0.0
+
+    def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
+        return self.x, self.y, self.heading
+
+    @property
+    def moves(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Stands still beside the road: place along x and distance from the centreline, turned with the road."""
+
+    x: float
+    offset: float
+    heading: float = 0.0  # relative to the road
+
+    def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
+        y, slope = _lane(terrain, self.x, self.offset)
+        return self.x, y, float(np.arctan(slope)) + self.heading
+
+    @property
+    def moves(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Along:
+    """Follows the road at a constant distance from its centreline; direction -1 drives towards smaller x."""
+
+    start: float  # x at time 0
+    offset: float  # m, left positive
+    pace: Pace
+    direction: int = 1
+
+    def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
+        x = _advance(terrain, self.offset, self.start, self.direction * self.pace.distance(time))
+        y, slope = _lane(terrain, x, self.offset)
+        heading = np.arctan(slope) + (np.pi if self.direction < 0 else 0.0)
+        return x, y, float(heading)
+
+    @property
+    def moves(self) -> bool:
+        return self.pace.speed > 0
+
+
+@dataclass(frozen=True)
+class Straight:
+    """Moves in a straight line from a place."""
+
+    x: float
+    y: float
+    heading: float
+    pace: Pace
+
+    def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
+        travelled = self.pace.distance(time)
+        return self.x + travelled * np.cos(self.heading), self.y + travelled * np.sin(self.heading), self.heading
+
+    @property
+    def moves(self) -> bool:
+        return self.pace.speed > 0
+
+
+def _lane(terrain: Terrain, x: float, offset: float) -> tuple[float, float]:
+    """y and dy/dx of the line at a constant distance from the centreline."""
+    centre, first, second = (float(value) for value in terrain.centreline(x))
+    stretch = np.sqrt(1 + first**2)
+    return centre + offset * stretch, first + offset * first * second / stretch
+
+
+def _advance(terrain: Terrain, offset: float, x: float, distance: float) -> float:
+    """x after `distance` metres along the lane from x."""
+    if not terrain.bends:
+        return x + distance
+    places, lengths = _arc_length(terrain, offset)
+    return float(np.interp(np.interp(x, places, lengths) + distance, lengths, places))
+
+
+@lru_cache(maxsize=256)
+def _arc_length(terrain: Terrain, offset: float) -> tuple[Float64, Float64]:
+    """x and the length of the lane up to it, over any scene's extent."""
+    x = np.arange(-2000.0, 6000.0, _TABLE_STEP)
+    _, first, second = terrain.centreline(x + _TABLE_STEP / 2)
+    slope = first + offset * first * second / np.sqrt(1 + first**2)
+    length = np.concatenate([[0.0], np.cumsum(np.sqrt(1 + slope[:-1] ** 2) * _TABLE_STEP)])
+    return x, length
+
+
+def settle(terrain: Terrain, x: float, y: float, heading: float, length: float, width: float) -> Pose:
+    """The pose of a body of the given footprint resting on the ground: pitch and roll follow its four corners."""
+    forward, left = np.array([np.cos(heading), np.sin(heading)]), np.array([-np.sin(heading), np.cos(heading)])
+    corners = [
+        (np.array([x, y]) + a * length / 2 * forward + b * width / 2 * left) for a in (1, -1) for b in (1, -1)
+    ]
+    heights = terrain.height([corner[0] for corner in corners], [corner[1] for corner in corners])
+    climb = (heights[0] + heights[1] - heights[2] - heights[3]) / (2 * length)
+    tilt = (heights[0] - heights[1] + heights[2] - heights[3]) / (2 * width)
+    ahead = np.array([*forward, climb])
+    ahead /= np.linalg.norm(ahead)
+    aside = np.array([*left, tilt])
+    up = np.cross(ahead, aside)
+    up /= np.linalg.norm(up)
+    return Pose(np.column_stack([ahead, np.cross(up, ahead), up]), np.array([x, y, heights.mean()]))
+
+
+def body_pose(terrain: Terrain, path: Path, time: float, length: float = 2.6, width: float = 1.5) -> Pose:
+    """T_world_body of something on wheels that follows a path."""
+    return settle(terrain, *path.at(terrain, time), length, width)
+
+
+def body_motion(terrain: Terrain, path: Path, time: float, **footprint: float) -> tuple[Float64, Float64]:
+    """Velocity (3,) m/s in the world and rotation rate (3,) rad/s in the body frame."""
+    step = 0.005
+    before = body_pose(terrain, path, time - step, **footprint)
+    after = body_pose(terrain, path, time + step, **footprint)
+    turn = before.rotation.T @ after.rotation
+    rate = np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / (4 * step)
+    return (after.translation - before.translation) / (2 * step), rate
+
+
+@dataclass(frozen=True)
+class Odometry:
+    """How the measured pose strays from the true one. All zero: exact."""
+
+    scale: float = 0.0  # standard deviation of the constant error of distance, a share
+    drift: float = 0.0  # m per square root of metre travelled
+    yaw_drift: float = 0.0  # rad per square root of metre travelled
+    noise: float = 0.0  # m, of each pose, not accumulated
+    angle_noise: float = 0.0  # rad, of each pose, not accumulated
+
+    def measure(self, true: list[Pose], seed: int) -> list[Pose]:
+        """The poses an odometer would report, the first one exact up to noise."""
+        if self == Odometry():
+            return list(true)
+        key = make_key(seed, 7001, 0)
+        stretch = 1 + self.scale * gaussian(key, 0)
+        measured = [true[0]]
+        for index in range(1, len(true)):
+            key = make_key(seed, 7002, index)
+            step = true[index - 1].inverse() @ true[index]
+            root = np.sqrt(np.linalg.norm(step.translation))
+            shift = stretch * step.translation + root * self.drift * np.array([gaussian(key, 2 * i) for i in range(3)])
+            turn = Pose.from_euler(yaw=root * self.yaw_drift * gaussian(key, 6))
+            measured.append(measured[-1] @ Pose(step.rotation @ turn.rotation, shift))
+        return [pose @ self._jitter(seed, index) for index, pose in enumerate(measured)]
+
+    def _jitter(self, seed: int, index: int) -> Pose:
+        key = make_key(seed, 7003, index)
+        x, y, z, yaw, pitch, roll = (gaussian(key, 2 * i) for i in range(6))
+        angle = self.angle_noise
+        return Pose.from_euler(
+            x * self.noise, y * self.noise, z * self.noise, yaw=yaw * angle, pitch=pitch * angle, roll=roll * angle
+        )
+
+
+ODOMETRIES = {
+    "exact": Odometry(),
+    "drift": Odometry(scale=0.005, drift=0.01, yaw_drift=0.001),
+    "noise": Odometry(noise=0.02, angle_noise=0.001),
+    "drift+noise": Odometry(scale=0.005, drift=0.01, yaw_drift=0.001, noise=0.02, angle_noise=0.001),
+}

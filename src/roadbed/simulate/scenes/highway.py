@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motorway: three lanes each way, slow traffic at 15 m/s, fast at 30 m/s, guard rails, bridges."""
+
+from __future__ import annotations
+
+from math import pi
+
+from roadbed.simulate import things as t
+from roadbed.simulate.chance import Dice
+from roadbed.simulate.motion import Along, Beside, Pace
+from roadbed.simulate.scenes.ground import rough
+from roadbed.simulate.terrain import ROAD, Band, Bend, Crown, Ditch, Shoulder, Terrain, Wave
+from roadbed.simulate.world import Scene
+
+DURATION = 60.0  # s
+SPEED, SLOW, FAST = 25.0, 15.0, 30.0  # m/s
+_FIRST, _LAST = -160.0, DURATION * SPEED + 160.0
+_HALF_ROAD = 12.5
+_FAST_LANE, _OWN_LANE, _SLOW_LANE = 2.6, 6.3, 10.0  # m from the middle
+
+
+def highway(seed: int, density: float) -> Scene:
+    terrain = Terrain(
+        layers=(
+            Wave(4.0, 700.0, 0.0, 0.4),
+            Crown(0.25, _HALF_ROAD),
+            Ditch(0, 16.5, 1.8, 0.7),
+            Shoulder(1, 19.0, 32.0, 3.0),
+            Shoulder(-1, 19.0, 30.0, -2.5),
+            *rough(seed, 0.04, fade=(13.0, 15.0)),
+        ),
+        bends=(Bend(25.0, 1200.0),),
+        bands=(Band(ROAD, 0.0, _HALF_ROAD),),
+    )
+    bridges = [t.bridge(Beside(x, 0.0), span=30.0, clearance=5.2) for x in (120.0, 520.0, 960.0, 1400.0)]
+    placed = (*_rails(), *_verges(seed, density), *bridges, *_traffic(seed, density))
+    return Scene("highway", terrain, placed, Along(0.0, -_OWN_LANE, Pace(SPEED)), DURATION)
+
+
+def _rails() -> list[t.Thing]:
+    length = 8.0
+    places = [_FIRST + length * step for step in range(int((_LAST - _FIRST) / length))]
+    return [t.guard_rail(Beside(x, offset), length) for x in places for offset in (0.0, 13.4, -13.4)]
+
+
+def _verges(seed: int, density: float) -> list[t.Thing]:
+    found: list[t.Thing] = []
+    for side in (1, -1):
+        dice = Dice(seed, 21, side + 1)
+        x = _FIRST
+        while density > 0 and x < _LAST:
+            x += dice.uniform(5.0, 14.0) / density
+            if dice.chance(0.7):
+                found.append(t.tree(Beside(x, side * dice.uniform(22.0, 45.0)), dice.uniform(5.0, 10.0)))
+            else:
+                found.append(t.sign(Beside(x, side * 14.5, pi if side < 0 else 0.0)))
+    return found
+
+
+def _traffic(seed: int, density: float) -> list[t.Thing]:
+    if density <= 0:
+        return []
+    dice = Dice(seed, 22)
+    found: list[t.Thing] = []
+    # The slow are overtaken, so they start ahead; the fast overtake, so they start behind.
+    lanes = [
+        (-_SLOW_LANE, SLOW, 1, 25.0, 25.0 + DURATION * (SPEED - SLOW) + 150.0),
+        (-_FAST_LANE, FAST, 1, -DURATION * (FAST - SPEED) - 150.0, 60.0),
+        (_FAST_LANE, FAST, -1, 40.0, DURATION * (SPEED + FAST) + 150.0),
+        (_SLOW_LANE, SLOW, -1, 60.0, DURATION * (SPEED + SLOW) + 150.0),
+    ]
+    for offset, speed, direction, first, last in lanes:
+        x = first
+        while x < last:
+            vehicle = t.truck if speed == SLOW and dice.chance(0.4) else t.car
+            found.append(vehicle(Along(x, offset, Pace(speed), direction), moving=True))
+            x += dice.uniform(35.0, 80.0) / density
+    found.append(t.car(Along(45.0, -_OWN_LANE, Pace(SPEED)), moving=True))
+    return found

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A winding road of up to 15 % grade, with crown, banked bends, a slope above and a drop beside it, and a tunnel."""
+
+from __future__ import annotations
+
+from math import pi
+
+from roadbed.simulate import things as t
+from roadbed.simulate.chance import Dice
+from roadbed.simulate.motion import Along, Beside, Pace
+from roadbed.simulate.scenes.ground import rough
+from roadbed.simulate.terrain import ROAD, Band, Banking, Bend, Crown, Ditch, Shoulder, Terrain, Wave
+from roadbed.simulate.world import Scene
+
+DURATION = 80.0  # s
+SPEED = 10.0  # m/s
+_FIRST, _LAST = -140.0, DURATION * SPEED + 140.0
+_HALF_ROAD = 3.3
+_TUNNEL = (250.0, 30.0)  # middle and length
+
+
+def mountain(seed: int, density: float) -> Scene:
+    terrain = Terrain(
+        layers=(
+            Wave(13.5, 560.0, 0.0, -0.5),  # the road's climb: 15.1 % of x, less along the winding road
+            Banking(1.8, _HALF_ROAD),
+            Crown(0.06, _HALF_ROAD),
+            Shoulder(1, 5.5, 26.0, 14.0),
+            Shoulder(-1, 5.0, 22.0, -11.0),
+            Ditch(1, 4.5, 0.9, 0.4),
+            Wave(1.5, 70.0, 1.2, 0.3, fade=(8.0, 30.0)),
+            *rough(seed, 0.03, fade=(3.6, 6.0)),
+        ),
+        bends=(Bend(20.0, 260.0), Bend(4.0, 110.0, 1.0)),
+        bands=(Band(ROAD, 0.0, _HALF_ROAD),),
+    )
+    tunnel = t.tunnel(Beside(_TUNNEL[0], 0.0), 11.0, _TUNNEL[1])
+    placed = (*_verges(seed, density), *_rails(), tunnel, *_traffic(seed, density))
+    return Scene("mountain", terrain, placed, Along(0.0, -1.6, Pace(SPEED)), DURATION)
+
+
+def _in_tunnel(x: float) -> bool:
+    return abs(x - _TUNNEL[0]) < _TUNNEL[1] / 2 + 4.0
+
+
+def _rails() -> list[t.Thing]:
+    """Guard rails over the drop, with gaps."""
+    places = [_FIRST + 4.0 * step for step in range(int((_LAST - _FIRST) / 4.0))]
+    return [t.guard_rail(Beside(x, -4.1), 4.0) for x in places if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
+
+
+def _verges(seed: int, density: float) -> list[t.Thing]:
+    """Trees, bushes and rocks on both slopes."""
+    found: list[t.Thing] = []
+    for side in (1, -1):
+        dice = Dice(seed, 11, side + 1)
+        x = _FIRST
+        while density > 0 and x < _LAST:
+            x += dice.uniform(2.0, 6.0) / density
+            offset, kind = side * dice.uniform(6.5, 40.0), dice.uniform()
+            if _in_tunnel(x) and abs(offset) < 9.0:
+                continue
+            if kind < 0.55:
+                found.append(t.tree(Beside(x, offset), dice.uniform(5.0, 11.0), dice.uniform(1.4, 2.6)))
+            elif kind < 0.85:
+                found.append(t.bush(Beside(x, offset), dice.uniform(0.5, 1.2), dice.uniform(0.6, 1.5)))
+            else:
+                found.append(t.stone(Beside(x, offset, dice.uniform(0.0, pi)), dice.uniform(0.3, 1.2)))
+    return found
+
+
+def _traffic(seed: int, density: float) -> list[t.Thing]:
+    found: list[t.Thing] = []
+    dice = Dice(seed, 12)
+    x = 60.0
+    while density > 0 and x < 2.3 * _LAST:
+        vehicle = (t.car, t.car, t.truck, t.cyclist)[int(dice.uniform(0.0, 4.0))]
+        found.append(vehicle(Along(x, 1.7, Pace(11.0), -1), moving=True))
+        x += dice.uniform(70.0, 140.0) / density
+    if density > 0:
+        found.append(t.car(Along(32.0, -1.6, Pace(SPEED)), moving=True))
+    return found

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A road that lies higher than the car park on its right; cars pass between the sensor and ground it has seen."""
+
+from __future__ import annotations
+
+from math import pi
+
+from roadbed.simulate import things as t
+from roadbed.simulate.chance import Dice
+from roadbed.simulate.motion import Along, Beside, Fixed, Pace, Straight
+from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Band, Crown, Ramp, Shoulder, SpeedBump, Terrain
+from roadbed.simulate.world import Scene
+
+DURATION = 40.0  # s
+SPEED = 1.0  # m/s of the own vehicle
+_HALF_ROAD = 4.2
+_LANE = 1.9
+_FIRST_PASSES, _EVERY = 3.0, 9.0  # s at which a car is abreast of the own vehicle, and the time between cars
+_PASSING_SPEED = 6.0  # m/s
+
+
+def parking(seed: int, density: float) -> Scene:
+    terrain = Terrain(
+        layers=(
+            Crown(0.06, _HALF_ROAD),
+            Shoulder(-1, 4.6, 8.0, -1.3),
+            Shoulder(1, 4.4, 4.48, 0.14),
+            SpeedBump(28.0, 0.9, 0.08),
+            Ramp(60.0, 85.0, 2.0),
+        ),
+        bands=(Band(ROAD, 0.0, _HALF_ROAD + 0.3), Band(SIDEWALK, 4.5, 9.0, 1), Band(PARKING, 8.0, 60.0, -1)),
+    )
+    placed = (*_buildings(), *_parked(seed, density), *_passing(), *_people(density))
+    return Scene("parking", terrain, placed, Along(0.0, _LANE, Pace(SPEED)), DURATION)
+
+
+def _buildings() -> list[t.Thing]:
+    return [
+        t.building(Fixed(-25.0, 16.0), 40.0, 12.0, 10.0),
+        t.building(Fixed(30.0, 18.0), 50.0, 14.0, 14.0),
+        t.building(Fixed(10.0, -50.0), 70.0, 12.0, 9.0),
+        t.wall(Fixed(-35.0, -30.0, pi / 2), 24.0, 1.6),
+    ]
+
+
+def _parked(seed: int, density: float) -> list[t.Thing]:
+    dice = Dice(seed, 31)
+    found: list[t.Thing] = []
+    for row, y in enumerate((-19.0, -24.6, -36.0)):
+        x = -30.0
+        while x < 50.0:
+            if dice.chance(0.6 * min(density, 1.6)):
+                heading = (pi / 2 if row % 2 else -pi / 2) + dice.uniform(-0.04, 0.04)
+                place = Fixed(x, y + dice.uniform(-0.2, 0.2), heading)
+                found.append(t.car(place, scale=dice.uniform(0.94, 1.06), reflectivity=dice.uniform(0.15, 0.8)))
+            x += 2.7
+    if density > 0:
+        found += [t.tree(Beside(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0)]
+        found += [t.pole(Beside(x, 5.2, -pi / 2)) for x in (-20.0, 10.0, 40.0)]
+    return found
+
+
+def _passing() -> list[t.Thing]:
+    """Cars on the right lane, one abreast of the own vehicle every few seconds."""
+    found = []
+    for number in range(int(DURATION / _EVERY)):
+        abreast = _FIRST_PASSES + number * _EVERY
+        start = abreast * SPEED - abreast * _PASSING_SPEED
+        found.append(t.car(Along(start, -_LANE, Pace(_PASSING_SPEED)), moving=True))
+    return found
+
+
+def _people(density: float) -> list[t.Thing]:
+    if density <= 0:
+        return []
+    return [
+        t.pedestrian(Straight(6.0, -30.0, pi / 2, Pace(0.5)), moving=True),
+        t.pedestrian(Along(-10.0, 6.5, Pace(1.3)), moving=True),
+        t.pedestrian(Fixed(14.0, 6.8, -pi / 2)),
+        t.car(Straight(-45.0, -30.3, 0.0, Pace(2.0)), moving=True),
+    ]

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small scenes that try one ability each."""
+
+from __future__ import annotations
+
+from math import pi
+
+from roadbed.simulate import things as t
+from roadbed.simulate.chance import Dice
+from roadbed.simulate.motion import Along, Beside, Fixed, Pace
+from roadbed.simulate.terrain import ROAD, Band, Crown, Kerb, SIDEWALK, Terrain
+from roadbed.simulate.world import Scene
+
+
+def low_obstacles(seed: int, density: float) -> Scene:
+    """Isolated obstacles of 0.20-0.40 m on a smooth road."""
+    half_road, speed, duration = 8.0, 5.0, 60.0
+    terrain = Terrain(
+        layers=(Crown(0.12, half_road), Kerb(half_road, 0.12)),
+        bands=(Band(ROAD, 0.0, half_road), Band(SIDEWALK, half_road, 12.0)),
+    )
+    dice = Dice(seed, 51)
+    found: list[t.Thing] = []
+    x = -40.0
+    while density > 0 and x < speed * duration + 60.0:
+        x += dice.uniform(3.0, 6.0) / density
+        offset = dice.uniform(2.2, 7.2) * (1 if dice.chance(0.5) else -1)
+        place = Beside(x, offset, dice.uniform(0.0, pi))
+        kind, height = int(dice.uniform(0.0, 4.0)), dice.uniform(0.2, 0.4)
+        if kind == 0:
+            found.append(t.low_box(place, height))
+        elif kind == 1:
+            found.append(t.stone(place, height))
+        elif kind == 2:
+            found.append(t.tyre(place))
+        else:
+            found.append(t.kerb_stone(place, dice.uniform(0.2, 0.3)))
+    return Scene("lowobstacles", terrain, tuple(found), Along(0.0, 0.0, Pace(speed)), duration)
+
+
+def stand_start(seed: int, density: float) -> Scene:
+    """The own vehicle stands; a car ahead starts from rest after 2 s at 2 m/s^2."""
+    half_road = 5.5
+    terrain = Terrain(
+        layers=(Crown(0.08, half_road), Kerb(half_road, 0.12)),
+        bands=(Band(ROAD, 0.0, half_road), Band(SIDEWALK, half_road, 10.0)),
+    )
+    found = [
+        t.car(Along(10.0, 1.75, Pace(12.0, begin=2.0, acceleration=2.0)), moving=True),
+        t.wall(Beside(25.0, 9.5), 50.0, 2.4),
+    ]
+    dice = Dice(seed, 52)
+    if density > 0:
+        found += [t.car(Beside(x + dice.uniform(-0.3, 0.3), -4.4)) for x in (8.0, 15.0, 29.0)]
+        found += [t.pole(Beside(x, 6.3, -pi / 2)) for x in (5.0, 30.0)]
+    return Scene("standstart", terrain, tuple(found), Fixed(0.0, -1.75), 12.0)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sensors as data: beam pattern, rate, range and its errors, and where they sit on the vehicle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from roadbed.config.base import Stage
+from roadbed.errors import ConfigError
+from roadbed.frames import Pose
+
+Degrees = Annotated[float, Field(ge=-360, le=360)]
+
+
+class Mount(Stage):
+    """Where a sensor sits in the vehicle frame (origin on the road under the vehicle): metres and degrees."""
+
+    x: float = 0.0
+    y: float = 0.0
+    z: float = Field(1.73, gt=0, le=20, description="height over the road")
+    yaw: Degrees = 0.0
+    pitch: Degrees = Field(0.0, description="positive: nose down")
+    roll: Degrees = 0.0
+
+    @property
+    def T_vehicle_sensor(self) -> Pose:
+        yaw, pitch, roll = np.radians([self.yaw, self.pitch, self.roll])
+        return Pose.from_euler(self.x, self.y, self.z, yaw=yaw, pitch=pitch, roll=roll)
+
+
+class Sensor(Stage):
+    """One scanner: every layer fires once at each of `columns` directions of a sweep."""
+
+    name: str = Field("lidar", min_length=1)
+    elevations: tuple[Degrees, ...] = Field(min_length=1, description="degrees of each layer, up positive")
+    columns: int = Field(gt=0, le=100_000, description="firings of each layer in a sweep")
+    azimuth_start: Degrees = Field(180.0, description="degrees, left positive")
+    azimuth_end: Degrees = Field(-180.0, description="where the sweep ends, not fired itself on a full turn")
+    rate: float = Field(10.0, gt=0, le=1000, description="sweeps per second")
+    duty: float = Field(1.0, gt=0, le=1, description="share of the sweep's period spent firing")
+    range_min: float = Field(0.9, ge=0)
+    range_max: float = Field(120.0, gt=0, le=1000)
+    range_10_percent: float = Field(50.0, gt=0, description="m at which 9 of 10 firings at a 10 % target return")
+    range_noise: float = Field(0.015, ge=0, le=1, description="standard deviation, m")
+    angle_noise: float = Field(0.0, ge=0, le=1, description="standard deviation, degrees")
+    dropout: float = Field(0.005, ge=0, lt=1, description="share of firings lost for no reason")
+    mount: Mount = Mount()
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Sensor:
+        if self.range_min >= self.range_max:
+            raise ValueError(f"range_min {self.range_min} must be below range_max {self.range_max}")
+        if self.azimuth_start == self.azimuth_end:
+            raise ValueError("azimuth_start and azimuth_end must differ")
+        return self
+
+    @property
+    def full_turn(self) -> bool:
+        return abs(abs(self.azimuth_start - self.azimuth_end) - 360) < 1e-9
+
+    @property
+    def firings(self) -> int:
+        """Beams sent in one sweep."""
+        return self.columns * len(self.elevations)
+
+    def azimuths(self) -> NDArray[np.float64]:
+        """(columns,) rad in firing order."""
+        # On a partial sweep each firing stands for its share of the field, so the first lies half a share inside.
+        shift = 0.0 if self.full_turn else 0.5
+        share = (np.arange(self.columns) + shift) / self.columns
+        return np.radians(self.azimuth_start + share * (self.azimuth_end - self.azimuth_start))
+
+    def lags(self) -> NDArray[np.float64]:
+        """(columns,) s from the middle of the sweep."""
+        return ((np.arange(self.columns) + 0.5) / self.columns - 0.5) * self.duty / self.rate
+
+
+class Rig(Stage):
+    """One or more scanners that sweep together. Several give one merged scan in the vehicle frame."""
+
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _together(self) -> Rig:
+        names = [sensor.name for sensor in self.sensors]
+        if len(set(names)) < len(names):
+            raise ValueError(f"sensors need different names, found {', '.join(names)}")
+        if len({sensor.rate for sensor in self.sensors}) > 1:
+            raise ValueError("the sensors of a rig must share one rate")
+        return self
+
+    @property
+    def rate(self) -> float:
+        return self.sensors[0].rate
+
+    @property
+    def firings(self) -> int:
+        return sum(sensor.firings for sensor in self.sensors)
+
+    @classmethod
+    def of(cls, *sensors: Sensor) -> Rig:
+        return cls(sensors=sensors)
+
+    def changed(self, **values: Any) -> Rig:
+        """With the same change made to every sensor, e.g. range_noise."""
+        return Rig(sensors=tuple(sensor.with_changes(**values) for sensor in self.sensors))
+
+
+def _evenly(first: float, last: float, count: int) -> tuple[float, ...]:
+    return tuple(float(angle) for angle in np.linspace(first, last, count))
+
+
+def hdl64e(columns: int = 1563) -> Rig:
+    """Velodyne HDL-64E: +2 to -24.33 degrees, a million firings a second."""
+    elevations = _evenly(2.0, -8.33, 32) + _evenly(-8.83, -24.33, 32)
+    return Rig.of(Sensor(name="hdl64e", elevations=elevations, columns=columns, mount=Mount(z=1.73)))
+
+
+def hdl64e_s2() -> Rig:
+    """The faster HDL-64E S2 (1.33 million firings a second), as on the KITTI car."""
+    return hdl64e(2083)
+
+
+def hdl32e() -> Rig:
+    """Velodyne HDL-32E: +10.67 to -30.67 degrees, 46.08 microseconds a column."""
+    elevations = _evenly(10.67, -30.67, 32)
+    mount = Mount(z=1.84)
+    return Rig.of(
+        Sensor(name="hdl32e", elevations=elevations, columns=2170, range_max=100.0, range_noise=0.02, mount=mount)
+    )
+
+
+def vlp16() -> Rig:
+    """Velodyne VLP-16: +15 to -15 degrees in 16 layers, 55.296 microseconds a column."""
+    elevations = _evenly(15.0, -15.0, 16)
+    mount = Mount(z=1.8)
+    return Rig.of(
+        Sensor(name="vlp16", elevations=elevations, columns=1808, range_max=100.0, range_noise=0.02, mount=mount)
+    )
+
+
+def solid_state() -> Rig:
+    """A forward solid-state scanner: a raster of 70 by 25 degrees."""
+    sensor = Sensor(
+        name="solid_state",
+        elevations=_evenly(5.0, -20.0, 126),
+        columns=350,
+        azimuth_start=35.0,
+        azimuth_end=-35.0,
+        range_max=200.0,
+        range_10_percent=150.0,
+        range_noise=0.02,
+        mount=Mount(x=1.8, z=1.2),
+    )
+    return Rig.of(sensor)
+
+
+def lux4() -> Rig:
+    """Four Ibeo LUX, 4 layers of 85 degrees each: three look over 160 degrees in front, one behind; 25 Hz."""
+
+    def lux(name: str, x: float, y: float, yaw: float) -> Sensor:
+        return Sensor(
+            name=name,
+            elevations=(1.2, 0.4, -0.4, -1.2),
+            columns=160,
+            azimuth_start=42.5,
+            azimuth_end=-42.5,
+            rate=25.0,
+            duty=85 / 360,
+            range_min=0.3,
+            range_max=200.0,
+            range_10_percent=50.0,
+            range_noise=0.04,
+            mount=Mount(x=x, y=y, z=0.6, yaw=yaw, pitch=1.2),
+        )
+
+    return Rig.of(
+        lux("lux_left", 1.85, 0.6, 37.5),
+        lux("lux_middle", 2.05, 0.0, 0.0),
+        lux("lux_right", 1.85, -0.6, -37.5),
+        lux("lux_rear", -2.05, 0.0, 180.0),
+    )
+
+
+SENSORS = {
+    "hdl64e": hdl64e,
+    "hdl64e_s2": hdl64e_s2,
+    "hdl32e": hdl32e,
+    "vlp16": vlp16,
+    "solid_state": solid_state,
+    "lux4": lux4,
+}
+
+
+def load_rig(name: str) -> Rig:
+    """A rig by name, or from a YAML file with a list `sensors`."""
+    if name in SENSORS:
+        return SENSORS[name]()
+    if not name.endswith((".yaml", ".yml")):
+        raise ConfigError(f"sensor {name!r}: expected one of {', '.join(SENSORS)}, or a YAML file")
+    import yaml
+
+    try:
+        values = yaml.safe_load(Path(name).read_text())
+    except (OSError, yaml.YAMLError) as error:
+        problem = str(error).splitlines()[0]
+        raise ConfigError(f"sensor file {name}: {problem}") from None
+    return Rig.parse(values, f"sensor file {name}")

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boxes, cylinders and ellipsoids as arrays, a grid over them, and where a ray meets them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+BOX, CYLINDER, ELLIPSOID = range(3)
+SQUARE = 2.0  # m, edge of a grid square
+_MISS = math.inf
+
+
+class Solids(NamedTuple):
+    """Parts of things, in the world at one instant. Cylinders stand along their third axis."""
+
+    kind: NDArray[np.int8]  # (n,)
+    centre: NDArray[np.float64]  # (n, 3) m
+    axes: NDArray[np.float64]  # (n, 3, 3) rows are the part's axes in the world
+    half: NDArray[np.float64]  # (n, 3) m, half sizes or radii
+    density: NDArray[np.float64]  # (n,) 1/m, chance per metre to stop a ray; infinite for hard surfaces
+    reflectivity: NDArray[np.float64]  # (n,)
+    thing: NDArray[np.int32]  # (n,) row in Movements
+    semantic: NDArray[np.uint16]  # (n,)
+
+    def __len__(self) -> int:  # type: ignore[override]
+        return len(self.kind)
+
+
+class Movements(NamedTuple):
+    """How each thing moves around the instant of the solids."""
+
+    origin: NDArray[np.float64]  # (m, 3) m
+    velocity: NDArray[np.float64]  # (m, 3) m/s
+    yaw_rate: NDArray[np.float64]  # (m,) rad/s
+
+
+class Grid(NamedTuple):
+    """Which parts lie over each square of the plane, and the height range they take there."""
+
+    x0: float
+    y0: float
+    start: NDArray[np.int64]  # (rows * columns + 1,) into `items`
+    items: NDArray[np.int32]
+    low: NDArray[np.float64]  # (rows, columns) m
+    high: NDArray[np.float64]
+
+
+def select(solids: Solids, chosen: NDArray) -> Solids:
+    """Some of the parts, by mask or index."""
+    return Solids(*(values[chosen] for values in solids))
+
+
+def join(first: Solids, second: Solids) -> Solids:
+    return Solids(*(np.concatenate(pair) for pair in zip(first, second)))
+
+
+def reach(solids: Solids) -> NDArray[np.float64]:
+    """(n, 3) half sizes of the upright boxes around the parts."""
+    return np.einsum("nij,ni->nj", np.abs(solids.axes), solids.half)
+
+
+def build_grid(solids: Solids, movements: Movements, x: float, y: float, radius: float, duration: float) -> Grid:
+    """A grid of the parts within `radius` of (x, y), valid for instants up to `duration` away."""
+    half = reach(solids)
+    travelled = np.linalg.norm(movements.velocity, axis=1) * duration
+    # A part also swings with its thing's rotation, by at most its distance from the thing's origin.
+    lever = np.linalg.norm(solids.centre - movements.origin[solids.thing], axis=1) + np.linalg.norm(half, axis=1)
+    margin = travelled[solids.thing] + np.abs(movements.yaw_rate[solids.thing]) * duration * lever + 1e-3
+    low, high = solids.centre - half - margin[:, None], solids.centre + half + margin[:, None]
+    count = int(np.ceil(2 * radius / SQUARE))
+    x0, y0 = np.floor(x - radius), np.floor(y - radius)
+    start, items, cell_low, cell_high = _fill(low, high, x0, y0, count)
+    return Grid(float(x0), float(y0), start, items, cell_low, cell_high)
+
+
+@njit(cache=True)
+def _fill(low, high, x0, y0, count):
+    start = np.zeros(count * count + 1, np.int64)
+    cell_low, cell_high = np.full((count, count), np.inf), np.full((count, count), -np.inf)
+    for stage in range(2):  # count the parts of each square, then write them
+        if stage == 1:
+            start = np.cumsum(start)
+            items = np.empty(start[-1], np.int32)
+            place = start[:-1].copy()
+        for part in range(low.shape[0]):
+            column_0 = max(0, int(math.floor((low[part, 0] - x0) / SQUARE)))
+            column_1 = min(count - 1, int(math.floor((high[part, 0] - x0) / SQUARE)))
+            row_0 = max(0, int(math.floor((low[part, 1] - y0) / SQUARE)))
+            row_1 = min(count - 1, int(math.floor((high[part, 1] - y0) / SQUARE)))
+            for row in range(row_0, row_1 + 1):
+                for column in range(column_0, column_1 + 1):
+                    if stage == 0:
+                        start[row * count + column + 1] += 1
+                        cell_low[row, column] = min(cell_low[row, column], low[part, 2])
+                        cell_high[row, column] = max(cell_high[row, column], high[part, 2])
+                    else:
+                        items[place[row * count + column]] = part
+                        place[row * count + column] += 1
+    return start, items, cell_low, cell_high
+
+
+@njit(inline="always")
+def _slab(begin, end, origin, ray, half):
+    """Narrow [begin, end] to where |origin + t ray| <= half."""
+    if abs(ray) < 1e-12:
+        return (begin, end) if abs(origin) <= half else (_MISS, -_MISS)
+    first, second = (-half - origin) / ray, (half - origin) / ray
+    return max(begin, min(first, second)), min(end, max(first, second))
+
+
+@njit(inline="always")
+def _round(a, b, c):
+    """Where a t^2 + 2 b t + c <= 0."""
+    if a < 1e-18:
+        return (-_MISS, _MISS) if c <= 0.0 else (_MISS, -_MISS)
+    root = b * b - a * c
+    if root < 0.0:
+        return _MISS, -_MISS
+    root = math.sqrt(root)
+    return (-b - root) / a, (-b + root) / a
+
+
+@njit(inline="always")
+def span(kind, half, px, py, pz, ux, uy, uz):
+    """Entry and exit distance of a ray, given in the part's own axes; exit < entry where it misses."""
+    if kind == BOX:
+        begin, end = _slab(-_MISS, _MISS, px, ux, half[0])
+        begin, end = _slab(begin, end, py, uy, half[1])
+        return _slab(begin, end, pz, uz, half[2])
+    a = (ux / half[0]) ** 2 + (uy / half[1]) ** 2
+    b = px * ux / half[0] ** 2 + py * uy / half[1] ** 2
+    c = (px / half[0]) ** 2 + (py / half[1]) ** 2 - 1.0
+    if kind == CYLINDER:
+        begin, end = _round(a, b, c)
+        return _slab(begin, end, pz, uz, half[2])
+    return _round(a + (uz / half[2]) ** 2, b + pz * uz / half[2] ** 2, c + (pz / half[2]) ** 2)
+
+
+@njit(inline="always")
+def to_part(solids, movements, part, lag, origin, ray):
+    """The ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
+    ox, oy, oz = origin[0], origin[1], origin[2]
+    ux, uy, uz = ray[0], ray[1], ray[2]
+    if lag != 0.0:
+        thing = solids.thing[part]
+        home, velocity = movements.origin[thing], movements.velocity[thing]
+        # The thing has moved on by lag: bring the ray back instead.
+        turn = -movements.yaw_rate[thing] * lag
+        cosine, sine = math.cos(turn), math.sin(turn)
+        rx, ry = ox - home[0] - velocity[0] * lag, oy - home[1] - velocity[1] * lag
+        ox, oy = home[0] + cosine * rx - sine * ry, home[1] + sine * rx + cosine * ry
+        oz -= velocity[2] * lag
+        ux, uy = cosine * ux - sine * uy, sine * ux + cosine * uy
+    ox, oy, oz = ox - solids.centre[part, 0], oy - solids.centre[part, 1], oz - solids.centre[part, 2]
+    axes = solids.axes[part]
+    return (
+        axes[0, 0] * ox + axes[0, 1] * oy + axes[0, 2] * oz,
+        axes[1, 0] * ox + axes[1, 1] * oy + axes[1, 2] * oz,
+        axes[2, 0] * ox + axes[2, 1] * oy + axes[2, 2] * oz,
+        axes[0, 0] * ux + axes[0, 1] * uy + axes[0, 2] * uz,
+        axes[1, 0] * ux + axes[1, 1] * uy + axes[1, 2] * uz,
+        axes[2, 0] * ux + axes[2, 1] * uy + axes[2, 2] * uz,
+    )
+
+
+@njit(cache=True)
+def facing(kind, half, px, py, pz, ux, uy, uz, t):
+    """Cosine between the ray and the surface's normal where it enters, both in the part's own axes."""
+    hx, hy, hz = px + t * ux, py + t * uy, pz + t * uz
+    if kind == BOX:
+        inside_x, inside_y, inside_z = half[0] - abs(hx), half[1] - abs(hy), half[2] - abs(hz)
+        if inside_x <= inside_y and inside_x <= inside_z:
+            return abs(ux)
+        return abs(uy) if inside_y <= inside_z else abs(uz)
+    if kind == CYLINDER and half[2] - abs(hz) < 1e-6:
+        return abs(uz)
+    nx, ny = hx / half[0] ** 2, hy / half[1] ** 2
+    nz = 0.0 if kind == CYLINDER else hz / half[2] ** 2
+    length = math.sqrt(nx * nx + ny * ny + nz * nz)
+    return abs(nx * ux + ny * uy + nz * uz) / max(length, 1e-12)
+
+
+@njit(cache=True)
+def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
+    """Distance to the nearest part and its row, (`limit`, -1) when nothing is nearer. `depth_draw` in [0, 1) says how
+    deep the ray enters loose parts such as tree crowns."""
+    rows, columns = grid.high.shape
+    nearest, part_hit = limit, -1
+    x, y = (origin[0] - grid.x0) / SQUARE, (origin[1] - grid.y0) / SQUARE
+    column, row = int(math.floor(x)), int(math.floor(y))
+    step_x = 1 if ray[0] > 0 else -1
+    step_y = 1 if ray[1] > 0 else -1
+    stride_x = SQUARE / abs(ray[0]) if ray[0] != 0.0 else _MISS
+    stride_y = SQUARE / abs(ray[1]) if ray[1] != 0.0 else _MISS
+    next_x = ((column + (1 if step_x > 0 else 0)) - x) * SQUARE / ray[0] if ray[0] != 0.0 else _MISS
+    next_y = ((row + (1 if step_y > 0 else 0)) - y) * SQUARE / ray[1] if ray[1] != 0.0 else _MISS
+    free_path = -math.log(1.0 - depth_draw)
+    t = 0.0
+    while 0 <= column < columns and 0 <= row < rows and t < nearest:
+        leave = min(min(next_x, next_y), nearest)
+        z_in, z_out = origin[2] + ray[2] * t, origin[2] + ray[2] * leave
+        if max(z_in, z_out) >= grid.low[row, column] and min(z_in, z_out) <= grid.high[row, column]:
+            square = row * columns + column
+            for place in range(grid.start[square], grid.start[square + 1]):
+                part = grid.items[place]
+                px, py, pz, ux, uy, uz = to_part(solids, movements, part, lag, origin, ray)
+                enter, exit_ = span(solids.kind[part], solids.half[part], px, py, pz, ux, uy, uz)
+                if enter < 0.0 or exit_ < enter:
+                    continue
+                if solids.density[part] < _MISS:
+                    enter += free_path / solids.density[part]
+                if enter < exit_ and enter < nearest:
+                    nearest, part_hit = enter, part
+        t = leave
+        if next_x < next_y:
+            column += step_x
+            next_x += stride_x
+        else:
+            row += step_y
+            next_y += stride_y
+    return nearest, part_hit

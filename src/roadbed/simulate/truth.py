@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is really there: per point, per object, and per cell of any lattice in any frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.frames import Float32, Float64, Lattice, Pose
+from roadbed.simulate import cells
+from roadbed.simulate.solids import build_grid
+from roadbed.simulate.terrain import Terrain
+from roadbed.simulate.world import MOVING_SPEED, Instant, Scene
+
+OUTLIER = 1  # SemanticKITTI class of spurious returns
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectTruth:
+    """A thing near the vehicle, in the world frame."""
+
+    id: int
+    kind: str
+    moving: bool
+    T_world_object: Pose  # origin on the ground under its middle
+    size: Float64  # (3,) length, width, height in m
+    velocity: Float64  # (3,) m/s
+    yaw_rate: float  # rad/s
+
+    @property
+    def footprint(self) -> Float64:
+        """(4, 2) corners in the world, m."""
+        corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * self.size[:2] / 2
+        return (self.T_world_object @ np.column_stack([corners, np.zeros(4)]))[:, :2]
+
+
+@dataclass(frozen=True, eq=False)
+class OccupancyTruth:
+    """Per cell of a lattice, shapes (rows, columns, ...)."""
+
+    lattice: Lattice
+    occupied: NDArray[np.bool_]  # something reaches into the height band above the ground
+    moving: NDArray[np.bool_]
+    velocity: Float32  # (..., 2) m/s in the lattice frame, NaN where nothing moves
+    object_id: NDArray[np.int32]  # 0: none
+    visible: NDArray[np.bool_]  # a beam of this scan passed through the band or ended in the cell
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTruth:
+    """The truth of one scan. A lattice frame is named by `T_lattice_sensor`, as in GroundFrame; None: the world."""
+
+    time: float
+    T_world_sensor: Pose  # exact, whatever the odometry said; of a rig: of the vehicle
+    T_world_vehicle: Pose
+    is_ground: NDArray[np.bool_]  # (N,)
+    object_id: NDArray[np.int32]  # (N,) 0: ground or spurious
+    velocity: Float32  # (N, 3) m/s in the world
+    spurious: NDArray[np.bool_]  # (N,) multipath
+    points_world: Float64  # (N, 3) where each ray truly ended, without errors
+    origins: Float64  # (S, 3) place of each sensor in the world
+    sensor_index: NDArray[np.uint8]  # (N,) row of `origins`
+    scene: Scene = field(repr=False)
+    instant: Instant = field(repr=False)
+
+    @property
+    def terrain(self) -> Terrain:
+        return self.scene.terrain
+
+    def objects(self) -> list[ObjectTruth]:
+        """Every thing near the vehicle, seen or not."""
+        found = []
+        for row, pose in sorted(self.instant.poses.items()):
+            thing = self.scene.things[row]
+            velocity = self.instant.movements.velocity[row]
+            found.append(
+                ObjectTruth(
+                    id=row + 1,
+                    kind=thing.kind,
+                    moving=bool(np.linalg.norm(velocity) > MOVING_SPEED),
+                    T_world_object=pose,
+                    size=np.array([thing.length, thing.width, thing.height]),
+                    velocity=velocity.copy(),
+                    yaw_rate=float(self.instant.movements.yaw_rate[row]),
+                )
+            )
+        return found
+
+    def elevation(self, lattice: Lattice, T_lattice_sensor: Pose | None = None) -> Float64:
+        """(rows, columns) height of the ground at the nodes, m."""
+        return self._ground(lattice, T_lattice_sensor)[0]
+
+    def slope(self, lattice: Lattice, T_lattice_sensor: Pose | None = None) -> Float64:
+        """(rows, columns, 2) dz/dx and dz/dy of the ground at the nodes."""
+        return self._ground(lattice, T_lattice_sensor)[1]
+
+    def occupancy(
+        self,
+        lattice: Lattice,
+        T_lattice_sensor: Pose | None = None,
+        *,
+        above: float = 0.15,
+        below: float = 2.0,
+    ) -> OccupancyTruth:
+        """What reaches into the band between `above` and `below` metres over the ground, cell by cell."""
+        T_world_lattice = self._T_world_lattice(T_lattice_sensor)
+        elevation, _ = self._ground(lattice, T_lattice_sensor)
+        nodes = self._nodes(lattice, elevation, T_world_lattice)
+        solids, movements = self.instant.solids, self.instant.movements
+        x, y = self.T_world_vehicle.translation[:2]
+        reach = np.abs(nodes[..., :2] - (x, y)).max() + lattice.spacing
+        grid = build_grid(solids, movements, x, y, reach, 0.0)
+        owner = cells.occupants(
+            nodes, T_world_lattice.rotation, lattice.spacing, above, below, self.terrain.compiled, solids, grid
+        )
+        occupied = owner >= 0
+        velocity_world = np.zeros((*lattice.shape, 3))
+        velocity_world[occupied] = self._velocity_at(owner[occupied], nodes[occupied])
+        moving = np.linalg.norm(velocity_world, axis=-1) > MOVING_SPEED
+        velocity = (velocity_world @ T_world_lattice.rotation)[..., :2].astype(np.float32)
+        velocity[~moving] = np.nan
+        return OccupancyTruth(
+            lattice, occupied, moving, velocity, (owner + 1).astype(np.int32), self._visible(lattice, T_world_lattice, elevation, below)
+        )
+
+    def _T_world_lattice(self, T_lattice_sensor: Pose | None) -> Pose:
+        if T_lattice_sensor is None:
+            return Pose.identity()
+        return self.T_world_sensor @ T_lattice_sensor.inverse()
+
+    def _nodes(self, lattice: Lattice, elevation: Float64, T_world_lattice: Pose) -> Float64:
+        x, y = lattice.mesh()
+        return (T_world_lattice @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*lattice.shape, 3)
+
+    def _ground(self, lattice: Lattice, T_lattice_sensor: Pose | None) -> tuple[Float64, Float64]:
+        """Elevation and slope where the lattice's vertical through each node meets the ground."""
+        T_world_lattice = self._T_world_lattice(T_lattice_sensor)
+        return cells.ground_under(self.terrain, *lattice.mesh(), T_world_lattice)
+
+    def _velocity_at(self, thing: NDArray[np.int32], place: Float64) -> Float64:
+        return thing_velocity(self.instant, thing, place)
+
+    def _visible(self, lattice: Lattice, T_world_lattice: Pose, elevation: Float64, below: float) -> NDArray[np.bool_]:
+        T_lattice_world = T_world_lattice.inverse()
+        real = ~self.spurious
+        return cells.seen(
+            T_lattice_world @ self.origins,
+            self.sensor_index[real],
+            T_lattice_world @ self.points_world[real],
+            lattice.x0,
+            lattice.y0,
+            lattice.spacing,
+            elevation,
+            below,
+        )
+
+
+def thing_velocity(instant: Instant, thing: NDArray[np.int32], place: Float64) -> Float64:
+    """(n, 3) m/s of the thing in each row at each place: its own velocity and its turning."""
+    movements = instant.movements
+    arm = place - movements.origin[thing]
+    rate = movements.yaw_rate[thing]
+    turning = np.column_stack([-rate * arm[:, 1], rate * arm[:, 0], np.zeros(len(arm))])
+    return movements.velocity[thing] + turning
