@@ -56,7 +56,7 @@ def cast_sweep(
     movements: Movements,
     grid: Grid,
     *,
-    key: int,
+    key: np.uint64,
     distortion: bool = False,
     multipath: float = 0.0,
     losses: bool = True,
@@ -106,15 +106,13 @@ def _turns(rate: Float64, lags: Float64) -> Float64:
 
 @njit(cache=True)
 def _detection_chance(reflectivity, cosine, distance, range_10_percent):
-    """9 of 10 echoes of a 10 % target at `range_10_percent` are seen; grazing surfaces still scatter some light back."""
+    """9 of 10 echoes of a 10 % target at `range_10_percent` are seen; grazing surfaces still scatter some back."""
     strength = reflectivity / 0.1 * math.sqrt(cosine) * (range_10_percent / distance) ** 2
     return 1.0 - 10.0 ** (-strength)
 
 
 @njit(cache=True, parallel=True)
-def _cast(
-    azimuths, elevations, lags, rotations, origins, field, bounds, solids, movements, grid, errors, sweep_key
-):
+def _cast(azimuths, elevations, lags, rotations, origins, field, bounds, solids, movements, grid, errors, sweep_key):
     columns, layers = azimuths.size, elevations.size
     points = np.zeros((columns, layers, 3), np.float32)
     exact = np.zeros((columns, layers, 3), np.float64)

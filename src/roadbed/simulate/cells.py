@@ -82,11 +82,11 @@ def seen(origins, sensor, ends, x0, y0, spacing, elevation, below):
     for point in range(ends.shape[0]):
         origin, end = origins[sensor[point]], ends[point]
         reach = math.hypot(end[0] - origin[0], end[1] - origin[1])
-        steps = max(1, int(math.ceil(reach / (0.5 * spacing))))
+        steps = max(1, math.ceil(reach / (0.5 * spacing)))
         for step in range(steps + 1):
             share = step / steps
-            column = int(math.floor((origin[0] + share * (end[0] - origin[0]) - x0) / spacing + 0.5))
-            row = int(math.floor((origin[1] + share * (end[1] - origin[1]) - y0) / spacing + 0.5))
+            column = math.floor((origin[0] + share * (end[0] - origin[0]) - x0) / spacing + 0.5)
+            row = math.floor((origin[1] + share * (end[1] - origin[1]) - y0) / spacing + 0.5)
             if column < 0 or row < 0 or column >= columns or row >= rows or visible[row, column]:
                 continue
             over = origin[2] + share * (end[2] - origin[2]) - elevation[row, column]

@@ -14,7 +14,7 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _TO_UNIT = 1.0 / 9007199254740992.0  # 2^-53
 
 
-@njit(inline="always")
+@njit
 def _mix(state):
     """The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
     state = (state ^ (state >> np.uint64(30))) * _MIX_1
@@ -30,14 +30,14 @@ def make_key(seed, stream, counter):
     return _mix(key ^ (np.uint64(counter) * _GOLDEN + _MIX_2))
 
 
-@njit(inline="always")
+@njit
 def uniform(key, draw):
     """A number in [0, 1); `draw` numbers the draws made with one key."""
     bits = _mix(key + np.uint64(draw + 1) * _GOLDEN)
     return np.float64(bits >> np.uint64(11)) * _TO_UNIT
 
 
-@njit(inline="always")
+@njit
 def normal(key, draw):
     """A standard normal number; uses up draws `draw` and `draw + 1`."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(key, draw)))
@@ -48,7 +48,7 @@ class Dice:
     """Draws in sequence from one key, for building scenes."""
 
     def __init__(self, seed: int, stream: int, counter: int = 0) -> None:
-        self._key = make_key(seed, stream, counter % 2**32)
+        self._key = np.uint64(make_key(seed, stream, counter))
         self._draws = 0
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> float:

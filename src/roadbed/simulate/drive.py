@@ -128,7 +128,7 @@ class Drive:
             instant.solids,
             instant.movements,
             grid,
-            key=int(make_key(self.seed, number, index)),
+            key=np.uint64(make_key(self.seed, number, index)),
             distortion=self.distortion,
             multipath=self.multipath,
             losses=self.losses,

@@ -22,7 +22,7 @@ class Field(NamedTuple):
     bends: NDArray[np.float64]  # (B, 3) amplitude, wave number, phase of the centreline
 
 
-@njit(inline="always")
+@njit
 def _smooth_step(u):
     """0 below 0, 1 above 1, a cubic between; with its derivative."""
     if u <= 0.0:
@@ -32,7 +32,7 @@ def _smooth_step(u):
     return u * u * (3.0 - 2.0 * u), 6.0 * u * (1.0 - u)
 
 
-@njit(inline="always")
+@njit
 def _hump(u):
     """1 at 0, falling smoothly to 0 at -1 and 1; with its derivative."""
     if u <= -1.0 or u >= 1.0:
@@ -58,7 +58,7 @@ def _road(bends, x, y):
     return distance, d_x, 1.0 / stretch, second, third
 
 
-@njit(inline="always")
+@njit
 def _beside(side, d):
     """Distance from the centreline on the wanted side, and the sign of its derivative by d."""
     if side > 0.0 or (side == 0.0 and d >= 0.0):
@@ -66,7 +66,7 @@ def _beside(side, d):
     return -d, -1.0
 
 
-@njit(inline="always")
+@njit
 def _beyond_kerb(layer, x, d):
     """Distance behind the kerb (negative on the street), and whether the side street (True) or the road is nearer."""
     behind = abs(d) - layer[1]
@@ -224,7 +224,7 @@ def bound_squares(field, column_0, row_0, columns, rows):
 
 @njit(cache=True)
 def _march(field, origin, ray, begin, end, closing):
-    """First meeting of ray and ground between `begin` and `end`, where the gap shrinks by at most `closing` per metre."""
+    """First meeting of ray and ground in [begin, end], where the gap shrinks by at most `closing` per metre."""
     t = begin
     above = t
     gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, True)[0]
@@ -262,7 +262,7 @@ def meet_ground(field, bounds, origin, ray, limit):
     """Distance along the ray to the ground, infinity when it leaves the bounded area or exceeds `limit`."""
     rows, columns = bounds.high.shape
     x, y = origin[0] - bounds.column_0, origin[1] - bounds.row_0
-    column, row = int(math.floor(x)), int(math.floor(y))
+    column, row = math.floor(x), math.floor(y)
     level = math.hypot(ray[0], ray[1])
     step_x = 1 if ray[0] > 0 else -1
     step_y = 1 if ray[1] > 0 else -1

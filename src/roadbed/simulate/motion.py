@@ -151,9 +151,7 @@ def _arc_length(terrain: Terrain, offset: float) -> tuple[Float64, Float64]:
 def settle(terrain: Terrain, x: float, y: float, heading: float, length: float, width: float) -> Pose:
     """The pose of a body of the given footprint resting on the ground: pitch and roll follow its four corners."""
     forward, left = np.array([np.cos(heading), np.sin(heading)]), np.array([-np.sin(heading), np.cos(heading)])
-    corners = [
-        (np.array([x, y]) + a * length / 2 * forward + b * width / 2 * left) for a in (1, -1) for b in (1, -1)
-    ]
+    corners = [(np.array([x, y]) + a * length / 2 * forward + b * width / 2 * left) for a in (1, -1) for b in (1, -1)]
     heights = terrain.height([corner[0] for corner in corners], [corner[1] for corner in corners])
     climb = (heights[0] + heights[1] - heights[2] - heights[3]) / (2 * length)
     tilt = (heights[0] - heights[1] + heights[2] - heights[3]) / (2 * width)
@@ -194,11 +192,11 @@ class Odometry:
         """The poses an odometer would report, the first one exact up to noise."""
         if self == Odometry():
             return list(true)
-        key = make_key(seed, 7001, 0)
+        key = np.uint64(make_key(seed, 7001, 0))
         stretch = 1 + self.scale * gaussian(key, 0)
         measured = [true[0]]
         for index in range(1, len(true)):
-            key = make_key(seed, 7002, index)
+            key = np.uint64(make_key(seed, 7002, index))
             step = true[index - 1].inverse() @ true[index]
             root = np.sqrt(np.linalg.norm(step.translation))
             shift = stretch * step.translation + root * self.drift * np.array([gaussian(key, 2 * i) for i in range(3)])
@@ -207,7 +205,7 @@ class Odometry:
         return [pose @ self._jitter(seed, index) for index, pose in enumerate(measured)]
 
     def _jitter(self, seed: int, index: int) -> Pose:
-        key = make_key(seed, 7003, index)
+        key = np.uint64(make_key(seed, 7003, index))
         x, y, z, yaw, pitch, roll = (gaussian(key, 2 * i) for i in range(6))
         angle = self.angle_noise
         return Pose.from_euler(

@@ -88,10 +88,10 @@ def _fill(low, high, x0, y0, count):
             items = np.empty(start[-1], np.int32)
             place = start[:-1].copy()
         for part in range(low.shape[0]):
-            column_0 = max(0, int(math.floor((low[part, 0] - x0) / SQUARE)))
-            column_1 = min(count - 1, int(math.floor((high[part, 0] - x0) / SQUARE)))
-            row_0 = max(0, int(math.floor((low[part, 1] - y0) / SQUARE)))
-            row_1 = min(count - 1, int(math.floor((high[part, 1] - y0) / SQUARE)))
+            column_0 = max(0, math.floor((low[part, 0] - x0) / SQUARE))
+            column_1 = min(count - 1, math.floor((high[part, 0] - x0) / SQUARE))
+            row_0 = max(0, math.floor((low[part, 1] - y0) / SQUARE))
+            row_1 = min(count - 1, math.floor((high[part, 1] - y0) / SQUARE))
             for row in range(row_0, row_1 + 1):
                 for column in range(column_0, column_1 + 1):
                     if stage == 0:
@@ -104,7 +104,7 @@ def _fill(low, high, x0, y0, count):
     return start, items, cell_low, cell_high
 
 
-@njit(inline="always")
+@njit
 def _slab(begin, end, origin, ray, half):
     """Narrow [begin, end] to where |origin + t ray| <= half."""
     if abs(ray) < 1e-12:
@@ -113,7 +113,7 @@ def _slab(begin, end, origin, ray, half):
     return max(begin, min(first, second)), min(end, max(first, second))
 
 
-@njit(inline="always")
+@njit
 def _round(a, b, c):
     """Where a t^2 + 2 b t + c <= 0."""
     if a < 1e-18:
@@ -125,7 +125,7 @@ def _round(a, b, c):
     return (-b - root) / a, (-b + root) / a
 
 
-@njit(inline="always")
+@njit
 def span(kind, half, px, py, pz, ux, uy, uz):
     """Entry and exit distance of a ray, given in the part's own axes; exit < entry where it misses."""
     if kind == BOX:
@@ -141,7 +141,7 @@ def span(kind, half, px, py, pz, ux, uy, uz):
     return _round(a + (uz / half[2]) ** 2, b + pz * uz / half[2] ** 2, c + (pz / half[2]) ** 2)
 
 
-@njit(inline="always")
+@njit
 def to_part(solids, movements, part, lag, origin, ray):
     """The ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
     ox, oy, oz = origin[0], origin[1], origin[2]
@@ -192,7 +192,7 @@ def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     rows, columns = grid.high.shape
     nearest, part_hit = limit, -1
     x, y = (origin[0] - grid.x0) / SQUARE, (origin[1] - grid.y0) / SQUARE
-    column, row = int(math.floor(x)), int(math.floor(y))
+    column, row = math.floor(x), math.floor(y)
     step_x = 1 if ray[0] > 0 else -1
     step_y = 1 if ray[1] > 0 else -1
     stride_x = SQUARE / abs(ray[0]) if ray[0] != 0.0 else _MISS

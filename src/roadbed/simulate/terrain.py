@@ -49,7 +49,7 @@ class Plane(Layer):
 
 @dataclass(frozen=True)
 class Wave(Layer):
-    """A sine in the direction (x, y). With `fade`, it starts at `fade[0]` metres from the centreline, full at `fade[1]`."""
+    """A sine. With `fade`, it starts at `fade[0]` metres from the centreline and is full at `fade[1]`."""
 
     amplitude: float
     wavelength: float
@@ -131,7 +131,7 @@ class Ditch(Layer):
 
 @dataclass(frozen=True)
 class Kerb(Layer):
-    """Both sides of the road rise by a step; side streets of half width `crossing` cut it every `period` metres of x."""
+    """A step up on both sides of the road; side streets of half width `crossing` cut it every `period` m of x."""
 
     half_width: float
     height: float = 0.12
@@ -195,9 +195,7 @@ class Terrain:
         for index, row in enumerate(rows):
             packed[index, : len(row)] = row
         bends = [(bend.amplitude, 2 * np.pi / bend.wavelength, bend.phase) for bend in self.bends]
-        object.__setattr__(
-            self, "compiled", heightfield.Field(packed, np.array(bends, np.float64).reshape(-1, 3))
-        )
+        object.__setattr__(self, "compiled", heightfield.Field(packed, np.array(bends, np.float64).reshape(-1, 3)))
 
     def height(self, x: ArrayLike, y: ArrayLike) -> Float64:
         """Height in metres, same shape as x and y."""

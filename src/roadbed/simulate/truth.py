@@ -122,7 +122,12 @@ class FrameTruth:
         velocity = (velocity_world @ T_world_lattice.rotation)[..., :2].astype(np.float32)
         velocity[~moving] = np.nan
         return OccupancyTruth(
-            lattice, occupied, moving, velocity, (owner + 1).astype(np.int32), self._visible(lattice, T_world_lattice, elevation, below)
+            lattice,
+            occupied,
+            moving,
+            velocity,
+            (owner + 1).astype(np.int32),
+            self._visible(lattice, T_world_lattice, elevation, below),
         )
 
     def _T_world_lattice(self, T_lattice_sensor: Pose | None) -> Pose:

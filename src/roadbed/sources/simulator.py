@@ -10,7 +10,6 @@ from pydantic import Field
 from roadbed.config.base import Stage
 from roadbed.errors import ConfigError
 from roadbed.frames import Scan
-from roadbed.sources.location import parse_location
 from roadbed.sources.registry import Source
 
 if TYPE_CHECKING:
@@ -39,13 +38,12 @@ class SimulatorSource(Source):
     """Frames of a simulated drive. `truth(i)` gives what is really there."""
 
     name = "simulator"
+    accepts = tuple(SimulatorOptions.model_fields)
 
     def __init__(self, location: str, **options: Any) -> None:
-        super().__init__(location)
-        path, values = parse_location(location, tuple(SimulatorOptions.model_fields), options)
-        self.scene_name = path.removeprefix("sim:")
-        self.options: SimulatorOptions = SimulatorOptions.parse(values, location)
-        self._drive = _make_drive(self.scene_name, self.options)
+        super().__init__(location, **options)
+        self.settings: SimulatorOptions = SimulatorOptions.parse(self.options, location)
+        self._drive = _make_drive(self.path.removeprefix("sim:"), self.settings)
         self._latest: tuple[int, Scan, FrameTruth] | None = None
 
     @classmethod
@@ -53,7 +51,7 @@ class SimulatorSource(Source):
         return location.startswith("sim:")
 
     def __len__(self) -> int:
-        return self.options.frames
+        return self.settings.frames
 
     def __getitem__(self, index: int) -> Scan:
         return self._frame(index)[0]

@@ -10,7 +10,13 @@ from roadbed.simulate.terrain import Wave
 
 
 def rough(
-    seed: int, amplitude: float, *, shortest: float = 1.2, longest: float = 7.0, waves: int = 9, fade: tuple[float, float] = (-1.0, -1.0)
+    seed: int,
+    amplitude: float,
+    *,
+    shortest: float = 1.2,
+    longest: float = 7.0,
+    waves: int = 9,
+    fade: tuple[float, float] = (-1.0, -1.0),
 ) -> list[Wave]:
     """Band-limited noise: sines in random directions, wavelengths spread evenly in octaves, long ones higher."""
     dice = Dice(seed, 99)

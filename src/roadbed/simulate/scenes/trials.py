@@ -8,7 +8,7 @@ from math import pi
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
 from roadbed.simulate.motion import Along, Beside, Fixed, Pace
-from roadbed.simulate.terrain import ROAD, Band, Crown, Kerb, SIDEWALK, Terrain
+from roadbed.simulate.terrain import ROAD, SIDEWALK, Band, Crown, Kerb, Terrain
 from roadbed.simulate.world import Scene
 
 
