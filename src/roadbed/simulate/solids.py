@@ -56,7 +56,7 @@ def select(solids: Solids, chosen: NDArray) -> Solids:
 
 
 def join(first: Solids, second: Solids) -> Solids:
-    return Solids(*(np.concatenate(pair) for pair in zip(first, second)))
+    return Solids(*(np.concatenate([a, b]) for a, b in zip(first, second)))  # type: ignore[arg-type]
 
 
 def reach(solids: Solids) -> NDArray[np.float64]:
