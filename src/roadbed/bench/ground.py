@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The STCRF paper's table II beside ours, how cost grows with points and cells, and a drive that never ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from roadbed.bench.timing import Timing, measure
+from roadbed.config import Config
+from roadbed.frames import GroundFrame, Pose, Scan
+from roadbed.ground import GroundFilter
+from roadbed.sources import open_source
+
+# Rummelhard et al. 2017, table II: 6.8 Hz and 21 Hz on a Quadro 2000.
+PAPER_MS = {"hdl64e": 147.0, "lux4": 47.6}
+
+
+def ground_rows(backend: str = "cpu", growth: bool = True) -> Iterator[dict[str, Any]]:
+    """One row per case: both presets on both of the paper's sensors, cold and warm, then growing sizes."""
+    for sensor, paper_ms in PAPER_MS.items():
+        scans = _drive(sensor)
+        for preset in ("paper", "default"):
+            config = Config.preset(preset)
+            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, backend, scans[0]))
+            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, backend, scans))
+    scan = _drive("hdl64e")[0]
+    variance = Config.parse({"ground": {"method": "variance"}})
+    yield _row("hdl64e variance", scan, variance, None, _cold(variance, backend, scan))
+    if growth:
+        yield from _growth(scan, backend)
+
+
+def _growth(scan: Scan, backend: str) -> Iterator[dict[str, Any]]:
+    """Doubling points on one lattice, then doubling cells under one scan."""
+    paper = Config.preset("paper")
+    for factor in (0.25, 0.5, 1, 2, 4):
+        resized = _resized(scan, round(100_000 * factor))
+        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, backend, resized))
+    for factor in (1, 2, 4, 8):
+        side = 80.0 * np.sqrt(factor)
+        larger = paper.with_changes(
+            ground={"stcrf": {**paper.ground.stcrf.model_dump(), "length": side, "width": side}}
+        )
+        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, backend, scan))
+
+
+def soak(frames: int, backend: str = "cpu") -> dict[str, Any]:
+    """A loop drive of many frames: nothing may become NaN, grow without bound, or leak."""
+    import resource
+
+    scans = _drive("lux4", frames=64)
+    ground = GroundFilter(Config.preset("paper"), backend=backend)
+    early_rss = 0
+    peak_information, finite = 0.0, True
+    for index in range(frames):
+        # The same 64 scans over and over, moved around a circle in small steps so that the lattice keeps rolling.
+        angle = 2 * np.pi * index / 2000
+        place = Pose.from_euler(100 * np.cos(angle), 100 * np.sin(angle), 0, yaw=angle + np.pi / 2)
+        scan = scans[index % len(scans)]
+        frame = ground(replace(scan, T_world_sensor=place, time=index / 25))
+        known = np.isfinite(frame.elevation)
+        finite &= bool(np.isfinite(frame.variance[known]).all())
+        peak_information = max(peak_information, float(1 / frame.variance[known].min())) if known.any() else 0.0
+        if index == min(frames // 10, 2000):
+            early_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    late_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "frames": frames,
+        "finite": finite,
+        "peak_information": peak_information,
+        "memory_growth_mb": (late_rss - early_rss) / 1024,
+    }
+
+
+def _drive(sensor: str, frames: int = 12) -> list[Scan]:
+    return list(open_source(f"sim:city?sensor={sensor}&frames={frames}"))
+
+
+def _cold(config: Config, backend: str, scan: Scan) -> Timing:
+    ground = GroundFilter(config, backend=backend)
+    alone = replace(scan, T_world_sensor=None)
+    return measure(lambda: ground(alone), _phases)
+
+
+def _warm(config: Config, backend: str, scans: list[Scan]) -> Timing:
+    """Along the drive and back again, so that the prior surface is always a real one."""
+    ground = GroundFilter(config, backend=backend)
+    there_and_back = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
+    step = iter(range(10**9))
+
+    def next_frame() -> GroundFrame:
+        number = next(step)
+        scan = scans[there_and_back[number % len(there_and_back)]]
+        return ground(replace(scan, time=0.1 * number))
+
+    return measure(next_frame, _phases, warm_up=len(there_and_back))
+
+
+def _phases(frame: GroundFrame) -> dict[str, float]:
+    return dict(frame.timings)
+
+
+def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, timing: Timing) -> dict[str, Any]:
+    stcrf, variance = config.ground.stcrf, config.ground.variance
+    if config.ground.method == "variance":
+        limits = variance.pointcloud_limits
+        columns = int(np.ceil((limits.x_max - limits.x_min) / variance.grid_resolution))
+        rows = int(np.ceil((limits.y_max - limits.y_min) / variance.grid_resolution))
+        cells, iterations = columns * rows, None
+    else:
+        cells = round(stcrf.length / stcrf.spacing) * round(stcrf.width / stcrf.spacing)
+        iterations = stcrf.warm_iterations if "warm" in case else stcrf.iterations
+    return {
+        "case": case,
+        "points": len(scan),
+        "cells": cells,
+        "iterations": iterations,
+        "median_ms": round(timing.median_ms, 3),
+        "p95_ms": round(timing.p95_ms, 3),
+        "paper_ms": paper_ms,
+        "ns_per_point": round(1e6 * timing.median_ms / len(scan), 1),
+        "ns_per_cell": round(1e6 * timing.median_ms / cells, 1),
+        "phases_ms": {name: round(value, 3) for name, value in timing.phases_ms.items()},
+    }
+
+
+def _resized(scan: Scan, count: int) -> Scan:
+    """The same scene with another number of points: a stride, or copies jittered by a centimetre."""
+    rng = np.random.default_rng(0)
+    chosen = np.arange(count) * len(scan) // count if count <= len(scan) else rng.integers(0, len(scan), count)
+    jitter = rng.normal(0, 0.01, (count, 3)) if count > len(scan) else 0
+    return Scan(scan.points[chosen] + jitter, T_vehicle_sensor=scan.T_vehicle_sensor, name=scan.name)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing that can be trusted on a busy machine: many repeats, median and 95th percentile, phases beside the whole."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from os import cpu_count
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of repeated calls of one thing."""
+
+    median_ms: float
+    p95_ms: float
+    repeats: int
+    phases_ms: Mapping[str, float] = field(default_factory=dict)  # medians
+
+
+def measure(
+    call: Callable[[], Any],
+    phases: Callable[[Any], Mapping[str, float]] | None = None,
+    repeats: int = 50,
+    seconds: float = 3.0,
+    warm_up: int = 3,
+) -> Timing:
+    """Time `call` at most `repeats` times or `seconds` long; `phases` reads seconds per phase off its result."""
+    for _ in range(warm_up):
+        call()
+    times: list[float] = []
+    parts: dict[str, list[float]] = {}
+    end = perf_counter() + seconds
+    while len(times) < repeats and (len(times) < 5 or perf_counter() < end):
+        start = perf_counter()
+        result = call()
+        times.append(perf_counter() - start)
+        for name, value in (phases(result) if phases else {}).items():
+            parts.setdefault(name, []).append(value)
+    return Timing(
+        median_ms=1e3 * float(np.median(times)),
+        p95_ms=1e3 * float(np.percentile(times, 95)),
+        repeats=len(times),
+        phases_ms={name: 1e3 * float(np.median(values)) for name, values in parts.items()},
+    )
+
+
+def machine() -> dict[str, Any]:
+    """Where and when the numbers were taken."""
+    import numba
+
+    return {
+        "date": date.today().isoformat(),
+        "machine": platform.machine(),
+        "cores": cpu_count(),
+        "threads": numba.get_num_threads(),
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+    }
+
+
+def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """What `roadbed bench NAME --json` prints."""
+    return {"bench": name, **machine(), **more, "rows": list(rows)}
