@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from roadbed.cli import config, info
+from roadbed.cli import bench, config, evaluate, info, segment
 from roadbed.errors import RoadbedError
 
 app = typer.Typer(
@@ -17,6 +17,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("segment")(segment.segment)
+app.add_typer(evaluate.app, name="evaluate")
+app.add_typer(bench.app, name="bench")
 app.command("info")(info.info)
 app.add_typer(config.app, name="config")
 
