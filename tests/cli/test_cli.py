@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a user runs it: a real process, its streams and its exit status."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from roadbed.frames import Scan
+from roadbed.outputs.pcd import write_pcd
+
+
+def roadbed(*arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "roadbed", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=300
+    )
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    """A road with a box on it, and a channel that must survive."""
+    rng = np.random.default_rng(0)
+    road = np.column_stack([rng.uniform(-20, 20, (20_000, 2)), rng.normal(-1.7, 0.01, 20_000)])
+    box = np.column_stack([rng.uniform(5, 7, (2_000, 2)), rng.uniform(-1.6, -0.2, 2_000)])
+    points = np.concatenate([road, box])
+    scan = Scan(points, intensity=rng.random(len(points), np.float32), channels={"echo": np.arange(len(points))})
+    path = tmp_path / "cloud.pcd"
+    write_pcd(path, scan)
+    return path
+
+
+@pytest.mark.parametrize("heavy", ["numba", "matplotlib", "scipy", "pyopencl", "viser", "rosbags", "rich"])
+@pytest.mark.parametrize("statement", ["import roadbed", "import roadbed.cli"])
+def test_heavy_packages_are_not_imported_until_used(statement, heavy):
+    if heavy == "rich" and "cli" in statement:
+        pytest.skip("typer itself brings rich")
+    code = f"{statement}, sys; sys.exit('{heavy}' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_help_names_every_command():
+    out = roadbed("--help")
+    assert out.returncode == 0
+    for command in ("segment", "evaluate", "bench", "info", "config"):
+        assert command in out.stdout
+
+
+def test_info_lists_packages_and_sources():
+    facts = json.loads(roadbed("info", "--json").stdout)
+    assert facts["packages"]["numpy"] == np.__version__
+    assert {"semantickitti", "pcd", "simulator"} <= set(facts["sources"])
+
+
+def test_config_show_prints_what_config_check_accepts(tmp_path):
+    shown = roadbed("config", "show", "--preset", "paper")
+    assert yaml.safe_load(shown.stdout)["ground"]["stcrf"]["iterations"] == 10
+    (tmp_path / "paper.yaml").write_text(shown.stdout)
+    checked = roadbed("config", "check", tmp_path / "paper.yaml")
+    assert checked.returncode == 0
+    assert "valid" in checked.stdout
+
+
+def test_a_wrong_configuration_ends_in_one_line_and_status_2(tmp_path):
+    (tmp_path / "wrong.yaml").write_text("ground: {stcrf: {beta: 0.9, gamma: 0.2}}")
+    out = roadbed("config", "check", tmp_path / "wrong.yaml")
+    assert out.returncode == 2
+    assert out.stderr.count("\n") == 1
+    assert "beta + gamma = 1.1" in out.stderr
+
+
+def test_segment_writes_both_clouds_with_every_point_and_channel(cloud, tmp_path):
+    import roadbed as library
+
+    out = roadbed("segment", cloud, "-o", tmp_path / "out", "--json")
+    assert out.returncode == 0, out.stderr
+    summary = json.loads(out.stdout)
+    ground, rest = (library.open(tmp_path / "out" / name)[0] for name in ("ground.pcd", "nonground.pcd"))
+    assert len(ground) == summary["ground"] > 19_000
+    assert len(ground) + len(rest) == summary["points"] == 22_000
+    echoes = np.concatenate([ground.channels["echo"], rest.channels["echo"]])
+    assert sorted(echoes) == list(range(22_000))
+    assert (tmp_path / "out" / "config.yaml").exists()
+    assert summary["mounting_height_m"] == pytest.approx(1.7, abs=0.03)
+
+
+def test_segment_with_the_reports_yaml(cloud, tmp_path):
+    (tmp_path / "params.yaml").write_text("grid_resolution: 0.3\npointcloud_limits: {y_min: -50.0}\n")
+    out = roadbed("segment", cloud, "-o", tmp_path / "out", "--config", tmp_path / "params.yaml", "--json")
+    assert out.returncode == 0, out.stderr
+    assert json.loads(out.stdout)["method"] == "variance"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["segment", "missing.pcd"], "missing.pcd: no such file or folder"),
+        (["evaluate", "ground", "nowhere/"], "nowhere/: no such file or folder"),
+        (["segment", "sim:atlantis"], "atlantis"),
+        (["config", "show", "--preset", "fast"], "expected one of default, paper"),
+    ],
+)
+def test_bad_input_ends_in_one_line_and_status_2(arguments, message, tmp_path):
+    out = roadbed(*arguments, cwd=tmp_path)
+    assert out.returncode == 2
+    assert message in out.stderr
+    assert out.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
