@@ -67,7 +67,7 @@ class SimulatedElevation:
 
     def __call__(self, index: int, frame: GroundFrame) -> ElevationScore | None:
         x, y = frame.lattice.mesh()
-        truth = self.source.elevation(index, x, y, frame.T_lattice_sensor)
+        truth = self.source.truth(index).elevation(frame.lattice, frame.T_lattice_sensor)
         centre = frame.T_lattice_sensor.translation
         near = np.hypot(x - centre[0], y - centre[1]) <= self.range_m
         return ElevationScore.of(frame.elevation, frame.variance, truth, near)
@@ -79,7 +79,7 @@ def elevation_judge(
     """What elevation can be held against: a folder if given, else the simulator's truth, else nothing."""
     if folder is not None:
         return ReferenceElevation(folder, *origin)
-    return SimulatedElevation(source, range_m) if hasattr(source, "elevation") else None
+    return SimulatedElevation(source, range_m) if hasattr(source, "truth") else None
 
 
 def surface_at(frame: GroundFrame, x: NDArray, y: NDArray) -> tuple[Float64, Float64]:

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`roadbed demo`: simulate a drive, perceive it, and show what came out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roadbed.cli.options import Output
+from roadbed.cli.run import print_summary, run_facts
+from roadbed.cli.screen import Json, print_json, progress
+
+
+def demo(
+    output: Output = Path("out"),
+    scene: Annotated[str, typer.Option(help="city, mountain, highway, parking or offroad")] = "city",
+    frames: Annotated[int, typer.Option(min=1, help="Length of the drive.")] = 20,
+    view: Annotated[bool, typer.Option("--view", help="Then open the viewer on the same drive.")] = False,
+    as_json: Json = False,
+) -> None:
+    """A simulated drive through the whole chain: a table here, pictures and a report under the output folder."""
+    from roadbed import Config, Pipeline
+    from roadbed import open as open_source
+    from roadbed.outputs.recording import RunFolder
+
+    location = f"sim:{scene}?frames={frames}"
+    scans = open_source(location)
+    config = Config()
+    pipeline = Pipeline(config)
+    folder = RunFolder(output, location, config, f"roadbed demo --scene {scene} --frames {frames}", layers=False)
+    for result in progress(pipeline.run(scans), "driving", frames):
+        folder.add(result)
+    pipeline.close()
+    summary = folder.finish(_scene_pictures(output))
+    if as_json:
+        print_json(run_facts(summary, output))
+    else:
+        print_summary(summary)
+        print(f"open {output / 'report.html'} and the pictures under {output}/")
+    if view:
+        from roadbed.cli.view import view as open_viewer
+
+        open_viewer(location)
+
+
+def _scene_pictures(output: Path) -> list:
+    """One frame of every scene, from above and from the side."""
+    from roadbed import GroundFilter
+    from roadbed import open as open_source
+    from roadbed.outputs.pictures import save_frame_picture
+    from roadbed.outputs.report import Picture
+    from roadbed.simulate.scenes import SCENES
+
+    pictures = []
+    for name in progress(list(SCENES), "drawing"):
+        path = output / f"scene-{name}.png"
+        scan = open_source(f"sim:{name}?frames=40")[20]
+        save_frame_picture(path, GroundFilter()(scan))
+        pictures.append(Picture(f"sim:{name}", path.read_bytes()))
+    return pictures

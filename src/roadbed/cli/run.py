@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`roadbed run`: the whole chain over a sequence."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roadbed.cli.options import Backend, ConfigFile, Output, Preset, SourceLocation, load_config
+from roadbed.cli.screen import Json, print_json, progress, table
+
+if TYPE_CHECKING:
+    from roadbed.outputs.report import RunSummary
+
+
+def run(
+    source: SourceLocation,
+    output: Output = Path("out"),
+    config: ConfigFile = None,
+    preset: Preset = "default",
+    backend: Backend = None,
+    frames: Annotated[int | None, typer.Option(min=1, help="Stop after this many scans.")] = None,
+    occupancy: Annotated[bool, typer.Option(help="Also run the occupancy filter.")] = True,
+    layers: Annotated[bool, typer.Option(help="Write labels and layers of every frame.")] = True,
+    map_folder: Annotated[
+        Path | None, typer.Option("--map", help="Folder of the long-term ground map: read as prior, kept up to date.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Ground and occupancy of every scan: labels, layers, objects, the configuration used, and a report."""
+    from roadbed import Pipeline
+    from roadbed import open as open_source
+    from roadbed.outputs.recording import RunFolder
+
+    settings = load_config(config, preset, backend)
+    scans = open_source(source)
+    total = len(scans) if frames is None else min(frames, len(scans))
+    pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
+    folder = RunFolder(output, source, settings, " ".join(["roadbed", *sys.argv[1:]]), layers)
+    for result in progress(islice(pipeline.run(scans), total), "perceiving", total):
+        folder.add(result)
+    pipeline.close()
+    summary = folder.finish()
+    if as_json:
+        print_json(run_facts(summary, output))
+    else:
+        print_summary(summary)
+        print(f"open {output / 'report.html'}")
+
+
+def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:
+    """A run in numbers."""
+    import numpy as np
+
+    return {
+        "source": summary.source,
+        "frames": len(summary.frames),
+        "output": str(output),
+        "median_ms": {stage: round(float(np.median(summary.milliseconds(stage))), 3) for stage in summary.stages()},
+        "scores": {name: round(value, 3) for name, value in summary.mean_scores().items()},
+        "notes": [f"{frame.name}: {note}" for frame in summary.frames for note in frame.notes],
+    }
+
+
+def print_summary(summary: RunSummary) -> None:
+    import numpy as np
+
+    rows: list[tuple[str, Any]] = [
+        ("frames", len(summary.frames)),
+        ("points per frame", int(np.median([frame.points for frame in summary.frames]))),
+    ]
+    rows += [(f"{stage}, median ms", float(np.median(summary.milliseconds(stage)))) for stage in summary.stages()]
+    rows += [(f"ground {name} %", value) for name, value in summary.mean_scores().items()]
+    seen = [frame.objects for frame in summary.frames if frame.objects is not None]
+    if seen:
+        rows.append(("moving objects at once", max(seen)))
+    table(summary.title, ("measure", "value"), rows)
+    notes = [f"{frame.name}: {note}" for frame in summary.frames for note in frame.notes]
+    for note in notes[:5]:
+        print(f"note: {note}")
+    if len(notes) > 5:
+        print(f"and {len(notes) - 5} more notes in the report")
