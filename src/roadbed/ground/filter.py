@@ -15,7 +15,9 @@ from roadbed.config import Config
 from roadbed.config.ground import GroundConfig
 from roadbed.errors import ConfigError, InputError
 from roadbed.frames import Float32, GroundFrame, Lattice, Mounting, Pose, Scan
+from roadbed.ground.drive import Drive, Link
 from roadbed.ground.mounting import MountingEstimator
+from roadbed.ground.timing import timed
 
 if TYPE_CHECKING:
     from roadbed.ground.variance import VarianceCells
@@ -43,6 +45,7 @@ class GroundFilter:
             from roadbed.ground.stcrf import Stcrf
 
             self._stcrf = Stcrf(self.config)
+            self._drive = Drive(self.config.time)
         else:
             from roadbed.ground.variance import GridVariance
 
@@ -61,12 +64,25 @@ class GroundFilter:
         scan = as_scan(scan, T_world_sensor, time)
         if self.config.method == "variance":
             return self._grid_variance(scan, begin)
-        mounting = self._mounting(scan)
-        found = clock.perf_counter()
-        T_lattice_sensor = mounting.T_vehicle_sensor
-        result = self._stcrf.frame(scan.points, T_lattice_sensor, Pose.identity(), False, moving)
-        end = clock.perf_counter()
-        timings = {"mounting": found - begin, **result.timings, "total": end - begin}
+        timings: dict[str, float] = {}
+        notes: list[str] = []
+        with timed(timings, "mounting"):
+            mounting = self._mounting(scan, notes)
+        with timed(timings, "motion"):
+            step = self._drive.step(scan, mounting)
+            notes.extend(step.notes)
+            warm = self._stcrf.place(step)
+            if warm and self.config.time.alignment:
+                step, misfit = self._stcrf.aligned(scan.points, step)
+                if misfit:
+                    notes.append(misfit)
+                    warm = False
+        result = self._stcrf.frame(scan.points, step, warm, moving)
+        with timed(timings, "keep"):
+            if step.link in (Link.FIRST, Link.NEXT):
+                self._stcrf.engine.keep()
+        timings |= result.timings
+        timings["total"] = clock.perf_counter() - begin
         return GroundFrame(
             label=result.label,
             ground_probability=result.ground_probability,
@@ -75,10 +91,11 @@ class GroundFilter:
             elevation=result.elevation,
             slope=result.slope,
             variance=result.variance,
-            T_lattice_sensor=T_lattice_sensor,
+            T_lattice_sensor=step.T_lattice_sensor,
             mounting=mounting,
             scan=scan,
-            cold=True,
+            cold=not warm,
+            notes=tuple(notes),
             timings=timings,
         )
 
@@ -107,15 +124,22 @@ class GroundFilter:
 
     def reset(self) -> None:
         """Forget the surface, the poses and the estimated mountings."""
+        self._drive.reset()
         for estimator in self._mountings.values():
             estimator.forget()
 
-    def _mounting(self, scan: Scan) -> Mounting:
+    def _mounting(self, scan: Scan, notes: list[str]) -> Mounting:
         if scan.T_vehicle_sensor is not None:
             return Mounting(scan.T_vehicle_sensor, estimated=False)
         if scan.sensor not in self._mountings:
             self._mountings[scan.sensor] = MountingEstimator(self.config.mounting)
-        return self._mountings[scan.sensor].estimate(scan.points)
+        estimator = self._mountings[scan.sensor]
+        if scan.T_world_sensor is None:
+            return estimator.estimate(scan.points)
+        mounting, changed = estimator.track(scan.points)
+        if changed:
+            notes.append(f"mounting of {scan.sensor} re-estimated: height {mounting.height:.2f} m")
+        return mounting
 
 
 def as_scan(scan: Scan | ArrayLike, T_world_sensor: Pose | None, time: float | None) -> Scan:

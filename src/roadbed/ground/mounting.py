@@ -15,6 +15,8 @@ _LOWEST, _HIGHEST = 0.3, 4.0  # m, heights searched
 _HINT = 0.4  # m around a given height
 _STEEPEST = 0.27  # slope of the plane
 _FEWEST_CELLS = 20
+_CHECK_EVERY = 20  # scans between checks of a kept mounting
+_MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
 
 
 def rotation_to_level(slope_x: float, slope_y: float) -> Float64:
@@ -36,23 +38,41 @@ class MountingEstimator:
         self._second = np.empty((side, side), np.int32)
         self._cells = np.empty((side * side, 3), np.float64)
         self._planes: list[tuple[float, float, float, float]] = []
+        self._checks: list[tuple[float, float, float, float]] = []
+        self._scans = 0
 
     def estimate(self, points: Float32) -> Mounting:
         """From one scan alone, points in the sensor frame."""
         return self._mounting(*self._plane(points))
 
-    def track(self, points: Float32) -> Mounting:
-        """The same scan after scan: the median of the first good ones, from then on fixed."""
+    def track(self, points: Float32) -> tuple[Mounting, bool]:
+        """The median over the first good scans of a drive, checked now and then; True when it had to be replaced."""
+        self._scans += 1
+        changed = False
         if len(self._planes) < self.config.first_scans:
             plane = self._plane(points)
-            if plane[3] <= 0 and not self._planes:
-                return self._mounting(*plane)
             if plane[3] > 0:
                 self._planes.append(plane)
-        return self._mounting(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
+            elif not self._planes:
+                return self._mounting(*plane), False
+        elif self._scans % _CHECK_EVERY == 0:
+            changed = self._check(self._plane(points))
+        return self._mounting(*(float(v) for v in np.median(np.array(self._planes), axis=0))), changed
+
+    def _check(self, plane: tuple[float, float, float, float]) -> bool:
+        """Replace the kept planes when the latest checks agree that the sensor now sits elsewhere."""
+        if plane[3] > 0:
+            self._checks = [*self._checks, plane][-self.config.first_scans :]
+        if len(self._checks) < self.config.first_scans:
+            return False
+        kept, seen = np.median(self._planes, axis=0), np.median(self._checks, axis=0)
+        moved = abs(kept[0] - seen[0]) > _MOVED or np.hypot(*(kept[1:3] - seen[1:3])) > _TILTED
+        if moved:
+            self._planes, self._checks = self._checks, []
+        return bool(moved)
 
     def forget(self) -> None:
-        self._planes.clear()
+        self._planes, self._checks, self._scans = [], [], 0
 
     def _plane(self, points: Float32) -> tuple[float, float, float, float]:
         """Height along the plane's normal, slopes, quality."""

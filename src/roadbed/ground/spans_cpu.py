@@ -52,6 +52,16 @@ def clear_spans(information, expected, mean, lo, hi):
 
 
 @njit(cache=True)
+def fill_expected(expected, lo, hi, height):
+    """A level surface at `height` as what to expect."""
+    for row in range(lo.shape[0]):
+        for c in range(lo[row], hi[row]):
+            expected[row + 1, 0, c] = height
+            expected[row + 1, 1, c] = F(0)
+            expected[row + 1, 2, c] = F(0)
+
+
+@njit(cache=True)
 def share_rows(reserved, rows, columns, chunks, node_cost):
     """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
     row_cost = columns * node_cost

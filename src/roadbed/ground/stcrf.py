@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config.ground import GroundConfig
 from roadbed.frames import Float32, Float64, Lattice, Pose
+from roadbed.ground.drive import Link, Step
+from roadbed.ground.mounting import rotation_to_level
 from roadbed.ground.stcrf_cpu import Placement, StcrfCpu
+from roadbed.ground.timing import timed
+from roadbed.mapping import rolling
 
 _FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
+_HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one: float32 stays fine
+_SMALLEST_FIT = 0.3  # share of the points near the prior surface
+_LARGEST_LIFT, _LARGEST_TILT = 0.7, 0.1  # m and slope that alignment may correct
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +41,66 @@ class Stcrf:
     def __init__(self, config: GroundConfig) -> None:
         stcrf = config.stcrf
         self.config = config
-        self.lattice = Lattice.centred(stcrf.length, stcrf.width, stcrf.spacing)
-        self.base = 0.0  # m, height in the lattice frame from which the engine counts
+        self._around_vehicle = Lattice.centred(stcrf.length, stcrf.width, stcrf.spacing)
+        self.lattice = self._prior_lattice = self._around_vehicle
+        self.base = self._prior_base = 0.0  # m, height in the lattice frame from which the engine counts
         self.engine = StcrfCpu(config, self.lattice.rows, self.lattice.columns)
 
+    def place(self, step: Step) -> bool:
+        """Bring lattice and prior to where the vehicle is now; False where no prior can be used."""
+        self.lattice, self.base = self._around_vehicle, 0.0
+        if step.link is Link.ALONE:
+            return False
+        if step.link is Link.FIRST:
+            self.engine.forget()
+        if self.config.time.motion == "vehicle":
+            if step.link is Link.NEXT:
+                self.engine.transport(step.T_old_new, self.lattice)
+            return step.link is Link.NEXT
+        self._roll(step)
+        return step.link is not Link.FIRST
+
+    def _roll(self, step: Step) -> None:
+        """Shift the prior by whole nodes, and count heights from the road again after a climb."""
+        x, y, z = (float(v) for v in step.T_lattice_vehicle.translation)
+        self.lattice = rolling.aligned(self._around_vehicle, x, y)
+        self.base = z
+        if step.link is not Link.FIRST:
+            columns, rows = rolling.steps_to(self._prior_lattice, self.lattice)
+            if columns or rows:
+                self.engine.shift(columns, rows)
+            climb = z - self._prior_base
+            if abs(climb) > _HIGHEST_CLIMB:
+                self.engine.lower(climb)
+            else:
+                self.base = self._prior_base
+        self._prior_lattice, self._prior_base = self.lattice, self.base
+
+    def aligned(self, points: Float32, step: Step) -> tuple[Step, str | None]:
+        """The scan's pose corrected against the prior surface; a note where it does not fit at all."""
+        config = self.config.time
+        pose = step.T_lattice_sensor
+        found = self.engine.misalignment(points, self._placement(pose), config.alignment_radius)
+        if found is None:
+            return step, None
+        steep = float(np.hypot(found.slope_x, found.slope_y))
+        if found.share < _SMALLEST_FIT or abs(found.lift) > _LARGEST_LIFT or steep > _LARGEST_TILT:
+            note = (
+                f"scan does not fit the prior surface ({100 * found.share:.0f} % of its points near it): started cold"
+            )
+            return step, note
+        trust = config.alignment_trust
+        turn = rotation_to_level(trust * found.slope_x, trust * found.slope_y)
+        # Turned about the sensor's foot point on the lattice, then lowered by what is left.
+        pivot = np.array([pose.translation[0], pose.translation[1], self.base])
+        correction = Pose(turn, pivot - turn @ pivot - np.array([0.0, 0.0, trust * found.lift]))
+        corrected = replace(
+            step, T_lattice_sensor=correction @ pose, T_lattice_vehicle=correction @ step.T_lattice_vehicle
+        )
+        return corrected, None
+
     def frame(
-        self,
-        points: Float32,
-        T_lattice_sensor: Pose,
-        T_lattice_vehicle: Pose,
-        warm: bool,
-        moving: tuple[Lattice, NDArray[np.bool_]] | None,
+        self, points: Float32, step: Step, warm: bool, moving: tuple[Lattice, NDArray[np.bool_]] | None
     ) -> StcrfResult:
         """Estimate the surface under one scan; `warm` uses the engine's prior."""
         engine = self.engine
@@ -55,17 +108,17 @@ class Stcrf:
         label = np.empty(len(points), np.uint8)
         probability = np.empty(len(points), np.float32)
         height = np.empty(len(points), np.float32)
-        with _timed(timings, "sort"):
-            engine.sort(points, self._placement(T_lattice_sensor))
-        with _timed(timings, "select"):
-            engine.select(self._anchors(T_lattice_vehicle), self._moving(moving))
-        with _timed(timings, "start"):
-            engine.start(warm)
-        with _timed(timings, "em"):
+        with timed(timings, "sort"):
+            engine.sort(points, self._placement(step.T_lattice_sensor))
+        with timed(timings, "select"):
+            engine.select(self._anchors(step.T_lattice_vehicle), self._moving(moving))
+        with timed(timings, "start"):
+            engine.start(warm, float(step.T_lattice_vehicle.translation[2]) - self.base)
+        with timed(timings, "em"):
             engine.estimate(warm)
-        with _timed(timings, "label"):
+        with timed(timings, "label"):
             engine.label(label, probability, height)
-        with _timed(timings, "surface"):
+        with timed(timings, "surface"):
             elevation, slope, variance = engine.surface(self.lattice, self.base)
         return StcrfResult(label, probability, height, elevation, slope, variance, timings)
 
@@ -104,10 +157,3 @@ class Stcrf:
         cells, mask = moving
         x_min, _, y_min, _ = cells.extent
         return np.ascontiguousarray(mask, np.bool_), np.array([x_min, y_min]) - self._corner[:2], cells.spacing
-
-
-@contextmanager
-def _timed(timings: dict[str, float], phase: str) -> Iterator[None]:
-    begin = time.perf_counter()
-    yield
-    timings[phase] = time.perf_counter() - begin

@@ -10,16 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config.ground import GroundConfig
-from roadbed.frames import Float32, Float64, Lattice
+from roadbed.frames import Float32, Float64, Lattice, Pose
 from roadbed.ground.binning_cpu import sort_by_node
 from roadbed.ground.coarse_cpu import gather_lowest, spread_coarse
 from roadbed.ground.columns_cpu import ANCHORS, PAD, reserve, select_points
 from roadbed.ground.em_cpu import expectation_maximization
 from roadbed.ground.labels_cpu import describe_surface, label_points
-from roadbed.ground.spans_cpu import clear_spans, find_spans, share_rows
+from roadbed.ground.spans_cpu import clear_spans, fill_expected, find_spans, share_rows
+from roadbed.mapping import rolling
+from roadbed.mapping.alignment import fit_tilt, sample_residuals
+from roadbed.mapping.interpolate import transport
 
 F = np.float32
 _CHUNKS = 16  # ranges of rows handed to threads; results do not depend on it
+_ALIGNMENT_POINTS = 12000  # at most this many are looked at
+_FEWEST_SAMPLES = 50
+_ENOUGH_PRIOR = 0.2  # share of the seen nodes
+_KNOWN_PRIOR = 0.05  # effective points
 _NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
 
 
@@ -32,6 +39,16 @@ class Placement:
     base: float  # m, height in the lattice frame from which the engine counts
 
 
+@dataclass(frozen=True)
+class Misalignment:
+    """A scan over the prior surface: dz = lift + slope . (x, y from the sensor), and how many points then fit."""
+
+    lift: float  # m
+    slope_x: float
+    slope_y: float
+    share: float  # of the points within 0.1 m of the surface
+
+
 class Field:
     """Information and planes of one lattice, with a border of empty nodes. See `em_cpu` for the layout."""
 
@@ -40,6 +57,7 @@ class Field:
         padded = (rows + 2, 9, columns + 2)
         self.information = np.zeros((2, *padded), F)  # P, X: the two Jacobi buffers
         self.prior = np.zeros(padded, F)  # P, X of the previous frame
+        self.prior_mean = np.zeros((rows + 2, 3, columns + 2), F)
         self.data = np.zeros(padded, F)
         self.expected = np.zeros((rows + 2, 3, columns + 2), F)  # plane that the weak prior pulls to
         self.mean = np.zeros((rows + 2, 3, columns + 2), F)  # mu = (h, sx, sy)
@@ -74,6 +92,7 @@ class StcrfCpu:
         self.anchored = np.zeros(nodes, np.uint8)
         self.anchor_plane = np.zeros((nodes, 3), F)
         self.node_chunks = np.zeros(_CHUNKS + 1, np.int32)
+        self.node_samples = np.zeros(nodes, np.int32)
         self._grow(0)
 
     def _grow(self, points: int) -> None:
@@ -84,6 +103,7 @@ class StcrfCpu:
         self.column = np.empty(self.capacity, np.uint16)
         self.sorted = np.empty((3, self.capacity), F)
         self.dz = np.empty(self.capacity, F)
+        self.samples = np.empty((self.capacity, 3), F)
         self.shaping = np.empty((3, self.capacity + (PAD + ANCHORS) * self.rows * self.columns), F)
 
     def sort(self, points: Float32, placement: Placement) -> None:
@@ -148,14 +168,15 @@ class StcrfCpu:
         )
         share_rows(fine.reserved, self.rows, self.columns, fine.row_chunks, _NODE_COST)
 
-    def start(self, warm: bool) -> None:
-        """First surface: the prior's where there is one, else flat or a coarse lattice's."""
+    def start(self, warm: bool, road: float) -> None:
+        """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's."""
         stcrf, fine = self.config.stcrf, self.fine
         clear_spans(fine.information, fine.expected, fine.mean, fine.lo, fine.hi)
         self._find_spans(fine, warm)
         if warm:
             fine.information[0] = fine.prior
         if stcrf.start == "zero":
+            fill_expected(fine.expected, fine.lo, fine.hi, F(road))
             return
         coarse = self.coarse
         gather_lowest(
@@ -164,6 +185,7 @@ class StcrfCpu:
         )  # fmt: skip
         clear_spans(coarse.information, coarse.expected, coarse.mean, coarse.lo, coarse.hi)
         self._find_spans(coarse, False)
+        fill_expected(coarse.expected, coarse.lo, coarse.hi, F(road))
         share_rows(coarse.reserved, coarse.rows, coarse.columns, coarse.row_chunks, _NODE_COST)
         self._run(coarse, self.low_points, stcrf.coarse.iterations, warm=False)
         spread_coarse(
@@ -178,9 +200,16 @@ class StcrfCpu:
         )
 
     def estimate(self, warm: bool) -> None:
-        """The EM on the fine lattice."""
+        """The EM on the fine lattice; with a prior under most of the scan a few iterations are enough."""
         stcrf = self.config.stcrf
-        self._run(self.fine, self.shaping, stcrf.warm_iterations if warm else stcrf.iterations, warm)
+        few = warm and self._overlap() >= _ENOUGH_PRIOR
+        self._run(self.fine, self.shaping, stcrf.warm_iterations if few else stcrf.iterations, warm)
+
+    def _overlap(self) -> float:
+        """Share of the nodes with points that the prior knows."""
+        seen = self.fine.count.reshape(self.rows, self.columns) > 0
+        known = self.fine.prior[1:-1, 0, 1:-1] > _KNOWN_PRIOR
+        return float((seen & known).sum() / max(1, seen.sum()))
 
     def _find_spans(self, field: Field, warm: bool) -> None:
         find_spans(
@@ -289,6 +318,67 @@ class StcrfCpu:
         """The posterior becomes the prior of the next frame."""
         fine = self.fine
         fine.prior[:] = fine.information[fine.result]
+        fine.prior_mean[:] = fine.mean
 
     def forget(self) -> None:
         self.fine.prior[:] = 0
+
+    def shift(self, columns: int, rows: int) -> None:
+        """Move the prior by whole nodes; nodes that enter are undefined."""
+        fine = self.fine
+        spare, spare_mean = fine.data, fine.expected
+        rolling.shift(fine.prior, spare, columns, rows)
+        rolling.shift(fine.prior_mean, spare_mean, columns, rows)
+        fine.prior, fine.data = spare, fine.prior
+        fine.prior_mean, fine.expected = spare_mean, fine.prior_mean
+
+    def lower(self, by: float) -> None:
+        """Count the prior's heights from a base that lies `by` metres higher."""
+        rolling.lower(self.fine.prior, by)
+        self.fine.prior_mean[:, 0] -= F(by)
+
+    def transport(self, T_old_new: Pose, lattice: Lattice) -> None:
+        """Carry the prior from the last vehicle frame to this one."""
+        stcrf, fine = self.config.stcrf, self.fine
+        spare, spare_mean = fine.data, fine.expected
+        transport(
+            fine.prior,
+            T_old_new.rotation.astype(F),
+            T_old_new.translation.astype(F),
+            F(lattice.x0),
+            F(lattice.y0),
+            self.spacing,
+            F(stcrf.height_information),
+            F(stcrf.slope_information),
+            spare,
+            spare_mean,
+        )
+        fine.prior, fine.data = spare, fine.prior
+        fine.prior_mean, fine.expected = spare_mean, fine.prior_mean
+
+    def misalignment(self, points: Float32, placement: Placement, radius: float) -> Misalignment | None:
+        """How the scan lies over the prior surface; None where too little of it is known."""
+        fine = self.fine
+        stride = max(4, len(points) // _ALIGNMENT_POINTS)
+        if len(points) < 4 * stride:
+            stride = 1
+        centre = placement.translation
+        n = sample_residuals(
+            points,
+            stride,
+            placement.rotation.astype(F),
+            placement.translation.astype(F),
+            self.spacing,
+            F(centre[0]),
+            F(centre[1]),
+            F(radius),
+            fine.prior,
+            fine.prior_mean,
+            self.node_samples,
+            self.origin,
+            self.samples,
+        )
+        lift, slope_x, slope_y, share = fit_tilt(self.samples, self.origin, self.node_samples, n)
+        if n < _FEWEST_SAMPLES:
+            return None
+        return Misalignment(lift, slope_x, slope_y, share)

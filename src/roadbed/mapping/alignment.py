@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Pose noise absorbed: a scan's height and tilt against the prior surface, by reweighted least squares."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.ground.numeric_cpu import F, njit
+
+_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
+_NODE_LIMIT = 10.0  # points of one node count as no more than this many
+_FIRM = F(3)  # effective points a node must hold to be trusted
+
+
+@njit(cache=True)
+def sample_residuals(
+    points, stride, rotation, translation, spacing, centre_x, centre_y, radius, information, mean, count, node, sample
+):
+    """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
+
+    `count` (nodes) must be zero and is zero again when `fit_tilt` has run. Returns how many samples were written.
+    """
+    rows, columns = information.shape[0] - 2, information.shape[2] - 2
+    scale = F(1) / spacing
+    n = 0
+    for i in range(0, points.shape[0], stride):
+        px, py, pz = points[i, 0], points[i, 1], points[i, 2]
+        x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + translation[0]
+        y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + translation[1]
+        if not ((x - centre_x) ** 2 + (y - centre_y) ** 2 < radius * radius):
+            continue
+        u, v = x * scale, y * scale
+        if not (u >= F(0) and v >= F(0) and u < columns and v < rows):
+            continue
+        column, row = np.int32(u), np.int32(v)
+        if information[row + 1, 0, column + 1] < _FIRM or (px == F(0) and py == F(0) and pz == F(0)):
+            continue
+        z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + translation[2]
+        h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
+        dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
+        dz = z - (h + sx * dx + sy * dy)
+        if not abs(dz) < F(1):
+            continue
+        sample[n, 0], sample[n, 1], sample[n, 2] = x - centre_x, y - centre_y, dz
+        node[n] = row * columns + column
+        count[node[n]] += 1
+        n += 1
+    return n
+
+
+@njit(cache=True)
+def fit_tilt(sample, node, count, n):
+    """dz = lift + a x + b y over the samples; returns lift, a, b and the share of samples then on the surface."""
+    lift = a = b = 0.0
+    normal = np.zeros((3, 3))
+    right = np.zeros(3)
+    share = 0.0
+    for step in range(len(_SIGMAS)):
+        sigma = _SIGMAS[step]
+        normal[:, :] = 0
+        right[:] = 0
+        total = near = 0.0
+        for k in range(n):
+            x, y, dz = sample[k, 0], sample[k, 1], sample[k, 2]
+            rest = dz - (lift + a * x + b * y)
+            limited = min(1.0, _NODE_LIMIT / count[node[k]])
+            weight = limited * math.exp(-0.5 * (rest / sigma) ** 2)
+            total += limited
+            near += limited * (abs(rest) < 0.1)
+            normal[0, 0] += weight
+            normal[0, 1] += weight * x
+            normal[0, 2] += weight * y
+            normal[1, 1] += weight * x * x
+            normal[1, 2] += weight * x * y
+            normal[2, 2] += weight * y * y
+            right[0] += weight * dz
+            right[1] += weight * dz * x
+            right[2] += weight * dz * y
+        normal[1, 0], normal[2, 0], normal[2, 1] = normal[0, 1], normal[0, 2], normal[1, 2]
+        normal[0, 0] += 1e-6
+        normal[1, 1] += 1.0
+        normal[2, 2] += 1.0
+        solution = np.linalg.solve(normal, right)
+        lift, a, b = solution[0], solution[1], solution[2]
+        share = near / max(total, 1e-9)
+    for k in range(n):
+        count[node[k]] = 0
+    return lift, a, b, share
