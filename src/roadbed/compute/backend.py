@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an accelerator offers: devices, programs from kernel files, buffers, and recorded sequences of launches.
+
+Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its two implementations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from roadbed.errors import DeviceError
+
+_PACKAGE = Path(__file__).parent.parent
+_ALWAYS = ("compute/primitives.cl",)
+GPU_LANES = 8  # work-items that share a small task on a GPU; on a CPU device one does it alone
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator as `roadbed info` lists it."""
+
+    backend: str  # "opencl" or "cuda"
+    index: int  # among the devices of its backend
+    name: str
+    kind: str  # "gpu", "cpu" or "other"
+    memory: int  # bytes
+    units: int  # multiprocessors or cores
+    driver: str
+    has_double: bool
+
+    @property
+    def lanes(self) -> int:
+        return 1 if self.kind == "cpu" else GPU_LANES
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel over `groups` work-groups (times `slots` independent scans) of `size` work-items."""
+
+    kernel: str
+    groups: int
+    size: int
+    arguments: tuple[Any, ...]  # buffers and numpy scalars
+    slots: int = 1
+    phase: str = ""  # name under which its time is reported; the kernel's when empty
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """What kernels write for the caller: `buffer` on the device's side, `host` on ours, one row per slot."""
+
+    buffer: Any
+    host: NDArray
+    addresses: NDArray[np.uint64]  # per slot: where kernels write in place, or 0: into `buffer`
+
+
+class Tape(Protocol):
+    """A recorded sequence of launches. `run` queues it, `timed` runs it once and gives seconds per phase."""
+
+    def run(self) -> None: ...
+
+    def timed(self) -> dict[str, float]: ...
+
+
+class Backend(Protocol):
+    """One opened device with its in-order queue."""
+
+    device: Device
+
+    def build(self, files: Sequence[str], defines: Mapping[str, int | float], exact: bool = False) -> Any:
+        """A program from kernel files of the package, e.g. `ground/variance.cl`; `exact` forbids relaxed rounding."""
+        ...
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
+        """A device buffer, kept until dropped."""
+        ...
+
+    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+        """A host array that transfers fastest: pinned and visible to kernels on CUDA."""
+        ...
+
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
+        """Memory from which kernels read what the caller gives with `offer`."""
+        ...
+
+    def offer(self, array: Any, intake: Any, start: int = 0) -> int:
+        """Let kernels read `array`: its address if the device can reach it, else it is copied into `intake`."""
+        ...
+
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        """Memory to which kernels write what the caller asks for, one row per slot."""
+        ...
+
+    def fetch(self, output: Output, slot: int, count: int) -> None:
+        """Queue what brings the first `count` elements of a slot into `output.host`."""
+        ...
+
+    def tape(self, program: Any, launches: Sequence[Launch]) -> Tape: ...
+
+    def finish(self) -> None:
+        """Wait for everything queued."""
+        ...
+
+
+def source(files: Sequence[str], defines: Mapping[str, int | float]) -> str:
+    """The program text: definitions, prelude, primitives, then the named kernel files of the package."""
+    lines = [f"#define {name} {_literal(value)}" for name, value in defines.items()]
+    for file in ("compute/prelude.h", *_ALWAYS, *files):
+        path = _PACKAGE / file
+        lines += [f'#line 1 "{file}"', path.read_text(encoding="utf-8")]
+    return "\n".join(lines)
+
+
+def _literal(value: int | float) -> str:
+    if isinstance(value, (bool, int, np.integer)):
+        return f"({int(value)})"
+    text = repr(float(np.float32(value)))
+    return f"({text}f)"
+
+
+def devices() -> list[Device]:
+    """Every accelerator present, best first; empty where no driver or package is."""
+    from roadbed.compute import cuda, opencl
+
+    found = cuda.devices() + opencl.devices()
+    return sorted(found, key=_preference)
+
+
+def _preference(device: Device) -> tuple[int, int]:
+    """CUDA first, then OpenCL GPUs, other devices, CPUs; the one with more units first."""
+    order = 0 if device.backend == "cuda" else {"gpu": 1, "other": 2}.get(device.kind, 3)
+    return order, -device.units
+
+
+def open_backend(name: str = "auto", device: int | str | None = None) -> Backend:
+    """Open a device: `name` is "opencl", "cuda" or "auto"; `device` an index or a part of the device's name."""
+    from roadbed.compute import cuda, opencl
+
+    if name == "auto":
+        candidates = devices()
+        if not candidates:
+            raise DeviceError(f"no accelerator found ({'; '.join(why_missing())}): use backend='cpu'")
+    elif name in ("opencl", "cuda"):
+        module = opencl if name == "opencl" else cuda
+        candidates = module.devices()
+        if not candidates:
+            raise DeviceError(module.why_missing() + ": use backend='cpu' or 'auto'")
+    else:
+        raise DeviceError(f"backend {name!r}: expected 'cpu', 'opencl', 'cuda' or 'auto'")
+    chosen = _choose(candidates, name, device)
+    return cuda.CudaBackend(chosen) if chosen.backend == "cuda" else opencl.OpenclBackend(chosen)
+
+
+def why_missing() -> list[str]:
+    """For each backend without a device, one line that says what is missing."""
+    from roadbed.compute import cuda, opencl
+
+    return [module.why_missing() for module in (cuda, opencl) if not module.devices()]
+
+
+def _choose(candidates: Sequence[Device], backend: str, wanted: int | str | None) -> Device:
+    if wanted is None:
+        return sorted(candidates, key=_preference)[0]
+    listed = ", ".join(f"{d.index}: {d.name}" for d in candidates)
+    if isinstance(wanted, int) or str(wanted).isdigit():
+        matches = [d for d in candidates if d.index == int(wanted)]
+    else:
+        matches = [d for d in candidates if str(wanted).lower() in d.name.lower()]
+    if not matches:
+        raise DeviceError(f"device {wanted!r}: expected one of the {backend} devices {listed}")
+    return matches[0]
+
+
+def elements(shape: int | tuple[int, ...]) -> int:
+    return int(np.prod(shape))
+
+
+def out_of_memory(device: Device, wanted: int) -> DeviceError:
+    return DeviceError(
+        f"{device.name}: {wanted / 2**20:.0f} MiB do not fit beside what is in use of its "
+        f"{device.memory / 2**20:.0f} MiB; use fewer points, a smaller lattice or another device"
+    )
+
+
+def build_failed(device: Device, files: Sequence[str], log: str) -> DeviceError:
+    return DeviceError(f"{device.name}: building {', '.join(files)} failed:\n{log.strip()}")

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole-array kernels: fill, exclusive scan, stable counting sort by cell, balanced sums over the cells of sorted items.
+
+KERNEL fill(GLOBAL int *values, int value, int count) {
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) values[i] = value;
+}
+
+KERNEL philox_words(GLOBAL uint4 *words, int count, uint seed, uint frame) {
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) words[i] = philox(UINT4(i, 0, 0, 0), seed, frame);
+}
+
+// Exclusive scan in one pass: a group publishes the sum of its tile, then adds up its predecessors' until it meets a
+// finished prefix. Groups number themselves by a ticket, so every predecessor is already running.
+// progress: {ticket, then per tile: status, sum, prefix}, all zero before the launch.
+#define SCAN_PER_ITEM 8
+#define HAS_SUM 1
+#define HAS_PREFIX 2
+
+KERNEL scan(GLOBAL const int *values, GLOBAL int *sums_before, GLOBAL int *progress, int count) {
+    LOCAL_ARRAY int scratch[256];
+    LOCAL_ARRAY int shared[2];
+    if (LOCAL_ID == 0) shared[0] = ATOMIC_ADD(&progress[0], 1);
+    BARRIER();
+    int tile = shared[0];
+    GLOBAL int *state = progress + 1;
+    int begin = (tile * LOCAL_SIZE + LOCAL_ID) * SCAN_PER_ITEM;
+
+    int mine = 0;
+    for (int k = 0; k < SCAN_PER_ITEM; ++k) mine += begin + k < count ? values[begin + k] : 0;
+    int tile_sum;
+    int before = group_scan(mine, scratch, &tile_sum);
+
+    if (LOCAL_ID == 0) {
+        ATOMIC_EXCHANGE(&state[3 * tile + 1], tile_sum);
+        FENCE();
+        ATOMIC_EXCHANGE(&state[3 * tile], HAS_SUM);
+        int prefix = 0;
+        for (int other = tile - 1; other >= 0; --other) {
+            int status = 0;
+            while (status == 0) status = ATOMIC_OR(&state[3 * other], 0);
+            FENCE();
+            prefix += ATOMIC_OR(&state[3 * other + status], 0);
+            if (status == HAS_PREFIX) break;
+        }
+        ATOMIC_EXCHANGE(&state[3 * tile + 2], prefix + tile_sum);
+        FENCE();
+        ATOMIC_EXCHANGE(&state[3 * tile], HAS_PREFIX);
+        shared[1] = prefix;
+    }
+    BARRIER();
+    before += shared[1];
+    for (int k = 0; k < SCAN_PER_ITEM && begin + k < count; ++k) {
+        int value = values[begin + k];
+        sums_before[begin + k] = before;
+        before += value;
+    }
+}
+
+// Stable sort of items by cell, eight bits of the cell number at a time, lowest first. Each work-item owns a strip of
+// consecutive items, so order within a cell is the input's. One tile: SORT_ITEMS work-items with SORT_STRIP items each.
+#define SORT_ITEMS 64
+#define SORT_STRIP 32
+
+KERNEL sort_count(GLOBAL const int *cells, GLOBAL int *table, int shift, int count) {
+    LOCAL_ARRAY int digits[256];
+    for (int d = LOCAL_ID; d < 256; d += LOCAL_SIZE) digits[d] = 0;
+    BARRIER();
+    int begin = (GROUP_ID * SORT_ITEMS + LOCAL_ID) * SORT_STRIP;
+    int end = min(begin + SORT_STRIP, count);
+    for (int i = begin; i < end; ++i) ATOMIC_ADD(&digits[(cells[i] >> shift) & 255], 1);
+    BARRIER();
+    for (int d = LOCAL_ID; d < 256; d += LOCAL_SIZE) table[d * GROUP_COUNT + GROUP_ID] = digits[d];
+}
+
+// `table` holds the exclusive scan of the counts: where each (digit, tile) begins in the output.
+KERNEL sort_scatter(GLOBAL const int *cells, GLOBAL const int *items, GLOBAL const int *table, GLOBAL int *cells_out,
+                    GLOBAL int *items_out, int shift, int count) {
+    LOCAL_ARRAY ushort ranks[256 * SORT_ITEMS];
+    for (int k = LOCAL_ID; k < 256 * SORT_ITEMS; k += LOCAL_SIZE) ranks[k] = 0;
+    BARRIER();
+    int begin = (GROUP_ID * SORT_ITEMS + LOCAL_ID) * SORT_STRIP;
+    int end = min(begin + SORT_STRIP, count);
+    for (int i = begin; i < end; ++i) ranks[((cells[i] >> shift) & 255) * SORT_ITEMS + LOCAL_ID] += 1;
+    BARRIER();
+    for (int d = LOCAL_ID; d < 256; d += LOCAL_SIZE) {
+        ushort before = 0;
+        for (int k = d * SORT_ITEMS; k < (d + 1) * SORT_ITEMS; ++k) {
+            ushort here = ranks[k];
+            ranks[k] = before;
+            before += here;
+        }
+    }
+    BARRIER();
+    for (int i = begin; i < end; ++i) {
+        int digit = (cells[i] >> shift) & 255;
+        int to = table[digit * GROUP_COUNT + GROUP_ID] + ranks[digit * SORT_ITEMS + LOCAL_ID]++;
+        cells_out[to] = cells[i];
+        items_out[to] = items[i];
+    }
+}
+
+// Sum of the values of each cell, items sorted by cell. Work is split by items, not by cells: every work-item adds up a
+// strip. Cells inside one strip are written at once; a cell that crosses strips leaves a part in each of them.
+#define REDUCE_STRIP 32
+
+KERNEL reduce_strips(GLOBAL const int *cells, GLOBAL const float *values, GLOBAL float *cell_sums, GLOBAL float *heads,
+                     GLOBAL float *tails, int count) {
+    int strip = GLOBAL_ID;
+    int begin = strip * REDUCE_STRIP;
+    int end = min(begin + REDUCE_STRIP, count);
+    int i = begin;
+    while (i < end) {
+        int cell = cells[i], first = i;
+        float sum = 0.0f;
+        for (; i < end && cells[i] == cell; ++i) sum += values[i];
+        int from_before = first == begin && first > 0 && cells[first - 1] == cell;
+        int goes_on = i == end && end < count && cells[end] == cell;
+        if (from_before) heads[strip] = sum;
+        else if (goes_on) tails[strip] = sum;
+        else cell_sums[cell] = sum;
+    }
+}
+
+// Joins the parts of cells that cross strips; the work-item of the strip where a cell begins adds them in order.
+KERNEL reduce_join(GLOBAL const int *cells, GLOBAL float *cell_sums, GLOBAL const float *heads,
+                   GLOBAL const float *tails, int count) {
+    int strip = GLOBAL_ID;
+    int last = (strip + 1) * REDUCE_STRIP - 1;
+    if (last + 1 >= count || cells[last] != cells[last + 1]) return;
+    int cell = cells[last], begin = strip * REDUCE_STRIP;
+    if (cells[begin] == cell && begin > 0 && cells[begin - 1] == cell) return;
+    float sum = tails[strip];
+    for (int next = strip + 1; next * REDUCE_STRIP < count && cells[next * REDUCE_STRIP] == cell; ++next)
+        sum += heads[next];
+    cell_sums[cell] = sum;
+}

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CUDA runtime, through CuPy: programs by NVRTC, launches as one captured graph, pinned memory that kernels reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from roadbed.compute import backend as common
+from roadbed.compute.backend import Device, Launch, Output
+from roadbed.errors import DeviceError, InputError
+
+OPTIONS = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
+_PINNED = 1  # cudaMemoryTypeHost
+_DELAY = r"""
+extern "C" __global__ void delay(long long cycles) {
+    long long start = clock64();
+    while (clock64() - start < cycles) { }
+}
+"""
+
+
+@cache
+def _found() -> tuple[int, str]:
+    """How many devices there are, and why none."""
+    try:
+        import cupy
+    except ImportError:
+        return 0, "CUDA: the package cupy is not installed (pip install 'roadbed[cuda]')"
+    try:
+        return cupy.cuda.runtime.getDeviceCount(), "CUDA: a driver is installed, but it offers no device"
+    except Exception as error:  # CuPy raises its own types, and ImportError variants when the driver is missing
+        return 0, f"CUDA: no usable driver ({' '.join(str(error).split())})"
+
+
+@cache
+def devices() -> list[Device]:
+    count, _ = _found()
+    if not count:
+        return []
+    import cupy
+
+    version = cupy.cuda.runtime.driverGetVersion()
+    found = []
+    for index in range(count):
+        facts = cupy.cuda.runtime.getDeviceProperties(index)
+        found.append(
+            Device(
+                backend="cuda",
+                index=index,
+                name=facts["name"].decode(),
+                kind="gpu",
+                memory=facts["totalGlobalMem"],
+                units=facts["multiProcessorCount"],
+                driver=f"CUDA {version // 1000}.{version % 1000 // 10}, CuPy {cupy.__version__}",
+                has_double=True,
+            )
+        )
+    return found
+
+
+def why_missing() -> str:
+    return _found()[1]
+
+
+class CudaBackend:
+    """One CUDA device with its own stream."""
+
+    def __init__(self, device: Device) -> None:
+        import cupy
+        import cupyx
+
+        self._cupy, self._cupyx = cupy, cupyx
+        self.device = device
+        self._handle = cupy.cuda.Device(device.index)
+        with self._handle:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._in_flight: list[Any] = []  # arrays that queued work still reads
+
+    def build(self, files: Sequence[str], defines: Mapping[str, int | float], exact: bool = False) -> Any:
+        names = {"ROADBED_CUDA": 1, "LANES": self.device.lanes, "WITH_DOUBLE": 1, **defines}
+        options = ("--std=c++17", "--fmad=false") if exact else OPTIONS
+        with self._handle:
+            module = self._cupy.RawModule(code=common.source(files, names), options=options, backend="nvrtc")
+            try:
+                module.compile()
+            except self._cupy.cuda.compiler.CompileException as error:
+                raise common.build_failed(self.device, files, str(error)) from None
+        return module
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
+        with self._handle, self.stream:
+            try:
+                return self._cupy.zeros(shape, dtype)
+            except self._cupy.cuda.memory.OutOfMemoryError:
+                size = common.elements(shape) * np.dtype(dtype).itemsize
+                raise common.out_of_memory(self.device, size) from None
+
+    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+        with self._handle:
+            try:
+                return self._cupyx.zeros_pinned(shape, dtype)
+            except self._cupy.cuda.runtime.CUDARuntimeError:
+                size = common.elements(shape) * np.dtype(dtype).itemsize
+                raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
+
+    intake = host  # where `offer` puts what the device cannot read in place
+
+    def offer(self, array: Any, buffer: NDArray, start: int = 0) -> int:
+        if not isinstance(array, np.ndarray):
+            return self._offer_device_array(array, buffer.dtype)
+        if array.dtype == buffer.dtype and array.flags.c_contiguous and array.size and self._is_pinned(array):
+            self._in_flight.append(array)
+            return array.ctypes.data
+        flat = buffer.reshape(-1)[start : start + array.size]
+        np.copyto(flat.reshape(array.shape), array, casting="same_kind")
+        return flat.ctypes.data
+
+    def _offer_device_array(self, array: Any, dtype: np.dtype) -> int:
+        with self._handle, self.stream:
+            if hasattr(array, "__dlpack__"):  # orders our stream after the owner's
+                array = self._cupy.from_dlpack(array)
+            elif hasattr(array, "__cuda_array_interface__"):
+                array = self._cupy.asarray(array)
+            else:
+                raise InputError(f"points: expected an array, found {type(array).__name__}")
+            array = self._cupy.ascontiguousarray(array, dtype)
+        self._in_flight.append(array)
+        return array.data.ptr
+
+    def _is_pinned(self, array: NDArray) -> bool:
+        return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
+
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        host = self.host(shape, dtype)
+        rows = np.array([row.ctypes.data for row in host], np.uint64)
+        return Output(host, host, rows)
+
+    def fetch(self, output: Output, slot: int, count: int) -> None:
+        """Nothing to do: kernels wrote the pinned array in place."""
+
+    def tape(self, program: Any, launches: Sequence[Launch]) -> CudaTape:
+        return CudaTape(self, program, launches)
+
+    def finish(self) -> None:
+        try:
+            self.stream.synchronize()
+        except self._cupy.cuda.runtime.CUDARuntimeError as error:
+            raise DeviceError(f"{self.device.name}: {' '.join(str(error).split())}") from None
+        finally:
+            self._in_flight.clear()
+
+
+class CudaTape:
+    """Launches captured once as a graph; a frame is then one call to the driver."""
+
+    def __init__(self, owner: CudaBackend, program: Any, launches: Sequence[Launch]) -> None:
+        self._owner = owner
+        self._steps = []
+        for launch in launches:
+            arguments = tuple(np.uint64(a.ctypes.data) if _is_host(a) else a for a in launch.arguments)
+            kernel = program.get_function(launch.kernel)
+            shape = ((launch.groups, launch.slots), (launch.size,))
+            self._steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
+        stream = owner.stream
+        with owner._handle, stream:
+            stream.begin_capture()
+            for _, kernel, groups, size, arguments in self._steps:
+                kernel(groups, size, arguments)
+            self._graph = stream.end_capture()
+
+    def run(self) -> None:
+        self._graph.launch(self._owner.stream)
+
+    def timed(self) -> dict[str, float]:
+        """Events around each launch; a delay first, so that the device never waits for the host."""
+        cupy, stream = self._owner._cupy, self._owner.stream
+        delay = cupy.RawKernel(_DELAY, "delay")
+        with self._owner._handle, stream:
+            delay((1,), (1,), (np.int64(2_000_000),))
+            marks = [cupy.cuda.Event()]
+            marks[0].record(stream)
+            for _, kernel, groups, size, arguments in self._steps:
+                kernel(groups, size, arguments)
+                marks.append(cupy.cuda.Event())
+                marks[-1].record(stream)
+            stream.synchronize()
+        seconds: dict[str, float] = {}
+        for step, before, after in zip(self._steps, marks, marks[1:]):
+            elapsed = cupy.cuda.get_elapsed_time(before, after) * 1e-3
+            seconds[step[0]] = seconds.get(step[0], 0.0) + elapsed
+        return seconds
+
+
+def _is_host(argument: Any) -> bool:
+    return isinstance(argument, np.ndarray) and argument.ndim > 0

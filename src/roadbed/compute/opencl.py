@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenCL runtime, through PyOpenCL: GPUs, many-core boards, and CPUs by PoCL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from roadbed.compute import backend as common
+from roadbed.compute.backend import Device, Launch, Output
+from roadbed.errors import DeviceError
+
+# Relaxed mathematics lets a CPU's compiler vectorise sums; programs that need exact rounding say so.
+_RELAXED = ("-cl-fast-relaxed-math", "-cl-denorms-are-zero")
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Device memory with the shape and type it was made for."""
+
+    data: Any  # pyopencl.Buffer
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+@cache
+def _found() -> tuple[tuple[Any, ...], str]:
+    """The usable PyOpenCL devices, and why there are none."""
+    try:
+        import pyopencl as cl
+    except ImportError:
+        return (), "OpenCL: the package pyopencl is not installed (pip install 'roadbed[opencl]')"
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return (), "OpenCL: no driver is installed (any vendor's, or PoCL: apt install pocl-opencl-icd)"
+    found = []
+    for platform in platforms:
+        try:
+            found += [d for d in platform.get_devices() if d.available and d.compiler_available]
+        except cl.Error:
+            continue
+    return tuple(found), "OpenCL: a driver is installed, but it offers no device with a compiler"
+
+
+@cache
+def devices() -> list[Device]:
+    handles, _ = _found()
+    if not handles:
+        return []
+    import pyopencl as cl
+
+    kinds = {cl.device_type.GPU: "gpu", cl.device_type.CPU: "cpu"}
+    return [
+        Device(
+            backend="opencl",
+            index=index,
+            name=handle.name.strip(),
+            kind=next((kind for flag, kind in kinds.items() if handle.type & flag), "other"),
+            memory=handle.global_mem_size,
+            units=handle.max_compute_units,
+            driver=f"{handle.platform.name.strip()} {handle.driver_version.strip()}",
+            has_double="cl_khr_fp64" in handle.extensions or bool(handle.double_fp_config),
+        )
+        for index, handle in enumerate(handles)
+    ]
+
+
+def why_missing() -> str:
+    return _found()[1]
+
+
+class OpenclBackend:
+    """One OpenCL device with an in-order queue."""
+
+    def __init__(self, device: Device) -> None:
+        import pyopencl as cl
+
+        self._cl = cl
+        self._handle = _found()[0][device.index]
+        self.device = device
+        try:
+            self._context = cl.Context([self._handle])
+            self._queue = cl.CommandQueue(self._context)
+            self._timing_queue = cl.CommandQueue(
+                self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
+            )
+        except cl.Error as error:
+            raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
+        self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
+
+    def build(self, files: Sequence[str], defines: Mapping[str, int | float], exact: bool = False) -> Any:
+        names = {"LANES": self.device.lanes, **defines}
+        if self.device.has_double:
+            names["WITH_DOUBLE"] = 1
+        text = common.source(files, names)
+        options = [] if exact else list(_RELAXED)
+        try:
+            return self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
+        except self._cl.RuntimeError as error:
+            raise common.build_failed(self.device, files, str(error)) from None
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
+        dtype = np.dtype(dtype)
+        size = max(common.elements(shape) * dtype.itemsize, 16)
+        if size > self._handle.max_mem_alloc_size:
+            raise common.out_of_memory(self.device, size)
+        try:
+            data = self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, size)
+            self._cl.enqueue_fill_buffer(self._queue, data, np.zeros(1, np.uint8), 0, size)
+        except (self._cl.MemoryError, self._cl.RuntimeError):
+            raise common.out_of_memory(self.device, size) from None
+        return Buffer(data, shape if isinstance(shape, tuple) else (shape,), dtype)
+
+    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+        return np.zeros(shape, dtype)
+
+    def offer(self, array: Any, buffer: Buffer, start: int = 0) -> int:
+        if not isinstance(array, np.ndarray):
+            array = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
+        array = np.ascontiguousarray(array, buffer.dtype)
+        if array.size:
+            offset = start * buffer.dtype.itemsize
+            self._cl.enqueue_copy(self._queue, buffer.data, array, dst_offset=offset, is_blocking=False)
+            self._in_flight.append(array)
+        return 0
+
+    intake = zeros  # where `offer` puts what the device cannot read in place
+
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
+
+    def fetch(self, output: Output, slot: int, count: int) -> None:
+        if count:
+            host = output.host[slot].reshape(-1)
+            offset = slot * host.nbytes
+            self._cl.enqueue_copy(
+                self._queue, host[:count], output.buffer.data, src_offset=offset, is_blocking=False
+            )
+
+    def tape(self, program: Any, launches: Sequence[Launch]) -> OpenclTape:
+        return OpenclTape(self, program, launches)
+
+    def finish(self) -> None:
+        try:
+            self._queue.finish()
+        except self._cl.Error as error:
+            raise DeviceError(f"{self.device.name}: {error}") from None
+        finally:
+            self._in_flight.clear()
+
+
+class OpenclTape:
+    """Kernels with their arguments set once, queued one after the other."""
+
+    def __init__(self, owner: OpenclBackend, program: Any, launches: Sequence[Launch]) -> None:
+        self._owner = owner
+        self._steps = []
+        for launch in launches:
+            kernel = owner._cl.Kernel(program, launch.kernel)
+            kernel.set_args(*(a.data if isinstance(a, Buffer) else a for a in launch.arguments))
+            shape = ((launch.groups * launch.size, launch.slots), (launch.size, 1))
+            self._steps.append((launch.phase or launch.kernel, kernel, *shape))
+
+    def run(self) -> None:
+        enqueue, queue = self._owner._cl.enqueue_nd_range_kernel, self._owner._queue
+        for _, kernel, size, group in self._steps:
+            enqueue(queue, kernel, size, group)
+        queue.flush()
+
+    def timed(self) -> dict[str, float]:
+        self._owner.finish()
+        enqueue, queue = self._owner._cl.enqueue_nd_range_kernel, self._owner._timing_queue
+        events = [(name, enqueue(queue, kernel, size, group)) for name, kernel, size, group in self._steps]
+        queue.finish()
+        seconds: dict[str, float] = {}
+        for name, event in events:
+            seconds[name] = seconds.get(name, 0.0) + (event.profile.end - event.profile.start) * 1e-9
+        return seconds
+
+
+def _cache_folder() -> str | None:
+    """Where built programs are kept, beside other caches of the user."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(root) / "roadbed" / "opencl"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(folder)

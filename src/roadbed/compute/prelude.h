@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// One kernel language for OpenCL C and CUDA C++: kernels are written with these names only.
+//
+// The runtime defines ROADBED_CUDA when NVRTC compiles, and LANES: how many neighbouring work-items share a small task.
+// On a CPU device LANES is 1 (one work-item does a whole task, no barriers); on GPUs it is 8.
+
+#ifdef ROADBED_CUDA
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long long address_t;
+
+#define KERNEL extern "C" __global__ void
+#define FUNCTION static __device__ __forceinline__
+#define GLOBAL
+#define LOCAL_ARRAY __shared__
+#define LOCAL
+#define RESTRICT __restrict__
+
+#define LOCAL_ID ((int)threadIdx.x)
+#define LOCAL_SIZE ((int)blockDim.x)
+#define GROUP_ID ((int)blockIdx.x)
+#define GROUP_COUNT ((int)gridDim.x)
+#define SLOT ((int)blockIdx.y)
+#define BARRIER() __syncthreads()
+#define FENCE() __threadfence()
+
+#define ATOMIC_ADD(pointer, value) atomicAdd(pointer, value)
+#define ATOMIC_OR(pointer, value) atomicOr(pointer, value)
+#define ATOMIC_MIN(pointer, value) atomicMin(pointer, value)
+#define ATOMIC_MAX(pointer, value) atomicMax(pointer, value)
+#define ATOMIC_EXCHANGE(pointer, value) atomicExch(pointer, value)
+
+#define FLOAT4(x, y, z, w) make_float4(x, y, z, w)
+#define INT2(x, y) make_int2(x, y)
+#define UINT4(x, y, z, w) make_uint4(x, y, z, w)
+#define BITS_OF(value) __float_as_uint(value)
+#define FLOAT_OF(bits) __uint_as_float(bits)
+#define EXP2(x) exp2f(x)
+#define MULTIPLY_HIGH(a, b) __umulhi(a, b)
+
+// Memory by its address where the caller gave one (pinned host memory or another library's array), else our own buffer.
+#define AT(type, address, buffer) ((address) ? (type *)(address) : (buffer))
+
+#else
+
+typedef ulong address_t;
+
+#define KERNEL __kernel void
+#define FUNCTION static inline
+#define GLOBAL __global
+#define LOCAL_ARRAY __local
+#define LOCAL __local
+#define RESTRICT restrict
+
+#define LOCAL_ID ((int)get_local_id(0))
+#define LOCAL_SIZE ((int)get_local_size(0))
+#define GROUP_ID ((int)get_group_id(0))
+#define GROUP_COUNT ((int)get_num_groups(0))
+#define SLOT ((int)get_group_id(1))
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define FENCE() mem_fence(CLK_GLOBAL_MEM_FENCE)
+
+#define ATOMIC_ADD(pointer, value) atomic_add(pointer, value)
+#define ATOMIC_OR(pointer, value) atomic_or(pointer, value)
+#define ATOMIC_MIN(pointer, value) atomic_min(pointer, value)
+#define ATOMIC_MAX(pointer, value) atomic_max(pointer, value)
+#define ATOMIC_EXCHANGE(pointer, value) atomic_xchg(pointer, value)
+
+#define FLOAT4(x, y, z, w) ((float4)(x, y, z, w))
+#define INT2(x, y) ((int2)(x, y))
+#define UINT4(x, y, z, w) ((uint4)(x, y, z, w))
+#define BITS_OF(value) as_uint(value)
+#define FLOAT_OF(bits) as_float(bits)
+#define MULTIPLY_HIGH(a, b) mul_hi(a, b)
+
+#define AT(type, address, buffer) (buffer)
+
+#if LANES == 1
+// A polynomial that the compiler turns into vector code; x <= 0, relative error below 2e-7.
+FUNCTION float EXP2(float x) {
+    x = fmax(x, -126.0f);
+    float whole = rint(x);
+    float f = x - whole;
+    float p = 1.5353362e-4f;
+    p = p * f + 1.3398874e-3f;
+    p = p * f + 9.6184373e-3f;
+    p = p * f + 5.5503324e-2f;
+    p = p * f + 2.4022648e-1f;
+    p = p * f + 6.9314720e-1f;
+    p = p * f + 1.0f;
+    return FLOAT_OF(BITS_OF(p) + ((uint)(int)whole << 23));
+}
+#else
+#define EXP2(x) native_exp2(x)
+#endif
+
+#endif
+
+#define GLOBAL_ID (GROUP_ID * LOCAL_SIZE + LOCAL_ID)
+#define GLOBAL_SIZE (GROUP_COUNT * LOCAL_SIZE)
+#define NOT_A_NUMBER FLOAT_OF(0x7fc00000u)
+
+// By bits, so that it holds under relaxed mathematics too.
+FUNCTION int is_finite(float value) { return (BITS_OF(value) & 0x7f800000u) != 0x7f800000u; }

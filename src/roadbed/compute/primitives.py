@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scan, stable counting sort, balanced sums per cell and random words, for any backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roadbed.compute.backend import Backend, Launch
+
+_GROUP = 256
+_SCAN_TILE = _GROUP * 8
+_SORT_ITEMS, _SORT_TILE = 64, 64 * 32
+_REDUCE_STRIP = 32
+
+
+def _groups(count: int, per_group: int) -> int:
+    return max(1, -(-count // per_group))
+
+
+def build(backend: Backend) -> Any:
+    """The program that holds these kernels."""
+    return backend.build(["compute/collective.cl"], {})
+
+
+def scan(values: Any, sums_before: Any, progress: Any, count: int) -> list[Launch]:
+    """Exclusive prefix sum of int32; `progress` has `scan_progress(count)` elements."""
+    tiles = _groups(count, _SCAN_TILE)
+    return [
+        fill(progress, 0, scan_progress(count)),
+        Launch("scan", tiles, _GROUP, (values, sums_before, progress, np.int32(count))),
+    ]
+
+
+def scan_progress(count: int) -> int:
+    return 1 + 3 * _groups(count, _SCAN_TILE)
+
+
+def fill(values: Any, value: int, count: int) -> Launch:
+    return Launch("fill", min(_groups(count, _GROUP), 1024), _GROUP, (values, np.int32(value), np.int32(count)))
+
+
+class CellSort:
+    """Stable sort of `capacity` items by cell number; order within a cell is the input's."""
+
+    def __init__(self, backend: Backend, capacity: int, cells: int) -> None:
+        self.capacity = capacity
+        self._passes = _groups(max(cells - 1, 1).bit_length(), 8)
+        table = 256 * _groups(capacity, _SORT_TILE)
+        self._table = backend.zeros(table, np.int32)
+        self._progress = backend.zeros(scan_progress(table), np.int32)
+        self._spare = [(backend.zeros(capacity, np.int32), backend.zeros(capacity, np.int32)) for _ in range(2)]
+
+    def launches(self, cells: Any, items: Any, count: int) -> tuple[list[Launch], Any, Any]:
+        """The launches, and the buffers in which sorted cells and items will lie."""
+        tiles = _groups(count, _SORT_TILE)
+        number = np.int32(count)
+        steps: list[Launch] = []
+        for turn in range(self._passes):
+            shift = np.int32(8 * turn)
+            cells_out, items_out = self._spare[turn % 2]
+            steps.append(Launch("sort_count", tiles, _SORT_ITEMS, (cells, self._table, shift, number)))
+            steps += scan(self._table, self._table, self._progress, 256 * tiles)
+            arguments = (cells, items, self._table, cells_out, items_out, shift, number)
+            steps.append(Launch("sort_scatter", tiles, _SORT_ITEMS, arguments))
+            cells, items = cells_out, items_out
+        return steps, cells, items
+
+
+def reduce_cells(cells: Any, values: Any, sums: Any, heads: Any, tails: Any, count: int) -> list[Launch]:
+    """Sums of float32 `values` per cell, items sorted by cell; heads and tails hold `reduce_parts(count)` floats."""
+    groups = _groups(reduce_parts(count), _GROUP)
+    number = np.int32(count)
+    return [
+        Launch("reduce_strips", groups, _GROUP, (cells, values, sums, heads, tails, number)),
+        Launch("reduce_join", groups, _GROUP, (cells, sums, heads, tails, number)),
+    ]
+
+
+def reduce_parts(count: int) -> int:
+    return _groups(count, _REDUCE_STRIP)
+
+
+def random_words(words: Any, count: int, seed: int, frame: int) -> Launch:
+    """Philox 4x32 words for counters 0..count-1 under the key (seed, frame); `words` is (count, 4) uint32."""
+    groups = min(_groups(count, _GROUP), 1024)
+    return Launch("philox_words", groups, _GROUP, (words, np.int32(count), np.uint32(seed), np.uint32(frame)))
