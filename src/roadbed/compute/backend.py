@@ -120,6 +120,8 @@ def source(files: Sequence[str], defines: Mapping[str, int | float]) -> str:
 def _literal(value: int | float) -> str:
     if isinstance(value, (bool, int, np.integer)):
         return f"({int(value)})"
+    if isinstance(value, np.float64):  # a NumPy double stays a double
+        return f"({float(value)!r})"
     text = repr(float(np.float32(value)))
     return f"({text}f)"
 
@@ -186,6 +188,15 @@ def out_of_memory(device: Device, wanted: int) -> DeviceError:
         f"{device.name}: {wanted / 2**20:.0f} MiB do not fit beside what is in use of its "
         f"{device.memory / 2**20:.0f} MiB; use fewer points, a smaller lattice or another device"
     )
+
+
+def check_points(device: Device, points: int, size: int) -> None:
+    """A clear error before anything is allocated for more points than the device can hold."""
+    if size > device.memory or points >= 2**27:
+        raise DeviceError(
+            f"{device.name}: {points} points need {size / 2**20:.0f} MiB, "
+            f"more than fit in its {device.memory / 2**20:.0f} MiB"
+        )
 
 
 def build_failed(device: Device, files: Sequence[str], log: str) -> DeviceError:

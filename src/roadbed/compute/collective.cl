@@ -5,6 +5,10 @@ KERNEL fill(GLOBAL int *values, int value, int count) {
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) values[i] = value;
 }
 
+KERNEL copy(GLOBAL const int *values, GLOBAL int *copies, int count) {
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) copies[i] = values[i];
+}
+
 KERNEL philox_words(GLOBAL uint4 *words, int count, uint seed, uint frame) {
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) words[i] = philox(UINT4(i, 0, 0, 0), seed, frame);
 }

@@ -14,7 +14,8 @@ from roadbed.compute import backend as common
 from roadbed.compute.backend import Device, Launch, Output
 from roadbed.errors import DeviceError, InputError
 
-OPTIONS = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
+_RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
+_EXACT = ("--std=c++17", "--fmad=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -67,6 +68,16 @@ def why_missing() -> str:
     return _found()[1]
 
 
+def definitions(defines: Mapping[str, int | float]) -> dict[str, int | float]:
+    """A program's definitions with those every CUDA program has."""
+    return {"ROADBED_CUDA": 1, "LANES": common.GPU_LANES, "WITH_DOUBLE": 1, **defines}
+
+
+def options(exact: bool) -> tuple[str, ...]:
+    """NVRTC's options."""
+    return _EXACT if exact else _RELAXED
+
+
 class CudaBackend:
     """One CUDA device with its own stream."""
 
@@ -82,10 +93,9 @@ class CudaBackend:
         self._in_flight: list[Any] = []  # arrays that queued work still reads
 
     def build(self, files: Sequence[str], defines: Mapping[str, int | float], exact: bool = False) -> Any:
-        names = {"ROADBED_CUDA": 1, "LANES": self.device.lanes, "WITH_DOUBLE": 1, **defines}
-        options = ("--std=c++17", "--fmad=false") if exact else OPTIONS
+        text = common.source(files, definitions(defines))
         with self._handle:
-            module = self._cupy.RawModule(code=common.source(files, names), options=options, backend="nvrtc")
+            module = self._cupy.RawModule(code=text, options=options(exact), backend="nvrtc")
             try:
                 module.compile()
             except self._cupy.cuda.compiler.CompileException as error:

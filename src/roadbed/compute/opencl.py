@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -89,9 +90,7 @@ class OpenclBackend:
         try:
             self._context = cl.Context([self._handle])
             self._queue = cl.CommandQueue(self._context)
-            self._timing_queue = cl.CommandQueue(
-                self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
-            )
+            self._timing_queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         except cl.Error as error:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
         self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
@@ -103,7 +102,9 @@ class OpenclBackend:
         text = common.source(files, names)
         options = [] if exact else list(_RELAXED)
         try:
-            return self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", self._cl.CompilerWarning)
+                return self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
         except self._cl.RuntimeError as error:
             raise common.build_failed(self.device, files, str(error)) from None
 
@@ -141,9 +142,7 @@ class OpenclBackend:
         if count:
             host = output.host[slot].reshape(-1)
             offset = slot * host.nbytes
-            self._cl.enqueue_copy(
-                self._queue, host[:count], output.buffer.data, src_offset=offset, is_blocking=False
-            )
+            self._cl.enqueue_copy(self._queue, host[:count], output.buffer.data, src_offset=offset, is_blocking=False)
 
     def tape(self, program: Any, launches: Sequence[Launch]) -> OpenclTape:
         return OpenclTape(self, program, launches)

@@ -56,6 +56,17 @@ FUNCTION int count_into_cell(GLOBAL int *counts, int cell) {
 #endif
 }
 
+// A tile of points into local memory, three words each. Work-items read consecutive words, of device or of host memory.
+FUNCTION void read_points(GLOBAL const float *points, int begin, int count, LOCAL float *tile) {
+    for (int k = LOCAL_ID; k < 3 * LOCAL_SIZE; k += LOCAL_SIZE)
+        if (3 * begin + k < 3 * count) tile[k] = points[3 * begin + k];
+}
+
+// (0, 0, 0) is how sensors write a missing return.
+FUNCTION int is_return(float x, float y, float z) {
+    return is_finite(x) && is_finite(y) && is_finite(z) && (x != 0.0f || y != 0.0f || z != 0.0f);
+}
+
 // Philox 4x32-10 (Salmon et al. 2011): four random words from a 128-bit counter and a 64-bit key, no state.
 FUNCTION uint4 philox(uint4 counter, uint key0, uint key1) {
     for (int round = 0; round < 10; ++round) {

@@ -41,6 +41,11 @@ def fill(values: Any, value: int, count: int) -> Launch:
     return Launch("fill", min(_groups(count, _GROUP), 1024), _GROUP, (values, np.int32(value), np.int32(count)))
 
 
+def copy(values: Any, copies: Any, count: int) -> Launch:
+    """Four-byte elements from one buffer to another."""
+    return Launch("copy", min(_groups(count, _GROUP), 1024), _GROUP, (values, copies, np.int32(count)))
+
+
 class CellSort:
     """Stable sort of `capacity` items by cell number; order within a cell is the input's."""
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend, Launch
+from roadbed.compute.backend import Backend, Launch, check_points
 from roadbed.config.ground import GroundConfig
-from roadbed.errors import DeviceError, InputError
+from roadbed.errors import InputError
 
-_FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl", "ground/stcrf_labels.cl")
+FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl", "ground/stcrf_labels.cl")
 _GROUP = 256
+_LOG2E = 1.4426950408889634
 _DENSE_FROM = 128  # points in a node from which a whole work-group shares it
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 9
 FRAME = np.dtype(
@@ -44,7 +45,7 @@ class StcrfDevice:
     def __init__(self, backend: Backend, config: GroundConfig, rows: int, columns: int, slots: int = 1) -> None:
         self.backend, self.config = backend, config
         self.rows, self.columns, self.nodes, self.slots = rows, columns, rows * columns, slots
-        self._program = backend.build(_FILES, self._definitions())
+        self._program = backend.build(FILES, definitions(config, rows, columns))
         zeros, nodes = backend.zeros, self.nodes
         self._frames = zeros(slots * FRAME.itemsize, np.uint8)
         self._counts = zeros(slots * nodes, np.int32)
@@ -61,43 +62,12 @@ class StcrfDevice:
         self.capacity = 0
         self.reserve(4096)
 
-    def _definitions(self) -> dict[str, int | float]:
-        stcrf, labels = self.config.stcrf, self.config.labels
-        log2e = 1.4426950408889634
-        return {
-            "GROUP": _GROUP,
-            "DENSE_FROM": _DENSE_FROM,
-            "COLUMNS": self.columns,
-            "ROWS": self.rows,
-            "NODES": self.nodes,
-            "SPACING": stcrf.spacing,
-            "ALPHA": stcrf.alpha,
-            "BETA": stcrf.beta,
-            "GAMMA": stcrf.gamma,
-            "NEIGHBOURS": stcrf.neighbours,
-            "HEIGHT_INFORMATION": stcrf.height_information,
-            "SLOPE_INFORMATION": stcrf.slope_information,
-            "SLOPE_LIMIT": stcrf.slope_limit,
-            "UP": -0.5 * log2e / stcrf.sigma_up**2,
-            "DOWN": -0.5 * log2e / stcrf.sigma_down**2,
-            "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
-            "KNOWN_VARIANCE": stcrf.known_sigma**2,
-            "THRESHOLD": labels.threshold,
-            "CLEARANCE": labels.clearance,
-            "LOW_OUTLIER_DEPTH": labels.low_outlier,
-        }
-
     def reserve(self, points: int) -> None:
         """Room for scans of at least `points` points; what is there is kept when it is enough."""
         if points <= self.capacity:
             return
         capacity = -(-max(points + points // 4, 4096) // 4) * 4
-        wanted = capacity * self.slots * _BYTES_PER_POINT
-        if wanted > self.backend.device.memory or capacity * self.slots >= 2**31 // 16:
-            raise DeviceError(
-                f"{self.backend.device.name}: {points} points need {wanted / 2**20:.0f} MiB, "
-                f"more than fit in its {self.backend.device.memory / 2**20:.0f} MiB"
-            )
+        check_points(self.backend.device, points * self.slots, capacity * self.slots * _BYTES_PER_POINT)
         zeros, total = self.backend.zeros, self.slots * capacity
         intake = self.backend.intake((self.slots, capacity, 3), np.float32)
         located, rank = zeros(total * 4, np.float32), zeros(total, np.int32)
@@ -138,7 +108,7 @@ class StcrfDevice:
         for k in range(iterations):
             target = self._states[(iterations - 1 - k) % 2]
             sigma = stcrf.sigma_up_early if not warm and 2 * k < iterations else stcrf.sigma_up
-            up = np.float32(-0.5 * 1.4426950408889634 / sigma**2)
+            up = np.float32(-0.5 * _LOG2E / sigma**2)
             arguments = (
                 self._frames, source, target, self._prior, self._expected, self._segments, self._ordered, self._dense,
                 self._cursors, self._surface, np.int32(self.capacity), np.int32(dense_groups), up,
@@ -191,3 +161,30 @@ class StcrfDevice:
         """Back to the state before the first frame, also after an error."""
         self._counts = self.backend.zeros(self.slots * self.nodes, np.int32)
         self._tapes = {warm: self.backend.tape(self._program, self.launches(warm)) for warm in (False, True)}
+
+
+def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int | float]:
+    """What the kernels know when they are compiled."""
+    stcrf, labels = config.stcrf, config.labels
+    return {
+        "GROUP": _GROUP,
+        "DENSE_FROM": _DENSE_FROM,
+        "COLUMNS": columns,
+        "ROWS": rows,
+        "NODES": rows * columns,
+        "SPACING": stcrf.spacing,
+        "ALPHA": stcrf.alpha,
+        "BETA": stcrf.beta,
+        "GAMMA": stcrf.gamma,
+        "NEIGHBOURS": stcrf.neighbours,
+        "HEIGHT_INFORMATION": stcrf.height_information,
+        "SLOPE_INFORMATION": stcrf.slope_information,
+        "SLOPE_LIMIT": stcrf.slope_limit,
+        "UP": -0.5 * _LOG2E / stcrf.sigma_up**2,
+        "DOWN": -0.5 * _LOG2E / stcrf.sigma_down**2,
+        "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
+        "KNOWN_VARIANCE": stcrf.known_sigma**2,
+        "THRESHOLD": labels.threshold,
+        "CLEARANCE": labels.clearance,
+        "LOW_OUTLIER_DEPTH": labels.low_outlier,
+    }

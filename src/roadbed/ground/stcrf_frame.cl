@@ -63,12 +63,6 @@ FUNCTION float4 solve_plane(Information s, float4 expected) {
                   inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2);
 }
 
-// Three coordinates of point i. Work-items of a group read consecutive words, whether of device or of host memory.
-FUNCTION void read_points(GLOBAL const float *points, int begin, int count, LOCAL float *tile) {
-    for (int k = LOCAL_ID; k < 3 * LOCAL_SIZE; k += LOCAL_SIZE)
-        if (3 * begin + k < 3 * count) tile[k] = points[3 * begin + k];
-}
-
 // Step 1: each point to the lattice frame, to its node, and to its rank among the node's points.
 // `incoming` may be host memory, so it is read once per group and handed on to the later kernels as `frames`.
 KERNEL locate(GLOBAL const Frame *incoming, GLOBAL Frame *frames, GLOBAL const float *intake, GLOBAL float4 *located,
@@ -93,8 +87,7 @@ KERNEL locate(GLOBAL const Frame *incoming, GLOBAL Frame *frames, GLOBAL const f
         float v = frame.rotation[3] * x + frame.rotation[4] * y + frame.rotation[5] * z + frame.translation[1];
         float w = frame.rotation[6] * x + frame.rotation[7] * y + frame.rotation[8] * z + frame.translation[2];
         float column = u * (1.0f / SPACING), row = v * (1.0f / SPACING);
-        // (0, 0, 0) is how sensors write a missing return.
-        int usable = i < count && is_finite(x) && is_finite(y) && is_finite(z) && (x != 0.0f || y != 0.0f || z != 0.0f);
+        int usable = i < count && is_return(x, y, z);
         int inside = column >= 0.0f && column < COLUMNS && row >= 0.0f && row < ROWS && fabs(w) < 1e4f;
         int node = usable && inside ? (int)row * COLUMNS + (int)column : -1;
         int place = count_into_cell(counts + SLOT * NODES, node);

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grid variance in the report's phases. Statistics are summed in double and kept in float, and divisions round exactly, so
+// that every backend decides every point alike whatever the order of the points in a cell.
+//
+// Cells are grouped by how many points they hold: 1, 2, 3-4, 5-8, 9-16, 17-32 (padded to 1, 2, 4 .. 32 work-items, several
+// cells side by side) and more than 32 (a whole work-group). LARGE is the last of these kinds.
+
+#define LARGE 6
+#define KINDS 7
+#define WELL_INSIDE 1e4f  // m: heights beyond are not returns
+
+typedef struct {
+    address_t points;       // (count, 3) float; 0: they were copied to the intake buffer
+    address_t label;        // outputs, one per point; 0: our own buffers
+    address_t probability;
+    address_t height;
+    address_t statistics;   // per cell: mean, variance, lowest, highest
+    address_t counts;       // per cell: twice its points, plus one when it is ground
+    int count;
+    int wanted;             // PROBABILITY | HEIGHT | CELLS
+} VarianceFrame;
+
+#define PROBABILITY 1
+#define HEIGHT 2
+#define CELLS_WANTED 4
+
+// The float nearest to a / b: a double quotient rounded once more is exact for floats.
+FUNCTION float divide(float a, float b) { return (float)((double)a / (double)b); }
+
+// Phase 1: cell of every point, points per cell, and the point's rank in its cell (the report's fused histogram).
+KERNEL assign(GLOBAL const VarianceFrame *incoming, GLOBAL VarianceFrame *frames, GLOBAL const float *intake,
+              GLOBAL int2 *cell_and_rank, GLOBAL float *heights, GLOBAL int *counts, GLOBAL int *cursors) {
+    LOCAL_ARRAY VarianceFrame frame;
+    LOCAL_ARRAY float tile[3 * GROUP];
+    GLOBAL const int *words = (GLOBAL const int *)incoming;
+    for (int k = LOCAL_ID; k < (int)sizeof(VarianceFrame) / 4; k += LOCAL_SIZE) {
+        ((LOCAL int *)&frame)[k] = words[k];
+        if (GROUP_ID == 0) ((GLOBAL int *)frames)[k] = words[k];
+    }
+    if (GROUP_ID == 0 && LOCAL_ID < KINDS + 1) cursors[LOCAL_ID] = 0;
+    BARRIER();
+    GLOBAL const float *points = AT(const float, frame.points, intake);
+    int count = frame.count;
+    for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
+        read_points(points, begin, count, tile);
+        BARRIER();
+        int i = begin + LOCAL_ID;
+        float x = tile[3 * LOCAL_ID], y = tile[3 * LOCAL_ID + 1], z = tile[3 * LOCAL_ID + 2];
+        int usable = i < count && is_return(x, y, z) && fabs(z) < WELL_INSIDE;
+        float right = FORWARD_LEFT ? -y : x, front = FORWARD_LEFT ? x : y;
+        int cell = -1;
+        if (usable && right >= X_MIN && right < X_MAX && front >= Y_MIN && front < Y_MAX) {
+            int column = (int)divide(right - X_MIN, RESOLUTION);
+            int row = (int)divide(front - Y_MIN, RESOLUTION);
+            cell = row * COLUMNS + min(column, COLUMNS - 1);
+            if (cell >= CELLS) cell = -1;
+        }
+        int rank = count_into_cell(counts, cell);
+        if (i < count) {
+            cell_and_rank[i] = INT2(cell, rank);
+            heights[i] = z;
+        }
+        BARRIER();
+    }
+}
+
+// Phase 2: each cell takes padded room for its heights and joins the list of its kind.
+// cursors: {cells in each kind.., next free place}.
+KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors, GLOBAL int *lists,
+                   GLOBAL float4 *statistics) {
+    LOCAL_ARRAY int scratch[GROUP];
+    LOCAL_ARRAY int first;
+    int cell = GLOBAL_ID;
+    int count = cell < CELLS ? counts[cell] : 0;
+    int kind = count > 0 ? 0 : -1, padded = count;
+    if (count > 0 && count <= 32)
+        for (padded = 1; padded < count; padded *= 2) ++kind;
+    if (count > 32) kind = LARGE;
+    int total;
+    int before = group_scan(padded, scratch, &total);
+    if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[KINDS], total);
+    int place = count_into_cell(cursors, kind);
+    BARRIER();
+    if (cell >= CELLS) return;
+    segments[cell] = INT2(first + before, count);
+    counts[cell] = 0;
+    if (kind >= 0) lists[kind * CELLS + place] = cell;
+    else statistics[cell] = FLOAT4(NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER);
+}
+
+// Phase 3: heights into the room of their cells.
+KERNEL scatter(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_and_rank, GLOBAL const float *heights,
+               GLOBAL const int2 *segments, GLOBAL float *grouped) {
+    int count = frame->count;
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) {
+        int2 place = cell_and_rank[i];
+        if (place.x >= 0) grouped[segments[place.x].x + place.y] = heights[i];
+    }
+}
+
+#if LANES > 1
+#define LANE_SUM(value, lanes) \
+    for (int offset = 1; offset < (lanes); offset *= 2) value += EXCHANGE_DOUBLE(value, offset, doubles)
+
+// A cell of up to 32 points: `lanes` work-items hold one height each.
+FUNCTION void reduce_small(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL float4 *statistics, int cell,
+                           int lane, int lanes, LOCAL double *doubles, LOCAL float *floats) {
+    int2 segment = cell >= 0 ? segments[cell] : INT2(0, 1);
+    int mine = cell >= 0 && lane < segment.y;
+    float z = mine ? grouped[segment.x + lane] : 0.0f;
+    double sum = z;
+    LANE_SUM(sum, lanes);
+    double mean = sum / segment.y;
+    double squares = mine ? (z - mean) * (z - mean) : 0.0;
+    LANE_SUM(squares, lanes);
+    float low = mine ? z : WELL_INSIDE, high = mine ? z : -WELL_INSIDE;
+    for (int offset = 1; offset < lanes; offset *= 2) {
+        low = fmin(low, EXCHANGE_FLOAT(low, offset, floats));
+        high = fmax(high, EXCHANGE_FLOAT(high, offset, floats));
+    }
+    if (mine && lane == 0) statistics[cell] = FLOAT4((float)mean, (float)(squares / segment.y), low, high);
+}
+
+// The sum over the work-group, known to all of it.
+FUNCTION double group_sum(double value, LOCAL double *doubles) {
+    LANE_SUM(value, 32);
+    BARRIER();
+    if (LOCAL_ID % 32 == 0) doubles[LOCAL_ID / 32] = value;
+    BARRIER();
+    double sum = 0.0;
+    for (int k = 0; k < GROUP / 32; ++k) sum += doubles[k];
+    BARRIER();
+    return sum;
+}
+
+// A cell of more than 32 points: the whole work-group, in strides.
+FUNCTION void reduce_large(GLOBAL const float *grouped, int2 segment, GLOBAL float4 *statistics, int cell,
+                           LOCAL double *doubles, LOCAL float *floats) {
+    double sum = 0.0;
+    float low = WELL_INSIDE, high = -WELL_INSIDE;
+    for (int k = LOCAL_ID; k < segment.y; k += GROUP) {
+        float z = grouped[segment.x + k];
+        sum += z;
+        low = fmin(low, z);
+        high = fmax(high, z);
+    }
+    double mean = group_sum(sum, doubles) / segment.y;
+    double squares = 0.0;
+    for (int k = LOCAL_ID; k < segment.y; k += GROUP) {
+        double off = grouped[segment.x + k] - mean;
+        squares += off * off;
+    }
+    squares = group_sum(squares, doubles);
+    floats[LOCAL_ID] = low;
+    floats[GROUP + LOCAL_ID] = high;
+    BARRIER();
+    for (int reach = GROUP / 2; reach > 0; reach /= 2) {
+        if (LOCAL_ID < reach) {
+            floats[LOCAL_ID] = fmin(floats[LOCAL_ID], floats[LOCAL_ID + reach]);
+            floats[GROUP + LOCAL_ID] = fmax(floats[GROUP + LOCAL_ID], floats[GROUP + LOCAL_ID + reach]);
+        }
+        BARRIER();
+    }
+    if (LOCAL_ID == 0)
+        statistics[cell] = FLOAT4((float)mean, (float)(squares / segment.y), floats[0], floats[GROUP]);
+    BARRIER();
+}
+#endif
+
+// Phase 4: mean, population variance (second pass), lowest and highest of every cell.
+KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL const int *cursors,
+              GLOBAL const int *lists, GLOBAL float4 *statistics) {
+#if LANES > 1
+    LOCAL_ARRAY double doubles[GROUP];
+    LOCAL_ARRAY float floats[2 * GROUP];
+    // Work-groups take the batches of all kinds in turn; a batch holds cells of one kind, large cells come first.
+    int batch = GROUP_ID;
+    for (int kind = LARGE; kind >= 0; --kind) {
+        int lanes = kind == LARGE ? GROUP : 1 << kind;
+        int side_by_side = GROUP / lanes, cells = cursors[kind];
+        int batches = (cells + side_by_side - 1) / side_by_side;
+        for (; batch < batches; batch += GROUP_COUNT) {
+            int k = batch * side_by_side + LOCAL_ID / lanes;
+            int cell = k < cells ? lists[kind * CELLS + k] : -1;
+            if (kind == LARGE) reduce_large(grouped, segments[cell], statistics, cell, doubles, floats);
+            else reduce_small(grouped, segments, statistics, cell, LOCAL_ID % lanes, lanes, doubles, floats);
+        }
+        batch -= batches;
+    }
+#else
+    int cell = GLOBAL_ID;
+    if (cell >= CELLS || segments[cell].y == 0) return;
+    int2 segment = segments[cell];
+    double sum = 0.0, squares = 0.0;
+    float low = WELL_INSIDE, high = -WELL_INSIDE;
+    for (int k = segment.x; k < segment.x + segment.y; ++k) {
+        sum += grouped[k];
+        low = fmin(low, grouped[k]);
+        high = fmax(high, grouped[k]);
+    }
+    double mean = sum / segment.y;
+    for (int k = segment.x; k < segment.x + segment.y; ++k) squares += (grouped[k] - mean) * (grouped[k] - mean);
+    statistics[cell] = FLOAT4((float)mean, (float)(squares / segment.y), low, high);
+#endif
+}
+
+// Phase 5, on tiles of 16 x 16 cells with a border in local memory: a cell's own variance decides; a sparse cell asks the
+// well-filled cells of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points.
+#define TILE 16
+#define WIDE (TILE + 2)
+
+KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, GLOBAL const float4 *statistics,
+                GLOBAL uchar *ground, GLOBAL float4 *statistics_out, GLOBAL int *counts_out) {
+    LOCAL_ARRAY float tile[WIDE * WIDE];
+    int tiles_across = (COLUMNS + TILE - 1) / TILE;
+    int column0 = GROUP_ID % tiles_across * TILE - 1, row0 = GROUP_ID / tiles_across * TILE - 1;
+    for (int k = LOCAL_ID; k < WIDE * WIDE; k += LOCAL_SIZE) {
+        int column = column0 + k % WIDE, row = row0 + k / WIDE;
+        int inside = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS;
+        int cell = inside ? row * COLUMNS + column : 0;
+        tile[k] = inside && segments[cell].y >= FEWEST ? statistics[cell].y : -1.0f;
+    }
+    BARRIER();
+    int i = LOCAL_ID % TILE + 1, j = LOCAL_ID / TILE + 1;
+    int column = column0 + i, row = row0 + j;
+    if (column >= COLUMNS || row >= ROWS) return;
+    float own = tile[j * WIDE + i];
+    double sum = 0.0;
+    int n = 0;
+    for (int dj = -1; dj <= 1; ++dj)
+        for (int di = -1; di <= 1; ++di) {
+            float other = tile[(j + dj) * WIDE + i + di];
+            if (other >= 0.0f) sum += other, ++n;
+        }
+    int is_ground = own >= 0.0f ? own < LARGEST_VARIANCE : n > 0 && sum / n < LARGEST_VARIANCE;
+    int cell = row * COLUMNS + column;
+    ground[cell] = (uchar)is_ground;
+    if (frame->wanted & CELLS_WANTED) {
+        AT(float4, frame->statistics, statistics_out)[cell] = statistics[cell];
+        AT(int, frame->counts, counts_out)[cell] = segments[cell].y * 2 + is_ground;
+    }
+}
+
+// Phase 6: a point is ground on a ground cell within the tolerance of its mean. Four points per work-item.
+KERNEL label_points(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_and_rank, GLOBAL const float *heights,
+                    GLOBAL const float4 *statistics, GLOBAL const uchar *ground, GLOBAL uchar *labels,
+                    GLOBAL float *probabilities, GLOBAL float *heights_out) {
+    int count = frame->count, wanted = frame->wanted;
+    GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels);
+    GLOBAL float *probability = AT(float, frame->probability, probabilities);
+    GLOBAL float *height = AT(float, frame->height, heights_out);
+    for (int word = GLOBAL_ID; 4 * word < count; word += GLOBAL_SIZE) {
+        uint four = 0;
+        for (int k = 0; k < 4 && 4 * word + k < count; ++k) {
+            int i = 4 * word + k, cell = cell_and_rank[i].x;
+            int on_ground = cell >= 0 && ground[cell];
+            float over = on_ground ? heights[i] - statistics[cell].x : NOT_A_NUMBER;
+            int is_ground = on_ground && fabs(over) < TOLERANCE;
+            if (wanted & PROBABILITY) probability[i] = is_ground ? 1.0f : 0.0f;
+            if (wanted & HEIGHT) height[i] = over;
+            four |= (uint)(cell < 0 ? 0 : is_ground ? 1 : 2) << (8 * k);
+        }
+        words[word] = four;
+    }
+}

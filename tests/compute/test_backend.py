@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choosing devices, what is said when something is missing, and that every kernel compiles for CUDA without a GPU."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import nvrtc
+import pytest
+
+from conftest import require
+from devices import ACCELERATORS, accelerator
+from roadbed.compute import backend as common
+from roadbed.compute import cuda, opencl
+from roadbed.compute.backend import Device, open_backend
+from roadbed.compute.catalogue import PROGRAMS
+from roadbed.errors import DeviceError
+
+PACKAGE = common._PACKAGE
+
+
+@pytest.fixture(scope="module", params=ACCELERATORS)
+def device(request):
+    return accelerator(request.param)
+
+
+def test_every_kernel_file_is_in_a_program_that_is_compiled_below():
+    files = {f for program in PROGRAMS.values() for f in program.files} | {"compute/primitives.cl"}
+    assert files == {str(path.relative_to(PACKAGE)) for path in PACKAGE.glob("**/*.cl")}
+
+
+@pytest.mark.parametrize("architecture", ["compute_75", "compute_90"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_kernels_compile_for_cuda_without_a_gpu(name, architecture):
+    require(nvrtc.library() is not None, "NVRTC is missing: pip install nvidia-cuda-nvrtc")
+    program = PROGRAMS[name]
+    text = common.source(program.files, cuda.definitions(program.definitions()))
+    compiled, output = nvrtc.compile_to_ptx(text, architecture, cuda.options(program.exact))
+    assert compiled, output
+    kernels = set(re.findall(r"^KERNEL (\w+)\(", "\n".join((PACKAGE / f).read_text() for f in program.files), re.M))
+    assert kernels == set(re.findall(r"\.entry (\w+)", output))
+
+
+def test_kernel_source_that_is_wrong_shows_the_log(device, tmp_path, monkeypatch):
+    (tmp_path / "broken.cl").write_text("KERNEL broken(GLOBAL float *x) { x[0] = no_such_thing; }")
+    (tmp_path / "compute").symlink_to(PACKAGE / "compute")
+    monkeypatch.setattr(common, "_PACKAGE", tmp_path)
+    with pytest.raises(DeviceError, match="no_such_thing"):
+        device.build(["broken.cl"], {})
+
+
+def test_buffers_beyond_the_device_are_refused_with_one_line(device):
+    with pytest.raises(DeviceError, match=r"MiB do not fit") as caught:
+        device.zeros(2**50, np.uint8)
+    assert "\n" not in str(caught.value)
+    device.finish()
+    assert device.zeros(16, np.float32) is not None
+
+
+def test_devices_are_chosen_by_index_and_name():
+    listed = common.devices()
+    require(bool(listed), "no accelerator is installed")
+    best = open_backend("auto").device
+    assert best == listed[0]
+    assert open_backend(best.backend, best.index).device == best
+    assert open_backend(best.backend, best.name.upper()).device == best
+    with pytest.raises(DeviceError, match=re.escape(best.name)):
+        open_backend(best.backend, "no such device")
+    with pytest.raises(DeviceError, match="expected 'cpu', 'opencl', 'cuda' or 'auto'"):
+        open_backend("vulkan")
+
+
+def test_auto_prefers_cuda_then_gpus_then_more_units():
+    def device(backend, kind, units):
+        return Device(backend, 0, f"{kind} {units}", kind, 1, units, "", True)
+
+    cpu, small, large = device("opencl", "cpu", 64), device("opencl", "gpu", 8), device("opencl", "gpu", 16)
+    nvidia = device("cuda", "gpu", 4)
+    assert sorted([cpu, small, nvidia, large], key=common._preference) == [nvidia, large, small, cpu]
+
+
+@pytest.mark.parametrize("name", ["opencl", "cuda", "auto"])
+def test_missing_drivers_are_one_clear_line(name, monkeypatch):
+    for module, why in ((opencl, "OpenCL: no driver is installed"), (cuda, "CUDA: no usable driver")):
+        monkeypatch.setattr(module, "devices", list)
+        monkeypatch.setattr(module, "why_missing", lambda why=why: why)
+    with pytest.raises(DeviceError, match=r"backend='cpu'") as caught:
+        open_backend(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_timed_tape_reports_every_phase(device):
+    from roadbed.compute import primitives
+
+    values = device.zeros(1000, np.int32)
+    launches = [primitives.fill(values, 1, 1000), primitives.fill(values, 2, 1000)]
+    seconds = device.tape(primitives.build(device), launches).timed()
+    assert set(seconds) == {"fill"}
+    assert seconds["fill"] > 0

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accelerators for parametrised tests: each real device, and the CPU device driven as if it were a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from conftest import require
+from roadbed.compute import cuda, opencl
+from roadbed.compute.backend import Backend
+
+# "opencl-lanes" runs the branch that GPUs take (several work-items per task, local memory, barriers) on any device.
+ACCELERATORS = ("opencl", "opencl-lanes", "cuda")
+
+
+def accelerator(name: str) -> Backend:
+    """The opened device; skips, or fails under ROADBED_REQUIRE=all, where its driver is missing."""
+    if name == "cuda":
+        if not cuda.devices():  # most machines have no NVIDIA GPU: never a failure
+            import pytest
+
+            pytest.skip(cuda.why_missing())
+        return _opened(name)
+    require(bool(opencl.devices()), opencl.why_missing())
+    return _opened(name)
+
+
+@cache
+def _opened(name: str) -> Backend:
+    if name == "cuda":
+        return cuda.CudaBackend(cuda.devices()[0])
+    device = opencl.devices()[0]
+    return opencl.OpenclBackend(replace(device, kind="gpu") if name == "opencl-lanes" else device)
