@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 
 from roadbed.cli.screen import Json, print_json, table
@@ -28,6 +29,7 @@ def info(as_json: Json = False) -> None:
     import os
 
     import roadbed
+    from roadbed.compute.backend import devices, why_missing
     from roadbed.sources import registered
 
     parts = {name: _version(name) for name in _PARTS}
@@ -36,6 +38,8 @@ def info(as_json: Json = False) -> None:
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "packages": parts,
+        "devices": [asdict(device) for device in devices()],
+        "missing": why_missing(),
         "sources": list(registered()),
     }
     if as_json:
@@ -47,6 +51,13 @@ def info(as_json: Json = False) -> None:
         for name, found in parts.items()
     ]
     table("Packages", ("package", "extra", "version"), rows)
+    found = [
+        (d.backend, str(d.index), d.name, d.kind, str(d.units), f"{d.memory / 2**30:.1f} GiB", d.driver)
+        for d in devices()
+    ]
+    table("Accelerators", ("backend", "index", "device", "kind", "units", "memory", "driver"), found)
+    for reason in why_missing():
+        print(reason)
     print("Sources: " + ", ".join(registered()))
 
 

@@ -20,11 +20,8 @@ def _stcrf(preset: str) -> Callable[[], dict[str, int | float]]:
         from roadbed.ground.stcrf_device import definitions
 
         ground = Config.preset(preset).ground
-        rows, columns = (
-            round(ground.stcrf.width / ground.stcrf.spacing),
-            round(ground.stcrf.length / ground.stcrf.spacing),
-        )
-        return definitions(ground, rows, columns)
+        stcrf = ground.stcrf
+        return definitions(ground, round(stcrf.width / stcrf.spacing), round(stcrf.length / stcrf.spacing))
 
     return definitions
 

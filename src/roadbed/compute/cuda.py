@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA runtime, through CuPy: programs by NVRTC, launches as one captured graph, pinned memory that kernels reach."""
+"""The CUDA runtime, through CuPy: programs by NVRTC, launches as one captured graph, pinned memory kernels reach."""
 
 from __future__ import annotations
 

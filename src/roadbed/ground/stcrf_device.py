@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The STCRF on an accelerator: buffers that are allocated once, and one recorded sequence of kernels per kind of frame."""
+"""The STCRF on an accelerator: buffers allocated once, and one recorded sequence of kernels per kind of frame."""
 
 from __future__ import annotations
 
