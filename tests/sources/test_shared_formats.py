@@ -18,20 +18,13 @@ EXPECTED = {
     "sample_velodyne_hdl32.pcap": [58169, 58078, 30458],
     "sample_velodyne_vlp16_gps.pcap": [18790, 18701, 18678, 17317],
 }
+CAPTURE = {"intensity": "<f4", "ring": "u1", "point_time": "<f4", "column": "<u2", "return_type": "u1"}
 CHANNELS = {
     "os128.pcd": {"intensity": "u1", "ring": "<u2", "point_time": "<f8", "azimuth": "<f4"},
     "binary_compressed.pcd": {"intensity": "<f8"},
     "nuscenes.pcd.bin": {"intensity": "<f4", "ring": "<u2"},
-    **dict.fromkeys(
-        ("sample_velodyne_hdl32.pcap", "sample_velodyne_vlp16_gps.pcap"),
-        {
-            "intensity": "<f4",
-            "ring": "u1",
-            "point_time": "<f4",
-            "column": "<u2",
-            "return_type": "u1",
-        },
-    ),
+    "sample_velodyne_hdl32.pcap": CAPTURE,
+    "sample_velodyne_vlp16_gps.pcap": CAPTURE,
 }
 
 

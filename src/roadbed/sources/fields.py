@@ -26,9 +26,9 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
     rest = dict(fields)
     columns = [_take(rest, (axis,)) for axis in "xyz"]
     if any(column is None for column in columns):
-        raise InputError(f"{where}: fields: expected x, y and z, found {', '.join(fields) or 'none'}")
-    if any(column.ndim != 1 for column in columns if column is not None):
-        raise InputError(f"{where}: fields x, y and z: expected one number per point, found several")
+        raise InputError(
+            f"{where}: fields: expected x, y and z of one number per point, found {', '.join(fields) or 'none'}"
+        )
     points, shift = near_origin([column for column in columns if column is not None])
     point_time = None
     for name in TIME_NAMES:

@@ -58,10 +58,10 @@ def read_npz(path: str | Path) -> Scan:
         T_vehicle_sensor=_pose(arrays, "T_vehicle_sensor", path),
         sensor=str(arrays.get("sensor", "lidar")),
         name=path.stem,
-        intensity=arrays.get("intensity"),
-        ring=arrays.get("ring"),
-        point_time=arrays.get("point_time"),
-        truth=arrays.get("truth"),
+        intensity=_per_point(arrays, "intensity", count, path),
+        ring=_per_point(arrays, "ring", count, path),
+        point_time=_per_point(arrays, "point_time", count, path),
+        truth=_per_point(arrays, "truth", count, path),
         channels={
             name[prefixed:]: values
             for name, values in arrays.items()
@@ -155,6 +155,13 @@ def _number(arrays: dict[str, NDArray], name: str, path: Path) -> float | None:
     if value.size != 1:
         raise InputError(f"{path}: {name}: found {value.size} numbers, expected one")
     return float(value.reshape(()))
+
+
+def _per_point(arrays: dict[str, NDArray], name: str, count: int, path: Path) -> NDArray | None:
+    values = arrays.get(name)
+    if values is not None and values.shape != (count,):
+        raise InputError(f"{path}: {name}: found shape {values.shape}, expected ({count},)")
+    return values
 
 
 def _pose(arrays: dict[str, NDArray], name: str, path: Path) -> Pose | None:

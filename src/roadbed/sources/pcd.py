@@ -45,7 +45,11 @@ def read_pcd(path: str | Path) -> Scan:
 
 def _read_binary(header: PcdHeader, body: memoryview, where: str) -> dict[str, NDArray]:
     expected = header.points * header.record_size
-    _check_length(len(body), expected, header, where)
+    if len(body) < expected:
+        raise InputError(
+            f"{where}: data: found {len(body)} bytes, expected {expected} for POINTS {header.points} "
+            f"of {header.record_size} bytes"
+        )
     left_over = body[expected:]
     if len(left_over) >= max(header.record_size, 1) and any(left_over):
         raise InputError(
@@ -102,10 +106,6 @@ def _decompressed(header: PcdHeader, body: memoryview, expected: int, where: str
 
 
 def _read_ascii(header: PcdHeader, body: memoryview, where: str) -> dict[str, NDArray]:
-    widths = sum(field.count for field in header.fields)
-    # The shortest number and its separator take two characters.
-    if len(body) + 1 < 2 * header.points * widths:
-        _check_length(len(body) + 1, 2 * header.points * widths, header, where)
     dtypes = [field.dtype for field in header.fields for _ in range(field.count)]
     columns = parse_columns(bytes(body), header.points, dtypes, where)
     fields, start = {}, 0
@@ -117,14 +117,6 @@ def _read_ascii(header: PcdHeader, body: memoryview, where: str) -> dict[str, ND
             fields[field.name] = _per_point(values, field)
         start += field.count
     return fields
-
-
-def _check_length(found: int, expected: int, header: PcdHeader, where: str) -> None:
-    if found < expected:
-        raise InputError(
-            f"{where}: data: found {found} bytes, expected {expected} or more for POINTS {header.points} "
-            f"of {len(header.fields)} fields ({header.data})"
-        )
 
 
 def _per_point(values: NDArray, field: PcdField) -> NDArray:

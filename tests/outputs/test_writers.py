@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every writer read back by its reader gives the same scan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from scipy.spatial.transform import Rotation
+
+from roadbed.errors import InputError
+from roadbed.frames import GroundFrame, Lattice, Mounting, OccupancyFrame, Pose, Scan
+from roadbed.outputs.label import write_label
+from roadbed.outputs.npz import write_npz
+from roadbed.outputs.pcd import write_pcd
+from roadbed.sources.kitti_scans import read_labels
+from roadbed.sources.npy import read_npz
+from roadbed.sources.pcd import read_pcd
+
+DTYPES = ("i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
+NAMES = ("azimuth", "return_type", "near_ir", "velocity", "Reflectivity", "label", "sensor_index")
+
+
+@st.composite
+def poses(draw):
+    angles = [draw(st.floats(-3.14, 3.14)) for _ in range(3)]
+    place = [draw(st.floats(-1e6, 1e6)) for _ in range(3)]
+    return Pose(Rotation.from_euler("zyx", angles).as_matrix(), np.array(place))
+
+
+@st.composite
+def scans(draw):
+    count = draw(st.integers(0, 30))
+    channels = {}
+    for name in draw(st.lists(st.sampled_from(NAMES), unique=True)):
+        width = draw(st.sampled_from([(), (1,), (3,)]))
+        # A width of one is the same as none once it is in a file.
+        shape = (count, *width) if width != (1,) else (count,)
+        channels[name] = draw(npst.arrays(np.dtype(draw(st.sampled_from(DTYPES))), shape))
+    ring_dtype = draw(st.sampled_from(("u1", "<u2", "<i4")))
+    return Scan(
+        draw(npst.arrays(np.float32, (count, 3))),
+        intensity=draw(st.none() | npst.arrays(np.dtype(draw(st.sampled_from(DTYPES))), count)),
+        ring=draw(st.none() | npst.arrays(np.dtype(ring_dtype), count)),
+        point_time=draw(st.none() | npst.arrays(np.float32, count, elements=st.floats(-0.5, 0.5, width=32))),
+        truth=draw(st.none() | npst.arrays(np.uint32, count)),
+        T_world_sensor=draw(st.none() | poses()),
+        channels=channels,
+    )
+
+
+def same(found, expected):
+    assert (found is None) == (expected is None)
+    if expected is None:
+        return
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+def assert_same_scan(found: Scan, expected: Scan):
+    same(found.points, expected.points)
+    for name in ("intensity", "ring", "truth"):
+        same(getattr(found, name), getattr(expected, name))
+    if expected.point_time is not None:
+        np.testing.assert_array_equal(found.point_time, expected.point_time)
+    assert found.channels.keys() == expected.channels.keys()
+    for name in expected.channels:
+        same(found.channels[name], expected.channels[name])
+    pose = expected.T_world_sensor
+    if pose is not None and pose.angle_to(Pose.identity()) + np.abs(pose.translation).sum() > 1e-6:
+        np.testing.assert_allclose(found.T_world_sensor.matrix, pose.matrix, atol=1e-9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(scan=scans(), data=st.sampled_from(["ascii", "binary", "binary_compressed"]))
+def test_pcd_round_trip(tmp_path_factory, scan, data):
+    file = tmp_path_factory.getbasetemp() / "round.pcd"
+    write_pcd(file, scan, data=data)
+    assert_same_scan(read_pcd(file), scan)
+
+
+@settings(max_examples=100, deadline=None)
+@given(scan=scans(), mounting=poses(), time=st.none() | st.floats(0, 1e10))
+def test_npz_round_trip(tmp_path_factory, scan, mounting, time):
+    file = tmp_path_factory.getbasetemp() / "round.npz"
+    whole = Scan(**{**vars(scan), "T_vehicle_sensor": mounting, "time": time, "sensor": "top"})
+    write_npz(file, whole)
+    found = read_npz(file)
+    assert_same_scan(found, whole)
+    assert (found.time, found.sensor, found.name) == (time, "top", "round")
+    np.testing.assert_allclose(found.T_vehicle_sensor.matrix, mounting.matrix, atol=1e-12)
+
+
+def test_npz_keeps_the_mounts_of_a_rig(tmp_path):
+    one = Scan(np.ones((2, 3)), sensor="left", T_vehicle_sensor=Pose.from_euler(0, 1, 2, yaw=0.3))
+    two = Scan(np.zeros((3, 3)), sensor="right", T_vehicle_sensor=Pose.from_euler(0, -1, 2))
+    merged = Scan.merged([one, two])
+    write_npz(tmp_path / "a.npz", merged)
+    found = read_npz(tmp_path / "a.npz")
+    assert [mount.name for mount in found.mounts] == ["left", "right"]
+    for (mount, index), (mount_expected, index_expected) in zip(found.split(), merged.split()):
+        np.testing.assert_allclose(mount.T_vehicle_sensor.matrix, mount_expected.T_vehicle_sensor.matrix)
+        np.testing.assert_array_equal(index, index_expected)
+
+
+def example_frames(scan: Scan) -> tuple[GroundFrame, OccupancyFrame]:
+    lattice = Lattice.centred(4, 3, 1.0)
+    layer = np.arange(12, dtype=np.float32).reshape(lattice.shape)
+    pair = np.stack([layer, -layer], axis=-1)
+    ground = GroundFrame(
+        label=np.array([1, 2], np.uint8),
+        ground_probability=np.array([1, 0], np.float32),
+        height_above_ground=np.array([0, 1], np.float32),
+        lattice=lattice,
+        elevation=layer,
+        slope=pair,
+        variance=layer,
+        T_lattice_sensor=Pose.from_euler(1, 2, 3),
+        mounting=Mounting(Pose.from_euler(0, 0, 1.73), estimated=True),
+        scan=scan,
+        notes=("a note",),
+    )
+    occupancy = OccupancyFrame(
+        lattice, 2.5, layer, layer, layer, layer, layer, pair, np.stack([layer] * 3, axis=-1), layer > 3
+    )
+    return ground, occupancy
+
+
+def test_npz_with_ground_and_occupancy_holds_plain_arrays_only(tmp_path):
+    scan = Scan(np.eye(3, dtype=np.float32)[:2], time=2.5)
+    ground, occupancy = example_frames(scan)
+    write_npz(tmp_path / "a.npz", scan, ground, occupancy)
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["ground.elevation"], ground.elevation)
+        np.testing.assert_array_equal(arrays["ground.label"], ground.label)
+        np.testing.assert_array_equal(arrays["ground.lattice"], [-1.5, -1, 1, 4, 3])
+        np.testing.assert_array_equal(arrays["ground.T_lattice_sensor"], ground.T_lattice_sensor.matrix)
+        assert arrays["ground.T_vehicle_sensor"][2, 3] == 1.73
+        np.testing.assert_array_equal(arrays["occupancy.velocity"], occupancy.velocity)
+        assert arrays["occupancy.time"] == 2.5
+        assert "occupancy.observation" not in arrays
+        assert all(not arrays[name].dtype.hasobject for name in arrays)
+    assert_same_scan(read_npz(tmp_path / "a.npz"), scan)
+
+
+def test_pcd_carries_label_and_further_values_and_can_keep_a_part(tmp_path):
+    scan = Scan(np.arange(9).reshape(3, 3), intensity=np.array([1, 2, 3], np.uint8), point_time=np.zeros(3))
+    height = np.array([0.5, np.nan, 2], np.float32)
+    label = np.array([1, 2, 1])
+    write_pcd(tmp_path / "a.pcd", scan, label=label, extra={"height_above_ground": height}, keep=label == 1)
+    found = read_pcd(tmp_path / "a.pcd")
+    np.testing.assert_array_equal(found.points, scan.points[[0, 2]])
+    assert found.channels["label"].dtype == np.uint8
+    np.testing.assert_array_equal(found.channels["height_above_ground"], height[[0, 2]])
+    assert found.intensity.tolist() == [1, 3]
+    # A file read back and labelled again holds the new label.
+    write_pcd(tmp_path / "b.pcd", found, label=np.array([3, 4]))
+    assert read_pcd(tmp_path / "b.pcd").channels["label"].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("data", ["ascii", "binary", "binary_compressed"])
+def test_an_independent_reader_understands_our_pcd(tmp_path, data):
+    import pypcd4
+
+    rng = np.random.default_rng(0)
+    scan = Scan(rng.normal(size=(100, 3)), intensity=rng.random(100), ring=np.arange(100, dtype=np.uint16))
+    write_pcd(tmp_path / "a.pcd", scan, label=np.ones(100, np.uint8), data=data)
+    theirs = pypcd4.PointCloud.from_path(tmp_path / "a.pcd").pc_data
+    assert theirs.dtype.names == ("x", "y", "z", "intensity", "ring", "label")
+    np.testing.assert_array_equal(theirs["x"], scan.points[:, 0])
+    np.testing.assert_array_equal(theirs["intensity"], scan.intensity)
+    np.testing.assert_array_equal(theirs["ring"], scan.ring)
+
+
+@given(npst.arrays(np.uint32, st.integers(0, 50)))
+def test_label_round_trip(tmp_path_factory, labels):
+    file = tmp_path_factory.getbasetemp() / "round.label"
+    write_label(file, labels)
+    np.testing.assert_array_equal(read_labels(file, len(labels)), labels)
+
+
+def test_writers_refuse_what_they_cannot_hold_and_leave_nothing_behind(tmp_path):
+    scan = Scan(np.zeros((2, 3)), channels={"words": np.array(["a", "b"])})
+    with pytest.raises(InputError, match="channel words: found <U1, expected numbers"):
+        write_pcd(tmp_path / "a.pcd", scan)
+    with pytest.raises(InputError, match="data: found 'gzip', expected one of binary"):
+        write_pcd(tmp_path / "a.pcd", scan, data="gzip")
+    with pytest.raises(InputError, match=r"channel h: found shape \(3,\), expected \(2,\)"):
+        write_pcd(tmp_path / "a.pcd", Scan(np.zeros((2, 3))), extra={"h": np.zeros(3)})
+    with pytest.raises(InputError, match="expected a name of one printable word"):
+        write_pcd(tmp_path / "a.pcd", Scan(np.zeros((2, 3))), extra={"two words": np.zeros(2)})
+    with pytest.raises(InputError, match="expected plain numbers"):
+        write_npz(tmp_path / "a.npz", Scan(np.zeros((1, 3)), channels={"o": np.array([None])}))
+    for labels in (np.array([-1]), np.array([1 << 32]), np.array([0.5]), np.zeros((2, 2), int)):
+        with pytest.raises(InputError, match="labels: found"):
+            write_label(tmp_path / "a.label", labels)
+    assert list(tmp_path.iterdir()) == []

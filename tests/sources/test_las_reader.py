@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import laspy
+import numpy as np
+import pytest
+from damage import damaged, reads_or_refuses
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roadbed
+from roadbed.errors import InputError
+from roadbed.sources.las import read_las
+
+
+def write_las(path, count: int = 50, offset=(450000.0, 5400000.0, 100.0)):
+    header = laspy.LasHeader(point_format=3, version="1.2")
+    header.offsets, header.scales = np.array(offset), np.array([0.001] * 3)
+    header.add_extra_dim(laspy.ExtraBytesParams(name="reflectance_db", type=np.float32))
+    cloud = laspy.LasData(header)
+    rng = np.random.default_rng(0)
+    local = np.round(rng.uniform(-50, 50, (count, 3)), 3)
+    cloud.x, cloud.y, cloud.z = (local + offset).T
+    cloud.intensity = np.arange(count)
+    cloud.classification = np.full(count, 2)
+    cloud.gps_time = 1e5 + np.arange(count)
+    cloud.red = np.full(count, 700)
+    cloud.reflectance_db = np.linspace(0, 1, count)
+    cloud.write(path)
+    return local
+
+
+@pytest.mark.parametrize("suffix", ["las", "laz"])
+@pytest.mark.parametrize("count", [0, 1, 50])
+def test_every_dimension_and_millimetres(tmp_path, suffix, count):
+    file = tmp_path / f"a.{suffix}"
+    local = write_las(file, count)
+    scan = roadbed.open(file)[0]
+    assert len(scan) == count
+    assert scan.intensity.tolist() == list(range(count))
+    assert {"classification", "red", "return_number", "reflectance_db"} <= set(scan.channels)
+    if count:
+        placed = scan.T_world_sensor @ scan.points.astype(np.float64)
+        np.testing.assert_allclose(placed - (450000, 5400000, 100), local, atol=1e-4)
+        assert np.abs(scan.points).max() < 200
+        assert (scan.channels["classification"] == 2).all()
+
+
+def test_coordinates_near_the_origin_stay_where_they_are(tmp_path):
+    local = write_las(tmp_path / "a.laz", offset=(0, 0, 0))
+    scan = read_las(tmp_path / "a.laz")
+    assert scan.T_world_sensor is None
+    np.testing.assert_allclose(scan.points, local, atol=1e-4)
+
+
+def test_bad_files_say_found_and_expected(tmp_path):
+    file = tmp_path / "a.las"
+    for content, message in ((b"", "signature: found b''"), (b"LAST stand", "found b'LAST', expected b'LASF'")):
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            read_las(file)
+    file.write_bytes(b"LASF" + bytes(20))
+    with pytest.raises(InputError, match="LAS header: found 24 bytes, expected at least 227"):
+        read_las(file)
+    file.write_bytes(b"LASF" + bytes(250))
+    with pytest.raises(InputError, match="not a readable LAS file"):
+        read_las(file)
+    write_las(file)
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(InputError, match=r"points: found 1890 bytes, expected 1900 \(50 points of 38 bytes\)"):
+        read_las(file)
+    write_las(tmp_path / "b.laz")
+    (tmp_path / "b.laz").write_bytes((tmp_path / "b.laz").read_bytes()[:-400])
+    with pytest.raises(InputError, match=r"LAZ chunk table: found 0 chunks at byte 1501, expected within 1114"):
+        read_las(tmp_path / "b.laz")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damaged_files_give_a_scan_or_one_line(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp()
+    suffix = data.draw(st.sampled_from(["las", "laz"]))
+    whole = folder / f"whole.{suffix}"
+    if not whole.exists():
+        write_las(whole)
+    file = folder / f"damaged.{suffix}"
+    file.write_bytes(data.draw(damaged(whole.read_bytes(), first=4)))
+    reads_or_refuses(read_las, file)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+import pickle
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from damage import damaged, reads_or_refuses
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roadbed
+from roadbed.errors import InputError
+from roadbed.sources.npy import read_npy, read_npz
+
+ROWS = np.arange(20, dtype=np.float64).reshape(4, 5)
+
+
+def test_columns_are_coordinates_intensity_and_the_rest(tmp_path):
+    np.save(tmp_path / "a.npy", ROWS)
+    scan = roadbed.open(tmp_path / "a.npy")[0]
+    np.testing.assert_array_equal(scan.points, ROWS[:, :3])
+    np.testing.assert_array_equal(scan.intensity, ROWS[:, 3])
+    np.testing.assert_array_equal(scan.channels["column_4"], ROWS[:, 4])
+    assert scan.intensity.dtype == np.float64
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_memory_order_and_organised_clouds(tmp_path, order):
+    np.save(tmp_path / "a.npy", np.asarray(ROWS[:, :3].reshape(2, 2, 3), order=order))
+    np.testing.assert_array_equal(read_npy(tmp_path / "a.npy").points, ROWS[:, :3])
+
+
+def test_structured_arrays_go_by_name(tmp_path):
+    table = np.zeros(3, [("ring", "u1"), ("z", "f4"), ("y", "f4"), ("x", "f4"), ("t", "u4")])
+    table["x"], table["t"] = [1, 2, 3], [0, 50_000_000, 100_000_000]
+    np.save(tmp_path / "a.npy", table)
+    scan = read_npy(tmp_path / "a.npy")
+    np.testing.assert_array_equal(scan.points[:, 0], [1, 2, 3])
+    np.testing.assert_allclose(scan.point_time, [0, 0.05, 0.1])
+    assert scan.ring.dtype == np.uint8
+
+
+def test_foreign_archives(tmp_path):
+    np.savez(tmp_path / "a.npz", xyz=ROWS[:, :3], intensity=ROWS[:, 3], colour=ROWS[:, :2], grid=np.zeros((9, 9)))
+    scan = read_npz(tmp_path / "a.npz")
+    np.testing.assert_array_equal(scan.points, ROWS[:, :3])
+    assert set(scan.channels) == {"colour"}
+    assert scan.intensity is not None
+    np.savez(tmp_path / "b.npz", x=ROWS[:, 0], y=ROWS[:, 1], z=ROWS[:, 2], ring=np.arange(4))
+    assert read_npz(tmp_path / "b.npz").ring.tolist() == [0, 1, 2, 3]
+    np.savez(tmp_path / "c.npz", points=ROWS[:, :4])
+    assert read_npz(tmp_path / "c.npz").intensity.tolist() == ROWS[:, 3].tolist()
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_no_points_and_one_point(tmp_path, rows):
+    np.save(tmp_path / "a.npy", ROWS[:rows])
+    assert len(read_npy(tmp_path / "a.npy")) == rows
+    np.savez(tmp_path / "a.npz", points=ROWS[:rows, :3])
+    assert len(read_npz(tmp_path / "a.npz")) == rows
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros(5), r"shape: found \(5,\), expected \(N, 3\)"),
+        (np.zeros((5, 2)), r"shape: found \(5, 2\), expected \(N, 3\)"),
+        (np.zeros((2, 500)), r"shape: found \(2, 500\), expected \(N, 3\) to"),
+        (np.array([["a", "b", "c"]]), "dtype: found <U1, expected numbers"),
+        (np.zeros((2, 3), complex), "dtype: found complex128, expected numbers"),
+        (np.zeros(2, [("a", "f4")]), "expected x, y and z of one number per point, found a"),
+        (np.float64(3), r"shape: found \(\), expected"),
+    ],
+)
+def test_arrays_that_are_no_points(tmp_path, array, message):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(InputError, match=message):
+        read_npy(tmp_path / "a.npy")
+
+
+class Bomb:
+    """Unpickling this would create the file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_nothing_is_unpickled(tmp_path):
+    bomb = np.array([Bomb(tmp_path / "exploded")], dtype=object)
+    np.save(tmp_path / "a.npy", bomb, allow_pickle=True)
+    np.savez(tmp_path / "a.npz", points=bomb)
+    (tmp_path / "b.npy").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
+    for file, read in (("a.npy", read_npy), ("a.npz", read_npz), ("b.npy", read_npy)):
+        with pytest.raises(InputError, match=r"NumPy array|nothing is unpickled"):
+            read(tmp_path / file)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_empty_and_truncated_files(tmp_path):
+    (tmp_path / "a.npy").write_bytes(b"")
+    with pytest.raises(InputError, match="found an empty file"):
+        read_npy(tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", ROWS)
+    (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-8])
+    with pytest.raises(InputError, match=r"shape \(4, 5\) of float64: found 152 bytes, expected 160"):
+        read_npy(tmp_path / "a.npy")
+    (tmp_path / "a.npz").write_bytes(b"PK")
+    with pytest.raises(InputError, match="not a readable npz archive"):
+        read_npz(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", other=ROWS)
+    with pytest.raises(InputError, match="expected points or x, y and z, found other"):
+        read_npz(tmp_path / "b.npz")
+
+
+def test_promises_are_refused_before_memory_is_taken(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**15, 3)})
+    (tmp_path / "a.npy").write_bytes(header.getvalue())
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("points.npy", header.getvalue())
+    tracemalloc.start()
+    for file, read in (("a.npy", read_npy), ("a.npz", read_npz)):
+        with pytest.raises(InputError, match="expected 12000000000000000"):
+            read(tmp_path / file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_bad_parts_of_an_archive(tmp_path):
+    points = ROWS[:, :3]
+    for name, value, message in (
+        ("time", np.zeros(2), "time: found 2 numbers, expected one"),
+        ("T_world_sensor", np.zeros((4, 4)), "T_world_sensor: pose: the 3x3 part is not a rotation"),
+        ("T_world_sensor", np.zeros(4), "T_world_sensor: pose: expected a 3x4 or 4x4"),
+        ("intensity", np.zeros(3), r"intensity: found shape \(3,\), expected \(4,\)"),
+        ("intensity", np.float32(3), r"intensity: found shape \(\)"),
+    ):
+        np.savez(tmp_path / "a.npz", points=points, **{name: value})
+        with pytest.raises(InputError, match=message):
+            read_npz(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", points=points, mount_names=np.array(["a"]), mount_poses=np.zeros((2, 4, 4)))
+    with pytest.raises(InputError, match=r"mount_poses: found shape \(2, 4, 4\), expected \(1, 4, 4\)"):
+        read_npz(tmp_path / "a.npz")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_files_give_a_scan_or_one_line(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp()
+    stream = io.BytesIO()
+    packed = data.draw(st.booleans())
+    if packed:
+        np.savez_compressed(stream, points=ROWS[:, :3], intensity=ROWS[:, 3], T_world_sensor=np.eye(4), time=1.0)
+    else:
+        np.save(stream, ROWS)
+    file = folder / "damaged"
+    file.write_bytes(data.draw(damaged(stream.getvalue())))
+    reads_or_refuses(read_npz if packed else read_npy, file)
