@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from roadbed.config.base import Stage
+
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class GridConfig(Stage):
@@ -16,16 +18,138 @@ class GridConfig(Stage):
     length: float = Field(80.0, gt=0, le=2000, description="m along x")
     width: float = Field(80.0, gt=0, le=2000, description="m along y")
     resolution: float = Field(0.2, ge=0.02, le=5, description="m per cell")
+    ahead: float = Field(0.0, ge=-1000, le=1000, description="m from the vehicle forward to the grid's centre")
+    motion: Literal["rolling", "interpolating"] = Field(
+        "rolling", description="rolling: world axes, shifts by whole cells; interpolating: vehicle axes, bilinear"
+    )
+
+
+class ObservationConfig(Stage):
+    """From one sensor's points over the estimated ground to the probability that a cell is occupied."""
+
+    azimuth_step: float = Field(0.4, ge=0.05, le=10, description="degrees per ray of the polar table")
+    min_range: float = Field(1.0, ge=0, le=50, description="m; nearer returns are the vehicle itself")
+    range_margin: float = Field(0.06, ge=0, le=5, description="m a beam must pass a cell before its end to count")
+    obstacle_height: float = Field(0.2, gt=0, le=5, description="m, tau_up: a return this high is half an obstacle")
+    obstacle_height_sigma: float = Field(0.05, gt=0, le=2, description="m, softness of that height")
+    clearance: float = Field(2.5, gt=0, le=50, description="m; higher returns are overhangs a vehicle passes under")
+    low_outlier: float = Field(1.0, gt=0, le=50, description="m below ground from which a return is ignored")
+    sure_height: float = Field(0.3, ge=0, le=10, description="m, a_0: every obstacle is at least this high")
+    height_spread: float = Field(0.5, gt=0, le=10, description="m, h_0: how obstacle heights scatter above that")
+    detection: Probability = Field(0.9, description="p_d: an obstacle in a beam's way stops it")
+    ground_detection: Probability = Field(0.95, description="p_d in a cell whose ground was seen")
+    hit: float = Field(0.8, gt=0.5, lt=1, description="P(return | occupied)")
+    false_alarm: float = Field(0.2, gt=0, lt=0.5, description="P(return | empty)")
+    hits: float = Field(3.0, gt=0, le=100, description="returns after which a cell's evidence saturates")
+    mixed_free: Probability = Field(0.3, description="kappa: weight of passing beams in cells with obstacle returns")
+    clip: float = Field(0.05, gt=0, lt=0.5, description="probabilities stay within [clip, 1 - clip]")
+    ground_sigma: float = Field(0.25, gt=0, le=10, description="m; a ground less certain than this is unknown")
+    unknown_ground: Probability = Field(0.5, description="weight of passing beams over unknown ground")
 
 
 class FusionConfig(Stage):
     """How the sensors' grids become one."""
 
-    rule: Literal["linear", "independent", "logarithmic", "dempster"] = "linear"
+    rule: Literal["linear", "independent", "logarithmic", "dempster"] = Field(
+        "linear", description="linear opinion pool; log-odds sum; logarithmic pool; Dempster-Shafer"
+    )
+    reliability: dict[str, Probability] = Field({}, description="per sensor name; 1 where not given")
+    age_constant: float = Field(0.2, gt=0, le=60, description="s after which an old grid counts 1/e")
+    forget: float = Field(1.0, gt=0, le=600, description="s after which a silent sensor's grid is dropped")
+
+
+class UnknownSplit(Stage):
+    """What looked-at unknown mass becomes; the rest of 1 becomes free."""
+
+    static: Probability
+    dynamic: Probability
+
+    @model_validator(mode="after")
+    def _at_most_one(self) -> UnknownSplit:
+        if self.static + self.dynamic > 1:
+            raise ValueError(f"static + dynamic = {self.static + self.dynamic:g}, expected at most 1")
+        return self
+
+
+class MaturityConfig(Stage):
+    """A hit beside something that has been static for a while is that thing, not a mover."""
+
+    enabled: bool = True
+    begin: float = Field(0.5, ge=0, le=60, description="s of static life at which the rule starts")
+    full: float = Field(1.0, gt=0, le=60, description="s of static life from which it holds fully")
+    radius: float = Field(0.4, ge=0, le=5, description="m around a cell that are looked at")
+    static_rate: Probability = Field(0.2, description="e_ES beside mature cells, per 0.1 s")
+    decay: Probability = Field(0.8, description="what remains of a maturity each time the cell is seen free")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> MaturityConfig:
+        if self.begin >= self.full:
+            raise ValueError(f"begin = {self.begin:g} must be below full = {self.full:g}")
+        return self
+
+
+class BirthConfig(Stage):
+    """Where new particles get their velocities from."""
+
+    share: float = Field(0.1, gt=0, lt=1, description="of the particles born per step")
+    speed: float = Field(10.0, gt=0, le=150, description="m/s, radius of the disc of velocities")
+    seeded: Probability = Field(0.5, description="chance to take a moving neighbour's velocity")
+    seed_radius: float = Field(0.6, gt=0, le=10, description="m in which such a neighbour is sought")
+    seed_spread: float = Field(1.0, ge=0, le=20, description="m/s added to its velocity")
+
+
+class MovingConfig(Stage):
+    """When a cell counts as moving."""
+
+    occupancy: Probability = Field(0.6, description="at least")
+    dynamic_share: Probability = Field(0.5, description="dynamic / (static + dynamic), at least")
+    speed: float = Field(0.5, ge=0, le=50, description="m/s, at least")
+    mahalanobis: float = Field(2.0, ge=0, le=100, description="of the velocity from zero, squared, at least")
+    old_share: Probability = Field(0.5, description="of the dynamic mass carried by particles old enough")
+    age: int = Field(3, ge=0, le=1000, description="resamplings a particle must survive to count for velocities")
+
+
+class FilterConfig(Stage):
+    """The hybrid sampling Bayesian occupancy filter. Rates are per 0.1 s and scaled to the real time step."""
+
+    particles: int = Field(20_000, ge=100, le=50_000_000)
+    compose: Literal["odds", "static-first", "normalise"] = Field(
+        "odds", description="how static and arriving dynamic mass share a cell"
+    )
+    empty_to_static: Probability = Field(0.001, description="e_ES in hit cells")
+    empty_to_dynamic: Probability = Field(0.02, description="e_ED in hit cells: births")
+    static_to_dynamic: Probability = Field(0.005, description="e_SD in hit cells: starting")
+    dynamic_to_static: Probability = Field(0.3, description="e_DS of particles that stand: stopping")
+    stop_speed: float = Field(0.4, gt=0, le=10, description="m/s, v_s: how slow standing is")
+    acceleration: float = Field(4.0, ge=0, le=100, description="m/s^2, q_a: random acceleration of particles")
+    diffusion: float = Field(0.03, ge=0, le=5, description="m, q_x: random displacement of particles")
+    survival: Probability = Field(0.99, description="p_S")
+    unobserved_survival: Probability = Field(0.9, description="extra factor where nothing is seen")
+    static_memory: float = Field(5.0, gt=0, le=1e6, description="s, tau_S: forgetting of unseen static mass")
+    free_memory: float = Field(2.0, gt=0, le=1e6, description="s, tau_E: forgetting of unseen free mass")
+    vacated_is_free: bool = Field(True, description="what moved out of a visible cell leaves it empty")
+    unknown_hit: UnknownSplit = UnknownSplit(static=0.2, dynamic=0.05)
+    unknown_free: UnknownSplit = UnknownSplit(static=0.25, dynamic=0.0)
+    max_gap: float = Field(1.0, gt=0, le=60, description="s without data after which moving mass is forgotten")
+    maturity: MaturityConfig = MaturityConfig()
+    birth: BirthConfig = BirthConfig()
+    moving: MovingConfig = MovingConfig()
+
+
+class ObjectsConfig(Stage):
+    """Moving cells grouped into objects."""
+
+    min_cells: int = Field(3, ge=1, le=10_000)
+    join: float = Field(0.4, ge=0, le=10, description="m; moving cells this near belong to one object")
+    gate: float = Field(2.0, gt=0, le=50, description="m around the prediction in which an object is found again")
+    keep: float = Field(0.8, ge=0, le=60, description="s an object is remembered without being seen")
 
 
 class OccupancyConfig(Stage):
     """Observation grid, fusion and the occupancy filter."""
 
     grid: GridConfig = GridConfig()
+    observation: ObservationConfig = ObservationConfig()
     fusion: FusionConfig = FusionConfig()
+    filter: FilterConfig = FilterConfig()
+    objects: ObjectsConfig = ObjectsConfig()

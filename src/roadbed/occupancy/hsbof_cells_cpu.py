@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels of the filter that work on cells: priors propagation and measurement update.
+
+Masses per cell: S static, D dynamic, E empty, U unknown = 1 - S - D - E. Grids are float32 of shape (rows, columns).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+ODDS, STATIC_FIRST, NORMALISE = range(3)
+CEILING = 0.999  # no mass becomes absorbing
+_ARRIVAL_CEILING = 0.98
+_TINY = 1e-12
+
+
+class CellRates(NamedTuple):
+    """FilterConfig for one time step, as plain numbers; see there."""
+
+    keep_static: float  # exp(-dt / tau_S)
+    keep_free: float  # exp(-dt / tau_E)
+    vacated: float  # 1: vacated mass becomes empty, 0: unknown
+    empty_to_static: float  # e_ES
+    empty_to_dynamic: float  # e_ED
+    static_to_dynamic: float  # e_SD
+    dynamic_to_static: float  # e_DS
+    inverse_stop_speed: float  # 1 / (2 v_s^2)
+    survival: float  # p_S
+    unobserved_loss: float
+    hit_static: float  # k_S, k_D in hit cells
+    hit_dynamic: float
+    free_static: float  # k_S, k_D elsewhere
+    free_dynamic: float
+    maturity_begin: float  # s; infinite when the rule is off
+    maturity_span: float  # s
+    maturity_static: float  # e_ES beside mature cells
+    maturity_decay: float
+    time_step: float  # s
+
+
+@njit(cache=True, parallel=True)
+def roll_priors(static, dynamic, free, maturity, columns, rows, out_static, out_dynamic, out_free, out_maturity):
+    """P6, rolling: the grid moved by whole cells; cells that enter are unknown."""
+    height, width = static.shape
+    for row in prange(height):
+        old_row = row + rows
+        for column in range(width):
+            old_column = column + columns
+            if 0 <= old_row < height and 0 <= old_column < width:
+                out_static[row, column] = static[old_row, old_column]
+                out_dynamic[row, column] = dynamic[old_row, old_column]
+                out_free[row, column] = free[old_row, old_column]
+                out_maturity[row, column] = maturity[old_row, old_column]
+            else:
+                out_static[row, column] = 0
+                out_dynamic[row, column] = 0
+                out_free[row, column] = 0
+                out_maturity[row, column] = 0
+
+
+@njit(cache=True, parallel=True)
+def interpolate_priors(
+    static, dynamic, free, maturity, rotation, shift, out_static, out_dynamic, out_free, out_maturity
+):
+    """P6, interpolating (the paper's): each new cell from four old ones; `p_old = rotation p_new + shift`, in cells."""
+    height, width = static.shape
+    for row in prange(height):
+        for column in range(width):
+            x = rotation[0, 0] * column + rotation[0, 1] * row + shift[0]
+            y = rotation[1, 0] * column + rotation[1, 1] * row + shift[1]
+            left, low = int(math.floor(x)), int(math.floor(y))
+            fx, fy = x - left, y - low
+            s = d = e = q = 0.0
+            for k in range(4):
+                old_column, old_row = left + (k & 1), low + (k >> 1)
+                if 0 <= old_row < height and 0 <= old_column < width:
+                    w = (fx if k & 1 else 1 - fx) * (fy if k >> 1 else 1 - fy)
+                    s += w * static[old_row, old_column]
+                    d += w * dynamic[old_row, old_column]
+                    e += w * free[old_row, old_column]
+                    q += w * maturity[old_row, old_column]
+            out_static[row, column] = s
+            out_dynamic[row, column] = d
+            out_free[row, column] = e
+            out_maturity[row, column] = q
+
+
+@njit(cache=True, inline="always")
+def forget_and_vacate(s, d, e, seen, rates):
+    """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty."""
+    if seen <= 0:
+        s *= rates.keep_static
+        e *= rates.keep_free
+    e += rates.vacated * seen * d
+    total = s + e
+    if total > 1:
+        s /= total
+        e /= total
+    return s, e
+
+
+@njit(cache=True, inline="always")
+def mature_neighbour(maturity, row, column, radius, rates):
+    """Weight in [0, 1] of the oldest static cell within `radius` cells: 0 none, 1 has been there for long."""
+    oldest = 0.0
+    for r in range(max(row - radius, 0), min(row + radius + 1, maturity.shape[0])):
+        for c in range(max(column - radius, 0), min(column + radius + 1, maturity.shape[1])):
+            oldest = max(oldest, maturity[r, c])
+    return min(max((oldest - rates.maturity_begin) / rates.maturity_span, 0.0), 1.0)
+
+
+@njit(cache=True, inline="always")
+def transit(s, e, mature, rates):
+    """P9 in hit cells: empty and static mass become static or newborn dynamic mass."""
+    e_ed = rates.empty_to_dynamic * (1 - mature)
+    e_es = rates.empty_to_static + mature * (rates.maturity_static - rates.empty_to_static)
+    born = rates.static_to_dynamic * s + e_ed * e
+    s = (1 - rates.static_to_dynamic) * s + e_es * e
+    e = (1 - e_es - e_ed) * e
+    return s, e, born
+
+
+@njit(cache=True, inline="always")
+def compose(mode, s, arriving, e, born, u):
+    """P10: static and arriving dynamic mass exclude each other; the other masses fill the rest."""
+    if mode == NORMALISE:
+        total = s + arriving + e + born + u
+        return s / total, arriving / total, e / total, born / total, u / total
+    if mode == ODDS:
+        d = min(arriving, _ARRIVAL_CEILING)
+        only_static, only_dynamic, neither = s * (1 - d), d * (1 - s), (1 - s) * (1 - d)
+        total = only_static + only_dynamic + neither
+        s, d, rest = only_static / total, only_dynamic / total, neither / total
+    else:
+        d = min(arriving, 1 - s)
+        rest = 1 - s - d
+    others = e + born + u
+    if others <= _TINY:
+        return s + rest, d, 0.0, 0.0, 0.0
+    scale = rest / others
+    return s, d, e * scale, born * scale, u * scale
+
+
+@njit(cache=True, inline="always")
+def resolve_unknown(s, e, born, u, seen, hit, mature, rates):
+    """U1: looking at unknown mass makes it static, dynamic or empty."""
+    k = seen * u
+    if hit:
+        k_d = rates.hit_dynamic * (1 - mature)
+        k_s = rates.hit_static + rates.hit_dynamic * mature
+    else:
+        k_s, k_d = rates.free_static, rates.free_dynamic
+    return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
+
+
+@njit(cache=True, parallel=True)
+def update_measurement(
+    mode, static, dynamic, free, maturity_prior, probability, observedness, radius, rates,
+    start, velocity_x, velocity_y, mass, out_static, out_dynamic, out_free, out_maturity, birth,
+):  # fmt: skip
+    """Priors and particles meet the observation grid. Particles are sorted: cell c owns [start[c], start[c + 1]).
+
+    Changes `mass` in place; `birth` is the newborn part of the dynamic mass.
+    """
+    height, width = static.shape
+    for row in prange(height):
+        for column in range(width):
+            cell = row * width + column
+            seen = observedness[row, column]
+            p_z = probability[row, column]
+            hit = p_z > 0.5
+            s, e = forget_and_vacate(static[row, column], dynamic[row, column], free[row, column], seen, rates)
+            u = 1 - s - e
+
+            # P3-P5: survival, stopping, arrival of the particles in this cell.
+            stopped = arriving = 0.0
+            survive = rates.survival * (1 - rates.unobserved_loss * (1 - seen))
+            for i in range(start[cell], start[cell + 1]):
+                m = mass[i] * survive
+                speed2 = velocity_x[i] * velocity_x[i] + velocity_y[i] * velocity_y[i]
+                stop = rates.dynamic_to_static * math.exp(-speed2 * rates.inverse_stop_speed)
+                stopped += stop * m
+                m *= 1 - stop
+                mass[i] = m
+                arriving += m
+
+            born = mature = 0.0
+            if hit:
+                mature = mature_neighbour(maturity_prior, row, column, radius, rates)
+                s, e, born = transit(s, e, mature, rates)
+            s = min(s + stopped, CEILING)
+            s, d, e, born, u = compose(mode, s, arriving, e, born, u)
+            s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rates)
+
+            # U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown.
+            z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u
+            gain = p_z / z
+            if arriving > 0:
+                factor = gain * d / arriving
+                for i in range(start[cell], start[cell + 1]):
+                    mass[i] *= factor
+            s = min(s * gain, CEILING)
+            out_static[row, column] = s
+            out_dynamic[row, column] = (d + born) * gain
+            out_free[row, column] = min((1 - p_z) * e / z, CEILING)
+            birth[row, column] = born * gain
+
+            q = maturity_prior[row, column]
+            if hit and s > 0.6:
+                q = min(q + rates.time_step, np.float32(10))
+            elif seen > 0.5 and p_z < 0.3:
+                q *= rates.maturity_decay
+            out_maturity[row, column] = q

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels of the observation grid: points to polar table and cell counts, counts to probabilities."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+NO_BEAM = np.float32(1e9)
+_FAR_ABOVE = 50.0  # m, a beam this high over a cell says nothing
+
+
+class GridShape(NamedTuple):
+    """The grid's lower left corner (m, lattice frame), its cells, and its axes' turn against the lattice's."""
+
+    x: float
+    y: float
+    resolution: float
+    columns: int
+    rows: int
+    cosine: float
+    sine: float
+
+
+class GroundSurface(NamedTuple):
+    """The ground's layers as flat arrays with NaN where unknown, and the height to assume there."""
+
+    x0: float
+    y0: float
+    spacing: float
+    columns: int
+    rows: int
+    elevation: np.ndarray  # (nodes,)
+    slope: np.ndarray  # (nodes, 2)
+    variance: np.ndarray  # (nodes,)
+    fallback: float
+
+
+class SensorModel(NamedTuple):
+    """ObservationConfig as plain numbers; see there."""
+
+    azimuth_bins: int
+    range_bins: int
+    min_range: float
+    range_margin: float
+    obstacle_height: float
+    obstacle_height_sigma: float
+    clearance: float
+    low_outlier: float
+    sure_height: float
+    height_spread: float
+    detection: float
+    ground_detection: float
+    log_hit_ratio: float
+    hits: float
+    mixed_free: float
+    clip: float
+    ground_sigma: float
+    unknown_ground: float
+
+
+@njit(cache=True, inline="always")
+def _nearest_node(ground, x, y):
+    column = int(math.floor((x - ground.x0) / ground.spacing + 0.5))
+    row = int(math.floor((y - ground.y0) / ground.spacing + 0.5))
+    if column < 0 or row < 0 or column >= ground.columns or row >= ground.rows:
+        return -1
+    return row * ground.columns + column
+
+
+@njit(cache=True, inline="always")
+def _azimuth_bin(dx, dy, bins):
+    return min(int((math.atan2(dy, dx) + math.pi) * (bins / (2 * math.pi))), bins - 1)
+
+
+@njit(cache=True, parallel=True)
+def locate_points(points, chosen, height, rotation, origin, sensor, grid, ground, model, ray, slope, cell, weight, on_ground):
+    """Per chosen point: polar bin and slope of its beam, cell, obstacle weight o_j, and whether it shows the ground."""
+    for k in prange(chosen.shape[0]):
+        j = chosen[k]
+        ray[k] = -1
+        cell[k] = -1
+        weight[k] = 0
+        on_ground[k] = 0
+        dz = height[j]
+        px, py, pz = points[j, 0], points[j, 1], points[j, 2]
+        if not (math.isfinite(dz) and math.isfinite(px) and math.isfinite(py) and math.isfinite(pz)):
+            continue
+        if dz <= -model.low_outlier:
+            continue
+        x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + origin[0]
+        y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + origin[1]
+        z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + origin[2]
+        dx, dy = x - sensor[0], y - sensor[1]
+        distance = math.sqrt(dx * dx + dy * dy)
+        if distance < model.min_range:
+            continue
+        # The last range bin whose centre the beam passed, a margin before its end.
+        last = int((distance - model.range_margin) / grid.resolution - 0.5) - 1
+        if last >= 0:
+            azimuth = _azimuth_bin(dx, dy, model.azimuth_bins)
+            ray[k] = azimuth * model.range_bins + min(last, model.range_bins - 1)
+            slope[k] = (z - sensor[2]) / distance
+        gx, gy = x - grid.x, y - grid.y
+        column = int(math.floor((grid.cosine * gx + grid.sine * gy) / grid.resolution))
+        row = int(math.floor((grid.cosine * gy - grid.sine * gx) / grid.resolution))
+        if column < 0 or row < 0 or column >= grid.columns or row >= grid.rows:
+            continue
+        cell[k] = row * grid.columns + column
+        if dz > model.obstacle_height - 3 * model.obstacle_height_sigma and dz < model.clearance:
+            # An uncertain ground makes the step from ground to obstacle softer.
+            node = _nearest_node(ground, x, y)
+            variance = model.obstacle_height_sigma**2
+            if node >= 0 and math.isfinite(ground.variance[node]):
+                variance += min(ground.variance[node], model.ground_sigma**2)
+            weight[k] = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
+        if dz <= model.obstacle_height:
+            on_ground[k] = 1
+
+
+@njit(cache=True)
+def collect(ray, slope, cell, weight, on_ground, table, hits, ground_seen):
+    """Scatter the points: lowest slope per polar bin, obstacle weight and ground returns per cell."""
+    table[:] = NO_BEAM
+    hits[:] = 0
+    ground_seen[:] = 0
+    for k in range(ray.shape[0]):
+        if ray[k] >= 0 and slope[k] < table[ray[k]]:
+            table[ray[k]] = slope[k]
+        c = cell[k]
+        if c < 0:
+            continue
+        hits[c] += weight[k]
+        ground_seen[c] |= on_ground[k]
+
+
+@njit(cache=True, parallel=True)
+def running_minimum(table):
+    """From far to near: a beam that ended further out passed every nearer bin of its azimuth. (rays, bins)"""
+    for azimuth in prange(table.shape[0]):
+        lowest = NO_BEAM
+        for k in range(table.shape[1] - 1, -1, -1):
+            lowest = min(lowest, table[azimuth, k])
+            table[azimuth, k] = lowest
+
+
+@njit(cache=True, inline="always")
+def passing_odds(clearance, ground_sigma, detection, model):
+    """LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground."""
+    if clearance >= _FAR_ABOVE:
+        return 1.0
+    excess = max(clearance, 0.0) - model.sure_height
+    survive = 1.0
+    if excess > 0:
+        # The ground's own uncertainty adds to the scatter of obstacle heights.
+        survive = math.exp(-excess * excess / (2 * (model.height_spread**2 + ground_sigma**2)))
+    return 1 - detection * survive
+
+
+@njit(cache=True, parallel=True)
+def judge_cells(table, hits, ground_seen, sensor, grid, ground, model, probability, observedness):
+    """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it."""
+    for row in prange(grid.rows):
+        for column in range(grid.columns):
+            gx = (column + 0.5) * grid.resolution
+            gy = (row + 0.5) * grid.resolution
+            x = grid.x + grid.cosine * gx - grid.sine * gy
+            y = grid.y + grid.sine * gx + grid.cosine * gy
+            dx, dy = x - sensor[0], y - sensor[1]
+            distance = math.sqrt(dx * dx + dy * dy)
+            cell = row * grid.columns + column
+
+            lowest = NO_BEAM
+            bin_ = int(distance / grid.resolution)
+            if bin_ < model.range_bins:
+                lowest = table[_azimuth_bin(dx, dy, model.azimuth_bins), bin_]
+            n_o = min(hits[cell], model.hits)
+            if lowest >= NO_BEAM and n_o == 0 and ground_seen[cell] == 0:
+                probability[row, column] = 0.5
+                observedness[row, column] = 0
+                continue
+
+            odds = 1.0
+            if ground_seen[cell]:
+                odds = passing_odds(0.0, 0.0, model.ground_detection, model)
+            elif lowest < NO_BEAM:
+                surface, sigma, detection = ground.fallback, model.ground_sigma, model.detection * model.unknown_ground
+                node = _nearest_node(ground, x, y)
+                if node >= 0 and math.isfinite(ground.elevation[node]):
+                    variance = ground.variance[node]
+                    if variance < model.ground_sigma**2:
+                        sigma = math.sqrt(variance)
+                        detection = model.detection
+                        nx = ground.x0 + (node % ground.columns) * ground.spacing
+                        ny = ground.y0 + (node // ground.columns) * ground.spacing
+                        surface = ground.elevation[node]
+                        if math.isfinite(ground.slope[node, 0]):
+                            surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)
+                odds = passing_odds(sensor[2] + lowest * distance - surface, sigma, detection, model)
+
+            log_occupied = n_o * model.log_hit_ratio
+            kappa = model.mixed_free if n_o >= 0.5 else 1.0
+            log_odds = log_occupied + kappa * math.log(max(odds, 1e-6))
+            seen = 1 - math.exp(-log_occupied) * odds
+            if seen < 1e-6:
+                probability[row, column] = 0.5
+                observedness[row, column] = 0
+            else:
+                p = 1 / (1 + math.exp(-log_odds))
+                probability[row, column] = min(max(p, model.clip), 1 - model.clip)
+                observedness[row, column] = seen
