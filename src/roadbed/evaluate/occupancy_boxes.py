@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Occupancy against annotated boxes: speeds of movers, dynamic share of what stands, cells that move without reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.evaluate.masks import Masks
+from roadbed.frames import Float64, OccupancyFrame, Pose
+from roadbed.occupancy.objects import mean_velocity
+
+WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged
+FIT_FRAMES = 2  # true velocities are lines through this many frames before and after
+REGION_MARGIN = 0.3  # m around a footprint whose cells belong to the object
+EXCLUDED_MARGIN = 0.6  # m around a mover that are left out of the static world
+MOVER_SPEED = 0.5  # m/s of net displacement from which an annotated object is a mover
+EGO_RADIUS = 2.5  # m around the vehicle that are left out
+MIN_HITS = 3  # observed cells an object needs in a frame to be judged there
+
+
+@dataclass(frozen=True, eq=False)
+class Annotation:
+    """One object in one frame, in the lattice frame."""
+
+    id: str
+    kind: str
+    footprint: Float64  # (4, 2) m
+
+
+@dataclass
+class _Sight:
+    """What the filter said about one object in one frame."""
+
+    time: float
+    centre: Float64
+    visible: bool
+    velocity: Float64 | None  # information-weighted over its moving cells
+    dynamic: float  # sums over its cells
+    occupied: float
+    true_velocity: Float64 | None = None
+
+
+@dataclass
+class _Frame:
+    time: float
+    moving: Float64  # (N, 2) centres of moving cells away from the vehicle
+    footprints: dict[str, Float64]
+    static_sums: tuple[float, float]  # dynamic, static + dynamic over occupied cells
+    object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def inside(footprint: Float64, x: NDArray, y: NDArray, margin: float = 0.0) -> NDArray[np.bool_]:
+    """Which places lie in a rectangle given by its corners, grown by `margin` on every side."""
+    centre = footprint.mean(axis=0)
+    along, across = footprint[1] - footprint[0], footprint[3] - footprint[0]
+    within = np.ones(np.shape(x), bool)
+    for edge in (along, across):
+        length = float(np.linalg.norm(edge))
+        offset = ((x - centre[0]) * edge[0] + (y - centre[1]) * edge[1]) / max(length, 1e-9)
+        within &= np.abs(offset) <= length / 2 + margin
+    return within
+
+
+class BoxJudge:
+    """Collects frames; `result()` compares them with the boxes once all are known."""
+
+    def __init__(self, masks: Masks | None = None) -> None:
+        self.masks = masks
+        self._sights: dict[str, list[_Sight]] = {}
+        self._kinds: dict[str, str] = {}
+        self._frames: list[_Frame] = []
+
+    def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation], vehicle: Pose) -> None:
+        """One frame with the boxes annotated in it and the vehicle's place, all in the lattice frame."""
+        x, y = frame.lattice.mesh()
+        occupied = frame.static + frame.dynamic
+        away = np.hypot(x - vehicle.translation[0], y - vehicle.translation[1]) > EGO_RADIUS
+        if self.masks is not None:
+            candidates = away & (frame.moving | (occupied > 0.5))
+            away[candidates] = ~self.masks.covers(len(self._frames), x[candidates], y[candidates])
+        counted = away & (occupied > 0.5)
+        moving = frame.moving & away
+        entry = _Frame(
+            frame.time,
+            np.column_stack([x[moving], y[moving]]),
+            {box.id: box.footprint for box in boxes},
+            (float(frame.dynamic[counted].sum()), float(occupied[counted].sum())),
+        )
+        for box in boxes:
+            region = inside(box.footprint, x, y, REGION_MARGIN)
+            around = inside(box.footprint, x, y, EXCLUDED_MARGIN) & counted
+            entry.object_sums[box.id] = (float(frame.dynamic[around].sum()), float(occupied[around].sum()))
+            self._kinds[box.id] = box.kind
+            self._sights.setdefault(box.id, []).append(_sight(frame, box, region))
+        self._frames.append(entry)
+
+    def result(self) -> dict[str, Any]:
+        """The figures that `roadbed evaluate occupancy --json` prints."""
+        movers = [key for key, sights in self._sights.items() if _moves(sights)]
+        for key in movers:
+            _fit_velocities(self._sights[key])
+        start = self._frames[0].time if self._frames else 0.0
+        standing = [key for key in self._sights if key not in movers]
+        false_counts = [self._false_moving(frame, movers) for frame in self._frames]
+        warm = [frame.time >= start + WARM_UP - 1e-6 for frame in self._frames]
+        settled_false = [count for count, late in zip(false_counts, warm) if late]
+        settled = [frame for frame, late in zip(self._frames, warm) if late]
+        return {
+            "frames": len(self._frames),
+            "movers": [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers],
+            "standing": [
+                {"id": key, "kind": self._kinds[key], "dynamic_share_percent": _share(self._sights[key])}
+                for key in standing
+            ],
+            "static_dynamic_share_percent": _percent(
+                [s.dynamic for key in standing for s in self._sights[key] if s.visible],
+                [s.occupied for key in standing for s in self._sights[key] if s.visible],
+            ),
+            "world_dynamic_share_percent": _percent(*zip(*[_world_sums(frame, movers) for frame in settled]))
+            if settled
+            else None,
+            "false_moving_cells": float(np.mean(settled_false)) if settled_false else None,
+            "false_moving_cells_first": float(np.mean(false_counts[1 : len(false_counts) - len(settled_false)]))
+            if len(false_counts) - len(settled_false) > 1
+            else None,
+        }
+
+    def _false_moving(self, frame: _Frame, movers: list[str]) -> int:
+        explained = np.zeros(len(frame.moving), bool)
+        for key in movers:
+            if key in frame.footprints:
+                explained |= inside(frame.footprints[key], *frame.moving.T, EXCLUDED_MARGIN)
+        return int(np.count_nonzero(~explained))
+
+
+def _sight(frame: OccupancyFrame, box: Annotation, region: NDArray[np.bool_]) -> _Sight:
+    chosen = region & frame.moving
+    velocity = None
+    if chosen.any():
+        cells = frame.velocity[chosen].astype(np.float64), frame.velocity_covariance[chosen].astype(np.float64)
+        velocity = mean_velocity(*cells)[0]
+    hits = 0 if frame.observation is None else int(np.count_nonzero(frame.observation[region] > 0.5))
+    dynamic = frame.dynamic[region].sum()
+    occupied = dynamic + frame.static[region].sum()
+    centre = box.footprint.mean(axis=0)
+    return _Sight(frame.time, centre, hits >= MIN_HITS, velocity, float(dynamic), float(occupied))
+
+
+def _moves(sights: list[_Sight]) -> bool:
+    """Whether an object's net displacement is that of a mover; jitter of the annotation is not motion."""
+    duration = sights[-1].time - sights[0].time
+    if duration <= 0.3:
+        return False
+    third = max(1, len(sights) // 3)
+    first = np.mean([s.centre for s in sights[:third]], axis=0)
+    last = np.mean([s.centre for s in sights[-third:]], axis=0)
+    return float(np.linalg.norm(last - first)) / duration * 1.5 > MOVER_SPEED
+
+
+def _fit_velocities(sights: list[_Sight]) -> None:
+    """True velocity: slope of a line through the centres of the neighbouring frames."""
+    for k, sight in enumerate(sights):
+        near = sights[max(0, k - FIT_FRAMES) : k + FIT_FRAMES + 1]
+        times = np.array([s.time for s in near])
+        if len(near) < 3 or np.ptp(times) <= 0:
+            continue
+        centred = times - times.mean()
+        centres = np.array([s.centre for s in near])
+        sight.true_velocity = centred @ (centres - centres.mean(axis=0)) / (centred @ centred)
+
+
+def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
+    judged = [s for s in sights if s.visible and s.true_velocity is not None]
+    start = sights[0].time
+    late = [s for s in judged if s.time >= start + WARM_UP - 1e-6]
+    errors = [_speed_error(s) for s in late]
+    known = [error for error in errors if error is not None]
+    found = [s for s in late if s.velocity is not None]
+    return {
+        "id": key,
+        "kind": kind,
+        "true_speed": _mean([_norm(s.true_velocity) for s in late]),
+        "estimated_speed": _mean([_norm(s.velocity) for s in found]),
+        "error_percent": _mean([100 * abs(error) for error in known]),
+        "bias_percent": _mean([100 * error for error in known]),
+        "within_10_percent": _mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors]),
+        "heading_error_deg": _mean([_heading_error(s) for s in found]),
+        "missed_frames": len(errors) - len(known),
+        "settled_after_s": _settled(judged, start),
+        "dynamic_share_percent": _share(late),
+        "frames": len(late),
+    }
+
+
+def _settled(judged: list[_Sight], start: float) -> float | None:
+    """First time from which on at least 90 % of the frames, this one among them, are within 10 %."""
+    good = np.array([(e := _speed_error(s)) is not None and abs(e) <= 0.1 for s in judged], bool)
+    for k, sight in enumerate(judged):
+        if good[k] and good[k:].mean() >= 0.9:
+            return round(sight.time - start, 3)
+    return None
+
+
+def _speed_error(sight: _Sight) -> float | None:
+    if sight.velocity is None or sight.true_velocity is None:
+        return None
+    true = _norm(sight.true_velocity)
+    return (_norm(sight.velocity) - true) / max(true, 1e-9)
+
+
+def _heading_error(sight: _Sight) -> float:
+    assert sight.velocity is not None and sight.true_velocity is not None
+    (ax, ay), (bx, by) = sight.velocity, sight.true_velocity
+    return float(np.degrees(abs(np.arctan2(ax * by - ay * bx, ax * bx + ay * by))))
+
+
+def _world_sums(frame: _Frame, movers: list[str]) -> tuple[float, float]:
+    """Dynamic and occupied mass of everything but the movers."""
+    dynamic, occupied = frame.static_sums
+    for key in movers:
+        d, o = frame.object_sums.get(key, (0.0, 0.0))
+        dynamic, occupied = dynamic - d, occupied - o
+    return max(dynamic, 0.0), max(occupied, 0.0)
+
+
+def _share(sights: list[_Sight]) -> float | None:
+    seen = [s for s in sights if s.visible]
+    return _percent([s.dynamic for s in seen], [s.occupied for s in seen])
+
+
+def _percent(parts: Sequence[float], wholes: Sequence[float]) -> float | None:
+    whole = float(np.sum(wholes))
+    return 100 * float(np.sum(parts)) / whole if whole > 0 else None
+
+
+def _norm(vector: Float64 | None) -> float:
+    return float(np.linalg.norm(vector)) if vector is not None else float("nan")
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if len(values) else None
