@@ -134,7 +134,7 @@ class BoxJudge:
         explained = np.zeros(len(frame.moving), bool)
         for key in movers:
             if key in frame.footprints:
-                explained |= inside(frame.footprints[key], *frame.moving.T, EXCLUDED_MARGIN)
+                explained |= inside(frame.footprints[key], frame.moving[:, 0], frame.moving[:, 1], EXCLUDED_MARGIN)
         return int(np.count_nonzero(~explained))
 
 
@@ -189,7 +189,9 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "error_percent": _mean([100 * abs(error) for error in known]),
         "bias_percent": _mean([100 * error for error in known]),
         "within_10_percent": _mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors]),
-        "heading_error_deg": _mean([_heading_error(s) for s in found]),
+        "heading_error_deg": _mean(
+            [_heading_error(s.velocity, s.true_velocity) for s in found if s.true_velocity is not None]
+        ),
         "missed_frames": len(errors) - len(known),
         "settled_after_s": _settled(judged, start),
         "dynamic_share_percent": _share(late),
@@ -213,9 +215,8 @@ def _speed_error(sight: _Sight) -> float | None:
     return (_norm(sight.velocity) - true) / max(true, 1e-9)
 
 
-def _heading_error(sight: _Sight) -> float:
-    assert sight.velocity is not None and sight.true_velocity is not None
-    (ax, ay), (bx, by) = sight.velocity, sight.true_velocity
+def _heading_error(velocity: Float64, true_velocity: Float64) -> float:
+    (ax, ay), (bx, by) = velocity, true_velocity
     return float(np.degrees(abs(np.arctan2(ax * by - ay * bx, ax * bx + ay * by))))
 
 

@@ -12,7 +12,7 @@ from roadbed.config import Config
 from roadbed.config.occupancy import GridConfig, OccupancyConfig
 from roadbed.errors import ConfigError, DeviceError, InputError
 from roadbed.frames import GroundFrame, Lattice, OccupancyFrame, Pose, Scan
-from roadbed.occupancy.fuse import Fusion
+from roadbed.occupancy.fuse import FusedGrid, Fusion
 from roadbed.occupancy.hsbof import GridMotion, Hsbof
 from roadbed.occupancy.memory import check_memory
 from roadbed.occupancy.objects import ObjectTracker, find_clusters
@@ -70,7 +70,7 @@ class OccupancyFilter:
             self.reset()
         if self._is_late(scan, time):
             notes.append(f"sensor {scan.sensor}: scan at {time:.3f} s is not newer than the last: not used")
-            return self._frame(self._time or time, notes, {}, None, None)
+            return self._frame(self._time or time, notes, {}, None)
         dt = 0.0 if self._time is None else max(time - self._time, 0.0)
         if dt > self.config.filter.max_gap:
             notes.append(f"gap of {dt:.3g} s: what moved is forgotten")
@@ -82,15 +82,15 @@ class OccupancyFilter:
         grids = observe(scan, ground, self._lattice, self.config.observation, self._T_lattice_grid)
         observed = perf_counter()
         self._fusion.add(grids, self._lattice)
-        probability, observedness = self._fusion.fused(time, self._lattice)
+        observation = self._fusion.fused(time, self._lattice)
         fused = perf_counter()
-        self._hsbof.step(probability, observedness, dt, motion)
+        self._hsbof.step(observation, dt, motion)
         if self._hsbof.uncarried > _STARVED:
             share = round(100 * self._hsbof.uncarried)
             notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         self._time = time
         timings = {"move_grid": moved - begin, "observe": observed - moved, "fuse": fused - observed}
-        return self._frame(time, notes, timings, probability, observedness)
+        return self._frame(time, notes, timings, observation)
 
     def _new_hsbof(self) -> Hsbof:
         return Hsbof(self._lattice.shape, self._lattice.spacing, self.config.filter, self.seed)
@@ -165,8 +165,7 @@ class OccupancyFilter:
         time: float,
         notes: list[str],
         timings: dict[str, float],
-        probability: np.ndarray | None,
-        observedness: np.ndarray | None,
+        observation: FusedGrid | None,
     ) -> OccupancyFrame:
         begin = perf_counter()
         h = self._hsbof
@@ -179,7 +178,7 @@ class OccupancyFilter:
         return OccupancyFrame(
             lattice=self._lattice,
             time=time,
-            occupancy=h.static + h.dynamic + unknown / 2,
+            occupancy=h.static + h.dynamic + np.float32(0.5) * unknown,
             static=h.static.copy(),
             dynamic=h.dynamic.copy(),
             free=h.free.copy(),
@@ -187,8 +186,8 @@ class OccupancyFilter:
             velocity=velocity,
             velocity_covariance=covariance,
             moving=moving,
-            observation=probability,
-            observedness=observedness,
+            observation=None if observation is None else observation.probability,
+            observedness=None if observation is None else observation.observedness,
             objects=objects,
             notes=tuple(notes),
             timings=timings,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config.occupancy import FusionConfig
 from roadbed.errors import ConfigError, InputError
@@ -58,6 +58,15 @@ def fuse(
 
 
 @dataclass(frozen=True, eq=False)
+class FusedGrid:
+    """What all sensors say together; the layers of SensorGrid."""
+
+    probability: Float32
+    observedness: Float32
+    surface: NDArray[np.uint16]
+
+
+@dataclass(frozen=True, eq=False)
 class _Remembered:
     grid: SensorGrid
     lattice: Lattice
@@ -88,8 +97,8 @@ class Fusion:
         for grid in grids:
             self._sensors[grid.sensor] = _Remembered(grid, lattice, True)
 
-    def fused(self, time: float, lattice: Lattice) -> tuple[Float32, Float32]:
-        """p_z and lambda on `lattice` at `time`; new grids are used up by this call."""
+    def fused(self, time: float, lattice: Lattice) -> FusedGrid:
+        """All sensors on `lattice` at `time`; new grids are used up by this call."""
         fresh = [item for item in self._sensors.values() if item.fresh]
         stale = [item for item in self._sensors.values() if not item.fresh]
         if fresh:
@@ -102,7 +111,9 @@ class Fusion:
                 self.config.age_constant,
                 self.clip,
             )
+            surface = np.bitwise_or.reduce([_on(item.grid.surface, item.lattice, lattice, 0) for item in fresh])
         else:
+            surface = np.zeros(lattice.shape, np.uint16)
             probability = np.full(lattice.shape, 0.5, np.float32)
             observedness = np.zeros(lattice.shape, np.float32)
         for item in stale:
@@ -115,7 +126,7 @@ class Fusion:
             observedness = 1 - (1 - observedness) * (1 - factor * watched)
         for item in fresh:
             self._sensors[item.grid.sensor] = replace(item, fresh=False)
-        return probability, observedness
+        return FusedGrid(probability, observedness, surface)
 
     def _trust(self, item: _Remembered) -> float:
         return self.config.reliability.get(item.grid.sensor, 1.0)
@@ -132,7 +143,7 @@ def _aligned(old: Lattice, new: Lattice) -> bool:
     )  # fmt: skip
 
 
-def _on(layer: Float32, old: Lattice, new: Lattice, fill: float) -> Float32:
+def _on(layer: NDArray, old: Lattice, new: Lattice, fill: float) -> NDArray:
     """A layer brought to a lattice that differs by whole cells."""
     if old == new:
         return layer
@@ -140,7 +151,7 @@ def _on(layer: Float32, old: Lattice, new: Lattice, fill: float) -> Float32:
     return shifted(layer, columns, rows, fill)
 
 
-def shifted(layer: Float32, columns: int, rows: int, fill: float) -> Float32:
+def shifted(layer: NDArray, columns: int, rows: int, fill: float) -> NDArray:
     """The layer as seen from a grid moved by whole cells; cells that enter get `fill`."""
     out = np.full_like(layer, fill)
     height, width = layer.shape

@@ -18,6 +18,8 @@ from roadbed.config.occupancy import FilterConfig
 from roadbed.frames import Float32, Float64
 from roadbed.occupancy import hsbof_cells_cpu as cells_cpu
 from roadbed.occupancy import hsbof_particles_cpu as particles_cpu
+from roadbed.occupancy.fuse import FusedGrid
+from roadbed.occupancy.observe_cpu import SUBCELLS
 
 _RATE_STEP = 0.1  # s; the rates of the configuration are per this time
 _COMPOSE = {"odds": cells_cpu.ODDS, "static-first": cells_cpu.STATIC_FIRST, "normalise": cells_cpu.NORMALISE}
@@ -84,12 +86,10 @@ class Hsbof:
 
     @property
     def occupancy(self) -> Float32:
-        return self.static + self.dynamic + self.unknown / 2
+        return self.static + self.dynamic + np.float32(0.5) * self.unknown
 
-    def step(
-        self, probability: Float32, observedness: Float32, dt: float, motion: GridMotion | None = None
-    ) -> None:
-        """One iteration: predict by `dt` seconds, update with the observation grid (p_z, lambda), resample."""
+    def step(self, observation: FusedGrid, dt: float, motion: GridMotion | None = None) -> None:
+        """One iteration: predict by `dt` seconds, update with the observation grid, resample."""
         motion = motion or GridMotion()
         self.timings = {}
         self.frame += 1
@@ -100,7 +100,7 @@ class Hsbof:
         with self._timed("propagate_priors"):
             self._propagate_priors(motion)
         with self._timed("update_measurement"):
-            self._update_measurement(probability, observedness, dt)
+            self._update_measurement(observation, dt)
         with self._timed("estimate_velocities"):
             self._estimate_velocities()
         with self._timed("give_birth"):
@@ -147,13 +147,14 @@ class Hsbof:
         shift = motion.rotation @ half + motion.shift / self.resolution - half
         cells_cpu.interpolate_priors(*state, motion.rotation, shift, *self._prior)
 
-    def _update_measurement(self, probability: Float32, observedness: Float32, dt: float) -> None:
+    def _update_measurement(self, observation: FusedGrid, dt: float) -> None:
         static, dynamic, free, maturity = self._prior
         s = self._sorted
         radius = round(self.config.maturity.radius / self.resolution)
         cells_cpu.update_measurement(
-            _COMPOSE[self.config.compose], static, dynamic, free, maturity, probability, observedness, radius,
-            self._rates(dt), self._start, s.vx, s.vy, s.mass,
+            _COMPOSE[self.config.compose], static, dynamic, free, maturity,
+            observation.probability, observation.observedness, observation.surface, radius,
+            self._rates(dt), SUBCELLS / self.resolution, self._start, s.x, s.y, s.vx, s.vy, s.mass,
             self.static, self.dynamic, self.free, self.maturity, self._birth,
         )  # fmt: skip
 
@@ -224,6 +225,8 @@ class Hsbof:
             maturity_static=over(mature.static_rate),
             maturity_decay=mature.decay**steps,
             time_step=dt,
+            surface_precision=0.5 * (self.resolution / SUBCELLS / config.surface_sigma) ** 2 if config.surface else 0.0,
+            surface_floor=config.surface_floor,
         )
 
     @contextmanager

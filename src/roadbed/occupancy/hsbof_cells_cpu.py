@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from roadbed.occupancy.observe_cpu import SUBCELLS
+
 ODDS, STATIC_FIRST, NORMALISE = range(3)
 CEILING = 0.999  # no mass becomes absorbing
 _ARRIVAL_CEILING = 0.98
@@ -40,6 +42,8 @@ class CellRates(NamedTuple):
     maturity_static: float  # e_ES beside mature cells
     maturity_decay: float
     time_step: float  # s
+    surface_precision: float  # 1 / (2 sigma^2) in subcells; 0: particles of a cell are not told apart
+    surface_floor: float
 
 
 @njit(cache=True, parallel=True)
@@ -72,7 +76,7 @@ def interpolate_priors(
         for column in range(width):
             x = rotation[0, 0] * column + rotation[0, 1] * row + shift[0]
             y = rotation[1, 0] * column + rotation[1, 1] * row + shift[1]
-            left, low = int(math.floor(x)), int(math.floor(y))
+            left, low = math.floor(x), math.floor(y)
             fx, fy = x - left, y - low
             s = d = e = q = 0.0
             for k in range(4):
@@ -157,10 +161,24 @@ def resolve_unknown(s, e, born, u, seen, hit, mature, rates):
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
 
 
+@njit(cache=True, inline="always")
+def surface_likelihood(surface, x, y, rates):
+    """How well a particle at (x, y), in subcells, lies on what was hit: 1 on a return, `surface_floor` far from any."""
+    rows, columns = surface.shape
+    column, row = int(x), int(y)
+    nearest = 1e9
+    for r in range(max(row - 2, 0), min(row + 3, rows * SUBCELLS)):
+        for c in range(max(column - 2, 0), min(column + 3, columns * SUBCELLS)):
+            bits = surface[r // SUBCELLS, c // SUBCELLS]
+            if (bits >> ((r % SUBCELLS) * SUBCELLS + c % SUBCELLS)) & 1:
+                nearest = min(nearest, (c + 0.5 - x) ** 2 + (r + 0.5 - y) ** 2)
+    return rates.surface_floor + (1 - rates.surface_floor) * math.exp(-nearest * rates.surface_precision)
+
+
 @njit(cache=True, parallel=True)
 def update_measurement(
-    mode, static, dynamic, free, maturity_prior, probability, observedness, radius, rates,
-    start, velocity_x, velocity_y, mass, out_static, out_dynamic, out_free, out_maturity, birth,
+    mode, static, dynamic, free, maturity_prior, probability, observedness, surface, radius, rates, subcells_per_metre,
+    start, position_x, position_y, velocity_x, velocity_y, mass, out_static, out_dynamic, out_free, out_maturity, birth,
 ):  # fmt: skip
     """Priors and particles meet the observation grid. Particles are sorted: cell c owns [start[c], start[c + 1]).
 
@@ -195,6 +213,16 @@ def update_measurement(
             s = min(s + stopped, CEILING)
             s, d, e, born, u = compose(mode, s, arriving, e, born, u)
             s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rates)
+
+            # Particles of a hit cell compete for the surface seen in it; the cell's mass is not touched by this.
+            if hit and arriving > 0 and rates.surface_precision > 0 and surface[row, column] != 0:
+                kept = 0.0
+                for i in range(start[cell], start[cell + 1]):
+                    x, y = position_x[i] * subcells_per_metre, position_y[i] * subcells_per_metre
+                    mass[i] *= surface_likelihood(surface, x, y, rates)
+                    kept += mass[i]
+                for i in range(start[cell], start[cell + 1]):
+                    mass[i] *= arriving / kept
 
             # U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown.
             z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u

@@ -65,8 +65,8 @@ def propagate(
         y[i] = rotation[0, 1] * px + rotation[1, 1] * py
         vx[i] = rotation[0, 0] * qx + rotation[1, 0] * qy
         vy[i] = rotation[0, 1] * qx + rotation[1, 1] * qy
-        column = int(math.floor(x[i] / resolution))
-        row = int(math.floor(y[i] / resolution))
+        column = math.floor(x[i] / resolution)
+        row = math.floor(y[i] / resolution)
         inside = 0 <= column < columns and 0 <= row < rows
         cell[i] = row * columns + column if inside else -1
 
@@ -110,7 +110,7 @@ def gather(count, order, x, y, vx, vy, mass, age, cell, out_x, out_y, out_vx, ou
 
 @njit(cache=True, parallel=True)
 def velocities(start, vx, vy, mass, age, static, dynamic, free, rule, old_mass, velocity, covariance, moving):
-    """Mean and covariance (xx, xy, yy) per cell over particles old enough to have been tested, and what surely moves."""
+    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and which cells surely move."""
     rows, columns = dynamic.shape
     for row in prange(rows):
         for column in range(columns):
@@ -177,7 +177,9 @@ def choose_birth_cells(birth, wanted, seed, frame, cells, born_in):
 
 
 @njit(cache=True, parallel=True)
-def give_birth(count, cells, born_in, birth, old_mass, velocity, rule, resolution, seed, frame, x, y, vx, vy, mass, age):
+def give_birth(
+    count, cells, born_in, birth, old_mass, velocity, rule, resolution, seed, frame, x, y, vx, vy, mass, age
+):
     """New particles: uniform in their cell, velocity of a moving neighbour or from the prior disc."""
     rows, columns = old_mass.shape
     for k in prange(count):
@@ -210,7 +212,7 @@ def give_birth(count, cells, born_in, birth, old_mass, velocity, rule, resolutio
 def resample(count, cell, mass, born, born_cell, born_mass, wanted, seed, frame, source, out_cell, drawn):
     """Systematic draw of `wanted` particles from persistent (sorted) and newborn (sorted) ones, merged by cell.
 
-    `source[k]` is the persistent index, or -1 - the newborn index; `drawn` counts per cell. Returns how many were drawn.
+    `source[k]` is the persistent index, or -1 - the newborn index; `drawn` counts per cell. Returns the number drawn.
     """
     total = 0.0
     for i in range(count):
@@ -260,7 +262,7 @@ def normalise(
 
 @njit(cache=True)
 def drop_uncarried(dynamic, drawn):
-    """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns how much that was, and of what."""
+    """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns that mass and the whole."""
     lost = total = 0.0
     for c in range(dynamic.shape[0]):
         d = dynamic[c]

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.config.occupancy import ObservationConfig
 from roadbed.frames import Float32, Float64, GroundFrame, Lattice, Pose, Scan
@@ -25,6 +26,7 @@ class SensorGrid:
     time: float
     probability: Float32  # (rows, columns)
     observedness: Float32  # (rows, columns)
+    surface: NDArray[np.uint16]  # (rows, columns) which of a cell's 4 x 4 subcells returned a beam, bit by bit
 
 
 def observe(
@@ -45,8 +47,8 @@ def observe(
         if scan.mounts:
             origin = ground.T_lattice_sensor @ mount.T_vehicle_sensor.translation
         model = _model(config, lattice, T_lattice_grid, origin)
-        probability, observedness = _observe_sensor(scan, ground, chosen, origin, grid, surface, model)
-        grids.append(SensorGrid(mount.name, scan.time or 0.0, probability, observedness))
+        layers = _observe_sensor(scan, ground, chosen, origin, grid, surface, model)
+        grids.append(SensorGrid(mount.name, scan.time or 0.0, *layers))
     return grids
 
 
@@ -58,28 +60,30 @@ def _observe_sensor(
     grid: cpu.GridShape,
     surface: cpu.GroundSurface,
     model: cpu.SensorModel,
-) -> tuple[Float32, Float32]:
+) -> tuple[Float32, Float32, NDArray[np.uint16]]:
     count, cells = len(chosen), grid.rows * grid.columns
     ray, cell = np.empty(count, np.int32), np.empty(count, np.int32)
     slope, weight = np.empty(count, np.float32), np.empty(count, np.float32)
-    on_ground = np.empty(count, np.uint8)
+    on_ground, subcell = np.empty(count, np.uint8), np.empty(count, np.uint8)
     pose = ground.T_lattice_sensor
     height = np.asarray(ground.height_above_ground, np.float32)
     cpu.locate_points(
         scan.points, chosen, height, pose.rotation, pose.translation, origin, grid, surface, model,
-        ray, slope, cell, weight, on_ground,
+        ray, slope, cell, subcell, weight, on_ground,
     )  # fmt: skip
 
-    table = np.empty(model.azimuth_bins * model.range_bins, np.float32)
+    table = np.empty((model.azimuth_bins, model.range_bins), np.float32)
     hits, ground_seen = np.empty(cells, np.float32), np.empty(cells, np.uint8)
-    cpu.collect(ray, slope, cell, weight, on_ground, table, hits, ground_seen)
-    table = table.reshape(model.azimuth_bins, model.range_bins)
+    returned = np.empty((grid.rows, grid.columns), np.uint16)
+    cpu.collect(
+        ray, slope, cell, subcell, weight, on_ground, table.reshape(-1), hits, returned.reshape(-1), ground_seen
+    )
     cpu.running_minimum(table)
 
     probability = np.empty((grid.rows, grid.columns), np.float32)
     observedness = np.empty_like(probability)
     cpu.judge_cells(table, hits, ground_seen, origin, grid, surface, model, probability, observedness)
-    return probability, observedness
+    return probability, observedness, returned
 
 
 def _grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> cpu.GridShape:

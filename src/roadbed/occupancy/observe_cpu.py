@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit, prange
 
 NO_BEAM = np.float32(1e9)
+SUBCELLS = 4  # per side of a cell; its 16 subcells are the bits of a uint16
 _FAR_ABOVE = 50.0  # m, a beam this high over a cell says nothing
 
 
@@ -64,8 +65,8 @@ class SensorModel(NamedTuple):
 
 @njit(cache=True, inline="always")
 def _nearest_node(ground, x, y):
-    column = int(math.floor((x - ground.x0) / ground.spacing + 0.5))
-    row = int(math.floor((y - ground.y0) / ground.spacing + 0.5))
+    column = math.floor((x - ground.x0) / ground.spacing + 0.5)
+    row = math.floor((y - ground.y0) / ground.spacing + 0.5)
     if column < 0 or row < 0 or column >= ground.columns or row >= ground.rows:
         return -1
     return row * ground.columns + column
@@ -77,8 +78,11 @@ def _azimuth_bin(dx, dy, bins):
 
 
 @njit(cache=True, parallel=True)
-def locate_points(points, chosen, height, rotation, origin, sensor, grid, ground, model, ray, slope, cell, weight, on_ground):
-    """Per chosen point: polar bin and slope of its beam, cell, obstacle weight o_j, and whether it shows the ground."""
+def locate_points(
+    points, chosen, height, rotation, origin, sensor, grid, ground, model, ray, slope, cell, subcell, weight, on_ground
+):
+    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, and whether it shows
+    the ground."""
     for k in prange(chosen.shape[0]):
         j = chosen[k]
         ray[k] = -1
@@ -105,11 +109,13 @@ def locate_points(points, chosen, height, rotation, origin, sensor, grid, ground
             ray[k] = azimuth * model.range_bins + min(last, model.range_bins - 1)
             slope[k] = (z - sensor[2]) / distance
         gx, gy = x - grid.x, y - grid.y
-        column = int(math.floor((grid.cosine * gx + grid.sine * gy) / grid.resolution))
-        row = int(math.floor((grid.cosine * gy - grid.sine * gx) / grid.resolution))
+        fine_column = math.floor((grid.cosine * gx + grid.sine * gy) * SUBCELLS / grid.resolution)
+        fine_row = math.floor((grid.cosine * gy - grid.sine * gx) * SUBCELLS / grid.resolution)
+        column, row = fine_column // SUBCELLS, fine_row // SUBCELLS
         if column < 0 or row < 0 or column >= grid.columns or row >= grid.rows:
             continue
         cell[k] = row * grid.columns + column
+        subcell[k] = (fine_row % SUBCELLS) * SUBCELLS + fine_column % SUBCELLS
         if dz > model.obstacle_height - 3 * model.obstacle_height_sigma and dz < model.clearance:
             # An uncertain ground makes the step from ground to obstacle softer.
             node = _nearest_node(ground, x, y)
@@ -122,10 +128,11 @@ def locate_points(points, chosen, height, rotation, origin, sensor, grid, ground
 
 
 @njit(cache=True)
-def collect(ray, slope, cell, weight, on_ground, table, hits, ground_seen):
-    """Scatter the points: lowest slope per polar bin, obstacle weight and ground returns per cell."""
+def collect(ray, slope, cell, subcell, weight, on_ground, table, hits, surface, ground_seen):
+    """Scatter the points: lowest slope per polar bin; obstacle weight, hit subcells and ground returns per cell."""
     table[:] = NO_BEAM
     hits[:] = 0
+    surface[:] = 0
     ground_seen[:] = 0
     for k in range(ray.shape[0]):
         if ray[k] >= 0 and slope[k] < table[ray[k]]:
@@ -134,6 +141,8 @@ def collect(ray, slope, cell, weight, on_ground, table, hits, ground_seen):
         if c < 0:
             continue
         hits[c] += weight[k]
+        if weight[k] > 0.5:
+            surface[c] |= np.uint16(1 << subcell[k])
         ground_seen[c] |= on_ground[k]
 
 

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small worlds for the tests: flat ground with a made-up LiDAR, and observation grids of boxes that move."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.frames import GroundFrame, Lattice, Mounting, Pose, Scan
+from roadbed.occupancy.fuse import FusedGrid
+
+
+def flat_ground(scan: Scan, lattice: Lattice | None = None, sigma: float = 0.02, elevation: float = 0.0) -> GroundFrame:
+    """Exact heights over a plane, as the ground filter would give them."""
+    lattice = lattice or Lattice.centred(60.0, 60.0, 1.0)
+    mounting = Mounting(scan.T_vehicle_sensor or Pose.identity(), False)
+    T_lattice_sensor = scan.T_world_sensor or mounting.T_vehicle_sensor
+    points = T_lattice_sensor @ scan.points.astype(np.float64)
+    height = (points[:, 2] - elevation).astype(np.float32)
+    return GroundFrame(
+        label=np.where(height < 0.2, 1, 2).astype(np.uint8),
+        ground_probability=(height < 0.2).astype(np.float32),
+        height_above_ground=height,
+        lattice=lattice,
+        elevation=np.full(lattice.shape, elevation, np.float32),
+        slope=np.zeros((*lattice.shape, 2), np.float32),
+        variance=np.full(lattice.shape, sigma**2, np.float32),
+        T_lattice_sensor=T_lattice_sensor,
+        mounting=mounting,
+        scan=scan,
+    )
+
+
+def box_points(x: float, y: float, length: float = 0.4, width: float = 0.4, height: float = 1.5) -> np.ndarray:
+    """Returns spread over a box's footprint at several heights."""
+    u, v, w = np.meshgrid(np.linspace(-0.5, 0.5, 5), np.linspace(-0.5, 0.5, 5), np.linspace(0.3, height, 6))
+    return np.column_stack([x + u.ravel() * length, y + v.ravel() * width, w.ravel()])
+
+
+def sweep(obstacles: list[np.ndarray] = (), height: float = 1.7, reach: float = 25.0) -> np.ndarray:  # type: ignore[assignment]
+    """Ground rings plus obstacle returns, as points in the world around a sensor at (0, 0, height)."""
+    azimuth = np.radians(np.arange(0, 360, 0.4) + 0.2)
+    rings = np.linspace(2.0, reach, 60)
+    a, r = np.meshgrid(azimuth, rings)
+    ground = np.column_stack([(r * np.cos(a)).ravel(), (r * np.sin(a)).ravel(), np.zeros(a.size)])
+    return np.vstack([ground, *obstacles]) if len(obstacles) else ground
+
+
+def scan_at(points_world: np.ndarray, time: float, x: float = 0.0, y: float = 0.0, height: float = 1.7, sensor="lidar"):
+    """A scan of world points by a sensor at (x, y, height) with world axes."""
+    T = Pose.from_euler(x, y, height)
+    return Scan(
+        (T.inverse() @ points_world).astype(np.float32),
+        time=time,
+        T_world_sensor=T,
+        T_vehicle_sensor=Pose.from_euler(z=height),
+        sensor=sensor,
+    )
+
+
+def grid_of_boxes(
+    shape: tuple[int, int], resolution: float, boxes: list[tuple[float, float, float, float]], seen: float = 0.95
+) -> FusedGrid:
+    """Everything seen: boxes (x, y, length, width), metres from the corner, are hit, the rest is free."""
+    rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]]
+    x, y = (columns + 0.5) * resolution, (rows + 0.5) * resolution
+    hit = np.zeros(shape, bool)
+    for bx, by, length, width in boxes:
+        hit |= (np.abs(x - bx) < length / 2) & (np.abs(y - by) < width / 2)
+    probability = np.where(hit, 0.95, 0.05).astype(np.float32)
+    surface = np.where(hit, 0xFFFF, 0).astype(np.uint16)
+    return FusedGrid(probability, np.full(shape, seen, np.float32), surface)
