@@ -68,10 +68,6 @@ class Pipeline:
             self.occupancy.reset()
         self._last = None
 
-    def close(self) -> None:
-        """Write what the long-term map has not written yet."""
-        self.ground.close()
-
     def _moving(self):  # type: ignore[no-untyped-def]
         """Cells that moved a frame ago, for the ground to leave out."""
         if self._last is None or not self._last.moving.any():

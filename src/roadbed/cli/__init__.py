@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from roadbed.cli import bench, config, evaluate, info, segment
+from roadbed.cli import bench, config, demo, evaluate, info, run, segment
 from roadbed.errors import RoadbedError
 
 app = typer.Typer(
@@ -17,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("demo")(demo.demo)
+app.command("run")(run.run)
 app.command("segment")(segment.segment)
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(bench.app, name="bench")

@@ -32,7 +32,6 @@ def demo(
     folder = RunFolder(output, location, config, f"roadbed demo --scene {scene} --frames {frames}", layers=False)
     for result in progress(pipeline.run(scans), "driving", frames):
         folder.add(result)
-    pipeline.close()
     summary = folder.finish(_scene_pictures(output))
     if as_json:
         print_json(run_facts(summary, output))
