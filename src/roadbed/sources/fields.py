@@ -18,7 +18,7 @@ TIME_NAMES = ("point_time", "time", "t", "offset_time", "time_offset", "timestam
 # A sweep lasts far less than this; a clock that counts from a start or an epoch shows far more.
 _LONGEST_SWEEP_S = 10.0
 # float32 resolves 1 mm up to here; coordinates of a map beyond it are moved next to the origin.
-_FAR_FROM_ORIGIN_M = 8192.0
+FAR_FROM_ORIGIN_M = 8192.0
 
 
 def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | None = None, **more: Any) -> Scan:
@@ -64,7 +64,7 @@ def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | Non
         for axis, column in enumerate(columns):
             finite = column[np.isfinite(column)]
             middle = float(np.median(finite)) if len(finite) else 0.0
-            if _FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
+            if FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
                 shift[axis] = np.round(middle)
     with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
         for axis, column in enumerate(columns):

@@ -9,8 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.frames import Pose, Scan
+from roadbed.sources.fields import FAR_FROM_ORIGIN_M
 from roadbed.sources.poses import Trajectory, read_poses, read_times
 from roadbed.sources.registry import Source
 
@@ -28,7 +31,7 @@ class FileSource(Source):
         super().__init__(location, **options)
         self.files = self.list_files(Path(self.path))
         self.attach()
-        self.sequential = self.trajectory is not None
+        self.sequential = self.trajectory is not None or (len(self) > 1 and self.carries_pose(self.files[1]))
 
     def list_files(self, path: Path) -> list[Path]:
         return cloud_files(path, self.suffixes)
@@ -50,7 +53,7 @@ class FileSource(Source):
             return cloud_suffix(path) in cls.suffixes
         if not path.is_dir():
             return False
-        kinds = Counter(suffix for file in path.iterdir() if (suffix := cloud_suffix(file)))
+        kinds = Counter(suffix for file in list_folder(path) if (suffix := cloud_suffix(file)))
         others = {kind: count for kind, count in kinds.items() if kind not in cls.suffixes}
         if others and len(others) < len(kinds):
             listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
@@ -61,6 +64,10 @@ class FileSource(Source):
         """The scan in one file, as the format gives it."""
         raise NotImplementedError
 
+    def carries_pose(self, path: Path) -> bool:
+        """Whether the file itself says where its sensor was; asked of the second file, as the first may be home."""
+        return False
+
     def __len__(self) -> int:
         return len(self.files)
 
@@ -70,11 +77,22 @@ class FileSource(Source):
         scan = self.read(path)
         time = scan.time if self.times is None else float(self.times[index])
         pose = scan.T_world_sensor
-        if self.trajectory is not None:
+        if self.trajectory is None:
+            if pose is None and self.sequential:
+                pose = Pose.identity()
+        else:
+            _check_sensor_frame(path, pose)
             pose = self.trajectory.of_scan(index, len(self), time)
             if time is None and self.trajectory.times is not None:
                 time = float(self.trajectory.times[index])
         return replace(scan, name=scan_name(path), time=time, T_world_sensor=pose)
+
+
+def _check_sensor_frame(path: Path, pose: Pose | None) -> None:
+    """Poses belong to points in the sensor frame; a shift taken off map coordinates says that these are not."""
+    if pose is not None and np.abs(pose.translation).max() > FAR_FROM_ORIGIN_M and (pose.rotation == np.eye(3)).all():
+        place = ", ".join(f"{value:.0f}" for value in pose.translation)
+        raise InputError(f"{path}: points: found them around ({place}), expected the sensor frame, as poses are given")
 
 
 def cloud_suffix(path: Path) -> str | None:
@@ -91,10 +109,17 @@ def cloud_files(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
-    files = [file for file in path.iterdir() if cloud_suffix(file) in suffixes and file.is_file()]
+    files = [file for file in list_folder(path) if cloud_suffix(file) in suffixes and file.is_file()]
     if not files:
         raise InputError(f"{path}: found no {' or '.join(suffixes)} files, expected at least one")
     return sorted(files, key=_natural_order)
+
+
+def list_folder(path: Path) -> list[Path]:
+    try:
+        return list(path.iterdir())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be listed ({error.strerror or error})") from None
 
 
 def scan_name(path: Path) -> str:

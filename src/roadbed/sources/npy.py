@@ -32,6 +32,9 @@ class NumpySource(FileSource):
     def read(self, path: Path) -> Scan:
         return read_npy(path) if path.suffix.lower() == ".npy" else read_npz(path)
 
+    def carries_pose(self, path: Path) -> bool:
+        return path.suffix.lower() == ".npz" and "T_world_sensor" in read_arrays(path)
+
 
 def read_npy(path: str | Path) -> Scan:
     """(N, 3 or more) numbers: x, y, z, intensity, further columns; or a structured array with named fields."""

@@ -23,13 +23,16 @@ from roadbed.sources.text_table import parse_columns
 
 
 class PcdSource(FileSource):
-    """One PCD file or a folder of them. A VIEWPOINT other than the identity is the sensor's pose."""
+    """One PCD file or a folder of them. A VIEWPOINT other than the identity is the sensor's pose, T_world_sensor."""
 
     name = "pcd"
     suffixes = (".pcd",)
 
     def read(self, path: Path) -> Scan:
         return read_pcd(path)
+
+    def carries_pose(self, path: Path) -> bool:
+        return parse_header(read_bytes(path), str(path)).T_world_sensor is not None
 
 
 def read_pcd(path: str | Path) -> Scan:

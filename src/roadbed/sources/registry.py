@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -66,7 +67,10 @@ def registered() -> dict[str, type[Source]]:
     """Every source by name, in the order they are asked."""
     sources = dict(_ADDED)
     for entry in entry_points(group="roadbed.sources"):
-        sources.setdefault(entry.name, entry.load())
+        try:
+            sources.setdefault(entry.name, entry.load())
+        except Exception as error:  # somebody else's broken package must not keep every other source from opening
+            warnings.warn(f"source {entry.name} ({entry.value}) cannot be loaded: {error}", stacklevel=2)
     for name, target in _BUILT_IN.items():
         module, attribute = target.split(":")
         sources.setdefault(name, getattr(import_module(module), attribute))
