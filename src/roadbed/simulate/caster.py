@@ -15,7 +15,7 @@ from roadbed.simulate import heightfield
 from roadbed.simulate.chance import make_key, normal, uniform
 from roadbed.simulate.heightfield import meet_ground
 from roadbed.simulate.sensors import Sensor
-from roadbed.simulate.solids import Grid, Movements, Solids, facing, meet_solids, span, to_part
+from roadbed.simulate.solids import Grid, Movements, Solids, facing_of, meet_solids
 from roadbed.simulate.terrain import Bounds, Terrain
 
 GROUND, NOTHING = -1, -2  # values of `Sweep.part` beside rows of the solids
@@ -138,18 +138,15 @@ def _cast(azimuths, elevations, lags, rotations, origins, field, bounds, solids,
             if hit < 0 and ground >= errors.range_max:
                 continue
             if hit >= 0:
-                px, py, pz, ux, uy, uz = to_part(solids, movements, hit, lags[column], origin, ray)
-                kind, half = solids.kind[hit], solids.half[hit]
-                enter, _ = span(kind, half, px, py, pz, ux, uy, uz)
-                cosine = facing(kind, half, px, py, pz, ux, uy, uz, enter)
+                cosine = facing_of(
+                    solids, movements, hit, lags[column], origin[0], origin[1], origin[2], ray[0], ray[1], ray[2]
+                )
                 if solids.density[hit] < math.inf:
                     cosine = 0.7  # leaves face everywhere
                 reflectivity = solids.reflectivity[hit]
             else:
                 hit = GROUND
-                _, h_x, h_y = heightfield.height(
-                    field, origin[0] + distance * ray[0], origin[1] + distance * ray[1], True
-                )
+                _, h_x, h_y = heightfield.height(field, origin[0] + distance * ray[0], origin[1] + distance * ray[1])
                 facing_up = h_x * ray[0] + h_y * ray[1] - ray[2]
                 cosine = abs(facing_up) / math.sqrt(1.0 + h_x * h_x + h_y * h_y)
                 reflectivity = _GROUND_REFLECTIVITY
@@ -168,7 +165,7 @@ def _cast(azimuths, elevations, lags, rotations, origins, field, bounds, solids,
                 detour = distance + depth / max(-ray[2], 1e-3)
                 under_x, under_y = origin[0] + detour * ray[0], origin[1] + detour * ray[1]
                 under_z = origin[2] + detour * ray[2]
-                if detour < errors.range_max and under_z < heightfield.height(field, under_x, under_y, True)[0] - 0.2:
+                if detour < errors.range_max and under_z < heightfield.height(field, under_x, under_y)[0] - 0.2:
                     measured = detour
                     spurious[column, layer] = True
             points[column, layer, 0] = measured * x

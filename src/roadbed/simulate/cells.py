@@ -10,7 +10,7 @@ from numba import njit, prange
 
 from roadbed.frames import Float64, Pose
 from roadbed.simulate.heightfield import height
-from roadbed.simulate.solids import SQUARE, span
+from roadbed.simulate.solids import SQUARE, span_of
 from roadbed.simulate.terrain import Terrain
 
 _SAMPLES = 3  # along each edge of a cell
@@ -38,7 +38,7 @@ def ground_under(terrain: Terrain, x: Float64, y: Float64, T_world_frame: Pose) 
 
 
 @njit(cache=True, parallel=True)
-def occupants(nodes, rotation, spacing, above, below, field, solids, grid):
+def occupants(nodes, rotation, spacing, above, below, field, solids, movements, grid):
     """(rows, columns) row of the thing that reaches into the band over each cell, -1 where none does."""
     rows, columns = nodes.shape[:2]
     owner = np.full((rows, columns), -1, np.int32)
@@ -56,16 +56,10 @@ def occupants(nodes, rotation, spacing, above, below, field, solids, grid):
                 square = square_y * squares + square_x
                 if grid.start[square] == grid.start[square + 1]:
                     continue
-                z = height(field, x, y, True)[0]
+                z = height(field, x, y, False)[0]
                 for place in range(grid.start[square], grid.start[square + 1]):
                     part = grid.items[place]
-                    axes, centre = solids.axes[part], solids.centre[part]
-                    px = axes[0, 0] * (x - centre[0]) + axes[0, 1] * (y - centre[1]) + axes[0, 2] * (z - centre[2])
-                    py = axes[1, 0] * (x - centre[0]) + axes[1, 1] * (y - centre[1]) + axes[1, 2] * (z - centre[2])
-                    pz = axes[2, 0] * (x - centre[0]) + axes[2, 1] * (y - centre[1]) + axes[2, 2] * (z - centre[2])
-                    enter, leave = span(
-                        solids.kind[part], solids.half[part], px, py, pz, axes[0, 2], axes[1, 2], axes[2, 2]
-                    )
+                    enter, leave = span_of(solids, movements, part, 0.0, x, y, z, 0.0, 0.0, 1.0)
                     if enter <= below and leave >= above and leave >= enter:
                         owner[row, column] = solids.thing[part]
                         break

@@ -12,7 +12,7 @@ from roadbed.errors import ConfigError
 from roadbed.frames import Pose, Scan
 from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
 from roadbed.simulate.chance import make_key
-from roadbed.simulate.motion import Odometry
+from roadbed.simulate.motion import Bodies, Odometry
 from roadbed.simulate.sensors import Rig, Sensor
 from roadbed.simulate.solids import build_grid
 from roadbed.simulate.terrain import Bounds
@@ -46,8 +46,7 @@ class Drive:
         if len(self.rig.sensors) > 1 and not self.mounting_known:
             raise ConfigError("mounting = unknown: expected a single sensor; a rig is merged by its mountings")
         for sensor in self.rig.sensors:
-            T_world_sensor = self.scene.T_world_vehicle(0.0) @ sensor.mount.T_vehicle_sensor
-            x, y, z = T_world_sensor.translation
+            x, y, z = (self._true_poses[0] @ sensor.mount.T_vehicle_sensor).translation
             clearance = z - float(self.scene.terrain.height(x, y))
             if clearance <= 0.05:
                 raise ConfigError(
@@ -66,8 +65,12 @@ class Drive:
         return self.scene.bounds(np.array([self.time(index) for index in range(self.frames)]))
 
     @cached_property
+    def _vehicle(self) -> Bodies:
+        return self.scene.vehicle([self.time(index) for index in range(self.frames)])
+
+    @cached_property
     def _true_poses(self) -> list[Pose]:
-        return [self.scene.T_world_vehicle(self.time(index)) for index in range(self.frames)]
+        return [Pose(*pose) for pose in zip(self._vehicle.rotation, self._vehicle.translation)]
 
     @cached_property
     def _measured_poses(self) -> list[Pose]:
@@ -94,7 +97,7 @@ class Drive:
         semantic = np.where(
             sweep.part == GROUND,
             self.scene.terrain.semantic(sweep.exact[:, 0], sweep.exact[:, 1]),
-            instant.solids.semantic[sweep.part] if len(instant.solids) else 0,
+            instant.solids.semantic[sweep.part] if len(instant.solids.kind) else 0,
         )
         semantic[sweep.spurious] = OUTLIER
         scan = Scan(
@@ -113,7 +116,7 @@ class Drive:
 
     def _cast(self, sensor: Sensor, number: int, index: int, instant: Instant, T_world_vehicle: Pose) -> Sweep:
         T_vehicle_sensor = sensor.mount.T_vehicle_sensor
-        velocity, rate = self.scene.vehicle_motion(instant.time)
+        velocity, rate = self._vehicle.velocity[index], self._vehicle.rate[index]
         arm = T_world_vehicle.rotation @ np.cross(rate, T_vehicle_sensor.translation)
         x, y = T_world_vehicle.translation[:2]
         duration = 1 / sensor.rate if self.distortion else 0.0

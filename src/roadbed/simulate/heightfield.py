@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 PLANE, WAVE, RAMP, CROWN, BANKING, SHOULDER, DITCH, KERB, BUMP = range(9)
 ROW = 8  # numbers per layer: its kind, then its parameters
 _MISS = math.inf
-_SMALLEST_STEP = 0.008  # m; kerb faces are wider
-_PRECISION = 1e-6  # m
+_SMALLEST_STEP, _SMALLEST_STEP_AT_KERB = 0.05, 0.008  # m; less than the features they must not jump over
+_PRECISION = 1e-5  # m
 
 
 class Field(NamedTuple):
@@ -67,75 +67,83 @@ def _beside(side, d):
 
 
 @njit
-def _beyond_kerb(layer, x, d):
-    """Distance behind the kerb (negative on the street), and whether the side street (True) or the road is nearer."""
-    behind = abs(d) - layer[1]
-    if layer[4] > 0.0:
-        along = (x - layer[6] + layer[4] / 2) % layer[4] - layer[4] / 2
-        behind_side_street = abs(along) - layer[5]
-        if behind_side_street < behind:
-            return behind_side_street, True, along
+def _beyond_kerb(layers, index, x, d):
+    """Distance behind the kerb (negative on the street); and where along x from the side street, if that is nearer."""
+    side = layers[index, 7]
+    behind = (abs(d) if side == 0.0 else side * d) - layers[index, 1]
+    period, half_side_street = layers[index, 4], layers[index, 5]
+    if period > 0.0:
+        along = x - layers[index, 6]
+        along -= period * math.floor(along / period + 0.5)
+        if abs(along) - half_side_street < behind:
+            return abs(along) - half_side_street, True, along
     return behind, False, 0.0
 
 
 @njit(cache=True)
-def height(field, x, y, with_steps):
-    """Height, dz/dx and dz/dy. Without steps, the kerbs (whose slope is local and large) are left out."""
+def height(field, x, y, with_slope=True, with_steps=True):
+    """Height, dz/dx and dz/dy. Without steps, the kerbs (whose slope is local and large) are left out.
+
+    Without slope, only the height is valid: saves the cosines.
+    """
     d, d_x, d_y, second, third = _road(field.bends, x, y)
+    layers = field.layers
     h = h_x = h_y = 0.0
-    for index in range(field.layers.shape[0]):
-        layer = field.layers[index]
-        kind = int(layer[0])
+    for index in range(layers.shape[0]):
+        kind = int(layers[index, 0])
+        # Single numbers instead of a view of the row, which would cost more than the layer itself.
+        a, b, c, e = layers[index, 1], layers[index, 2], layers[index, 3], layers[index, 4]
         if kind == PLANE:
-            h += layer[1] + layer[2] * x + layer[3] * y
-            h_x += layer[2]
-            h_y += layer[3]
+            h += a + b * x + c * y
+            h_x += b
+            h_y += c
         elif kind == WAVE:
-            mask, mask_slope, sign = 1.0, 0.0, 1.0
-            if layer[6] > layer[5]:
-                mask, mask_slope = _smooth_step((abs(d) - layer[5]) / (layer[6] - layer[5]))
-                mask_slope *= (1.0 if d >= 0 else -1.0) / (layer[6] - layer[5])
+            mask, mask_slope = 1.0, 0.0
+            start, end = layers[index, 5], layers[index, 6]
+            if end > start:
+                mask, mask_slope = _smooth_step((abs(d) - start) / (end - start))
+                mask_slope *= (1.0 if d >= 0 else -1.0) / (end - start)
             if mask > 0.0:
-                angle = layer[2] * x + layer[3] * y + layer[4]
-                value, slope = layer[1] * math.sin(angle), layer[1] * math.cos(angle)
+                angle = b * x + c * y + e
+                value, slope = a * math.sin(angle), a * math.cos(angle) if with_slope else 0.0
                 h += mask * value
-                h_x += mask * slope * layer[2] + mask_slope * d_x * value
-                h_y += mask * slope * layer[3] + mask_slope * d_y * value
+                h_x += mask * slope * b + mask_slope * d_x * value
+                h_y += mask * slope * c + mask_slope * d_y * value
         elif kind == RAMP:
-            share, slope = _smooth_step((x - layer[1]) / (layer[2] - layer[1]))
-            h += layer[3] * share
-            h_x += layer[3] * slope / (layer[2] - layer[1])
+            share, slope = _smooth_step((x - a) / (b - a))
+            h += c * share
+            h_x += c * slope / (b - a)
         elif kind == CROWN:
-            u = d / layer[2]
-            h -= layer[1] * min(u * u, 1.0)
+            u = d / b
+            h -= a * min(u * u, 1.0)
             if abs(u) < 1.0:
-                h_x -= layer[1] * 2.0 * u / layer[2] * d_x
-                h_y -= layer[1] * 2.0 * u / layer[2] * d_y
+                h_x -= a * 2.0 * u / b * d_x
+                h_y -= a * 2.0 * u / b * d_y
         elif kind == BANKING:
             # The lever grows with d over the road and levels off beside it.
-            lever = math.tanh(d / (2.0 * layer[2])) * 2.0 * layer[2]
-            lever_slope = 1.0 - (lever / (2.0 * layer[2])) ** 2
-            h -= layer[1] * second * lever
-            h_x -= layer[1] * (third * lever + second * lever_slope * d_x)
-            h_y -= layer[1] * second * lever_slope * d_y
+            lever = math.tanh(d / (2.0 * b)) * 2.0 * b
+            lever_slope = 1.0 - (lever / (2.0 * b)) ** 2
+            h -= a * second * lever
+            h_x -= a * (third * lever + second * lever_slope * d_x)
+            h_y -= a * second * lever_slope * d_y
         elif kind == SHOULDER:
-            distance, sign = _beside(layer[1], d)
-            share, slope = _smooth_step((distance - layer[2]) / (layer[3] - layer[2]))
-            h += layer[4] * share
-            h_x += layer[4] * slope * sign * d_x / (layer[3] - layer[2])
-            h_y += layer[4] * slope * sign * d_y / (layer[3] - layer[2])
+            distance, sign = _beside(a, d)
+            share, slope = _smooth_step((distance - b) / (c - b))
+            h += e * share
+            h_x += e * slope * sign * d_x / (c - b)
+            h_y += e * slope * sign * d_y / (c - b)
         elif kind == DITCH:
-            distance, sign = _beside(layer[1], d)
-            share, slope = _hump((distance - layer[2]) / layer[3])
-            h -= layer[4] * share
-            h_x -= layer[4] * slope * sign * d_x / layer[3]
-            h_y -= layer[4] * slope * sign * d_y / layer[3]
+            distance, sign = _beside(a, d)
+            share, slope = _hump((distance - b) / c)
+            h -= e * share
+            h_x -= e * slope * sign * d_x / c
+            h_y -= e * slope * sign * d_y / c
         elif kind == KERB:
             if with_steps:
-                behind, side_street, along = _beyond_kerb(layer, x, d)
-                share, slope = _smooth_step(behind / layer[3])
-                h += layer[2] * share
-                slope *= layer[2] / layer[3]
+                behind, side_street, along = _beyond_kerb(layers, index, x, d)
+                share, slope = _smooth_step(behind / c)
+                h += b * share
+                slope *= b / c
                 if side_street:
                     h_x += slope * (1.0 if along >= 0 else -1.0)
                 else:
@@ -143,9 +151,9 @@ def height(field, x, y, with_steps):
                     h_x += slope * sign * d_x
                     h_y += slope * sign * d_y
         elif kind == BUMP:
-            share, slope = _hump((x - layer[1]) / layer[2])
-            h += layer[3] * share
-            h_x += layer[3] * slope / layer[2]
+            share, slope = _hump((x - a) / b)
+            h += c * share
+            h_x += c * slope / b
     return h, h_x, h_y
 
 
@@ -154,7 +162,7 @@ def evaluate(field, x, y):
     """(N, 3): height, dz/dx, dz/dy."""
     result = np.empty((x.size, 3))
     for index in prange(x.size):
-        h, h_x, h_y = height(field, x[index], y[index], True)
+        h, h_x, h_y = height(field, x[index], y[index])
         result[index, 0], result[index, 1], result[index, 2] = h, h_x, h_y
     return result
 
@@ -164,7 +172,7 @@ def evaluate_few(field, x, y):
     """As `evaluate`, without the cost of starting threads."""
     result = np.empty((x.size, 3))
     for index in range(x.size):
-        h, h_x, h_y = height(field, x[index], y[index], True)
+        h, h_x, h_y = height(field, x[index], y[index])
         result[index, 0], result[index, 1], result[index, 2] = h, h_x, h_y
     return result
 
@@ -183,18 +191,19 @@ def _steps_within(field, x, y, radius):
     """Lowest and highest rise of the kerbs within `radius`, and their steepest slope there."""
     d, d_x, d_y, _, _ = _road(field.bends, x, y)
     reach = radius * max(1.0, math.hypot(d_x, d_y)) * 1.1
+    layers = field.layers
     low = high = steepest = 0.0
-    for index in range(field.layers.shape[0]):
-        layer = field.layers[index]
-        if int(layer[0]) != KERB:
+    for index in range(layers.shape[0]):
+        if int(layers[index, 0]) != KERB:
             continue
-        behind = _beyond_kerb(layer, x, d)[0]
-        near, _ = _smooth_step((behind - reach) / layer[3])
-        far, _ = _smooth_step((behind + reach) / layer[3])
-        low += min(layer[2] * near, layer[2] * far)
-        high += max(layer[2] * near, layer[2] * far)
+        rise, face = layers[index, 2], layers[index, 3]
+        behind = _beyond_kerb(layers, index, x, d)[0]
+        near, _ = _smooth_step((behind - reach) / face)
+        far, _ = _smooth_step((behind + reach) / face)
+        low += min(rise * near, rise * far)
+        high += max(rise * near, rise * far)
         if near < 1.0 and far > 0.0:
-            steepest += 1.5 * abs(layer[2]) / layer[3] * max(1.0, math.hypot(d_x, d_y)) * 1.1
+            steepest += 1.5 * abs(rise) / face * max(1.0, math.hypot(d_x, d_y)) * 1.1
     return low, high, steepest
 
 
@@ -205,12 +214,12 @@ def bound_squares(field, column_0, row_0, columns, rows):
     for row in prange(rows):
         for column in range(columns):
             x, y = column_0 + column + 0.5, row_0 + row + 0.5
-            centre, centre_x, centre_y = height(field, x, y, False)
+            centre, centre_x, centre_y = height(field, x, y, True, False)
             gradient, bending = 0.0, 0.0
             for sample in range(8):
                 angle = sample * math.pi / 4
                 reach = 0.5 if sample % 2 == 0 else 0.7071
-                _, h_x, h_y = height(field, x + reach * math.cos(angle), y + reach * math.sin(angle), False)
+                _, h_x, h_y = height(field, x + reach * math.cos(angle), y + reach * math.sin(angle), True, False)
                 gradient = max(gradient, math.hypot(h_x, h_y))
                 bending = max(bending, math.hypot(h_x - centre_x, h_y - centre_y))
             # Between the nine samples the gradient strays by less than it does from the centre to them.
@@ -223,20 +232,20 @@ def bound_squares(field, column_0, row_0, columns, rows):
 
 
 @njit(cache=True)
-def _march(field, origin, ray, begin, end, closing):
+def _march(field, origin, ray, begin, end, closing, smallest_step):
     """First meeting of ray and ground in [begin, end], where the gap shrinks by at most `closing` per metre."""
     t = begin
     above = t
-    gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, True)[0]
+    gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False)[0]
     gap_above = gap
-    if gap <= 0.0:
-        return t
     while True:
+        if gap < _PRECISION:
+            return t
         if t >= end:
             return _MISS
         above, gap_above = t, gap
-        t = min(t + max(gap / closing, _SMALLEST_STEP), end)
-        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, True)[0]
+        t = min(t + max(gap / closing, smallest_step), end)
+        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False)[0]
         if gap <= 0.0:
             break
     # Regula falsi (Illinois) between the last place above the ground and the first below it.
@@ -245,7 +254,7 @@ def _march(field, origin, ray, begin, end, closing):
         if below - above < _PRECISION:
             break
         t = (above * gap_below - below * gap_above) / (gap_below - gap_above)
-        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, True)[0]
+        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False)[0]
         if abs(gap) < _PRECISION:
             return t
         if gap > 0.0:
@@ -279,7 +288,8 @@ def meet_ground(field, bounds, origin, ray, limit):
             if ray[2] < 0.0:  # skip the part of the square that passes above its highest ground
                 begin = max(t, (bounds.high[row, column] - origin[2]) / ray[2])
             closing = max(bounds.steepest[row, column] * level - ray[2], 1e-6)
-            hit = _march(field, origin, ray, begin, leave, closing)
+            smallest_step = _SMALLEST_STEP if bounds.steepest[row, column] < 2.0 else _SMALLEST_STEP_AT_KERB
+            hit = _march(field, origin, ray, begin, leave, closing, smallest_step)
             if hit < limit:
                 return hit
         t = leave

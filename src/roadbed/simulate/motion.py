@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.errors import ConfigError
 from roadbed.frames import Float64, Pose
@@ -22,8 +25,8 @@ class Pace:
     """Distance travelled over time: starts at `begin` with `initial` m/s, gains `acceleration` up to `speed`."""
 
     speed: float  # m/s
-    begin: float = -np.inf  # s; before it the thing stands (with -inf it has always been at `speed`)
-    acceleration: float = np.inf  # m/s^2
+    begin: float = -math.inf  # s; before it the thing stands (with -inf it has always been at `speed`)
+    acceleration: float = math.inf  # m/s^2
 
     def __post_init__(self) -> None:
         if self.speed < 0 or not self.acceleration > 0:
@@ -33,11 +36,11 @@ class Pace:
 
     def distance(self, time: float) -> float:
         """Metres since time 0 (since `begin` where it starts from rest)."""
-        if not np.isfinite(self.begin):
+        if not math.isfinite(self.begin):
             return self.speed * time
         elapsed = max(0.0, time - self.begin)
         gaining = min(elapsed, self.speed / self.acceleration)
-        gained = 0.5 * self.acceleration * gaining**2 if np.isfinite(self.acceleration) else 0.0
+        gained = 0.5 * self.acceleration * gaining**2 if math.isfinite(self.acceleration) else 0.0
         return gained + self.speed * (elapsed - gaining)
 
 
@@ -78,7 +81,7 @@ class Beside:
 
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         y, slope = _lane(terrain, self.x, self.offset)
-        return self.x, y, float(np.arctan(slope)) + self.heading
+        return self.x, y, math.atan(slope) + self.heading
 
     @property
     def moves(self) -> bool:
@@ -97,8 +100,7 @@ class Along:
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         x = _advance(terrain, self.offset, self.start, self.direction * self.pace.distance(time))
         y, slope = _lane(terrain, x, self.offset)
-        heading = np.arctan(slope) + (np.pi if self.direction < 0 else 0.0)
-        return x, y, float(heading)
+        return x, y, math.atan(slope) + (math.pi if self.direction < 0 else 0.0)
 
     @property
     def moves(self) -> bool:
@@ -116,7 +118,7 @@ class Straight:
 
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         travelled = self.pace.distance(time)
-        return self.x + travelled * np.cos(self.heading), self.y + travelled * np.sin(self.heading), self.heading
+        return self.x + travelled * math.cos(self.heading), self.y + travelled * math.sin(self.heading), self.heading
 
     @property
     def moves(self) -> bool:
@@ -125,8 +127,8 @@ class Straight:
 
 def _lane(terrain: Terrain, x: float, offset: float) -> tuple[float, float]:
     """y and dy/dx of the line at a constant distance from the centreline."""
-    centre, first, second = (float(value) for value in terrain.centreline(x))
-    stretch = np.sqrt(1 + first**2)
+    centre, first, second = terrain.centreline_at(x)
+    stretch = math.sqrt(1 + first**2)
     return centre + offset * stretch, first + offset * first * second / stretch
 
 
@@ -148,34 +150,46 @@ def _arc_length(terrain: Terrain, offset: float) -> tuple[Float64, Float64]:
     return x, length
 
 
-def settle(terrain: Terrain, x: float, y: float, heading: float, length: float, width: float) -> Pose:
-    """The pose of a body of the given footprint resting on the ground: pitch and roll follow its four corners."""
-    forward, left = np.array([np.cos(heading), np.sin(heading)]), np.array([-np.sin(heading), np.cos(heading)])
-    corners = [(np.array([x, y]) + a * length / 2 * forward + b * width / 2 * left) for a in (1, -1) for b in (1, -1)]
-    heights = terrain.height([corner[0] for corner in corners], [corner[1] for corner in corners])
-    climb = (heights[0] + heights[1] - heights[2] - heights[3]) / (2 * length)
-    tilt = (heights[0] - heights[1] + heights[2] - heights[3]) / (2 * width)
-    ahead = np.array([*forward, climb])
-    ahead /= np.linalg.norm(ahead)
-    aside = np.array([*left, tilt])
-    up = np.cross(ahead, aside)
-    up /= np.linalg.norm(up)
-    return Pose(np.column_stack([ahead, np.cross(up, ahead), up]), np.array([x, y, heights.mean()]))
+class Bodies(NamedTuple):
+    """Poses and motion of bodies that rest on the ground."""
+
+    rotation: Float64  # (n, 3, 3) T_world_body
+    translation: Float64  # (n, 3) m
+    velocity: Float64  # (n, 3) m/s in the world
+    rate: Float64  # (n, 3) rad/s in the body frame
 
 
-def body_pose(terrain: Terrain, path: Path, time: float, length: float = 2.6, width: float = 1.5) -> Pose:
-    """T_world_body of something on wheels that follows a path."""
-    return settle(terrain, *path.at(terrain, time), length, width)
+def settle(terrain: Terrain, places: Float64, base: Float64, upright: NDArray[np.bool_]) -> tuple[Float64, Float64]:
+    """Rotations and translations of bodies at (n, 3) x, y, heading. Pitch and roll follow the four corners of their
+    (n, 2) length and width, except for those that stand upright."""
+    heading = places[:, 2]
+    zero = np.zeros_like(heading)
+    forward = np.stack([np.cos(heading), np.sin(heading), zero], -1)
+    left = np.stack([-forward[:, 1], forward[:, 0], zero], -1)
+    ahead, aside = forward * base[:, :1] / 2, left * base[:, 1:] / 2
+    corners = places[:, None, :2] + np.stack([ahead + aside, ahead - aside, aside - ahead, -ahead - aside], 1)[..., :2]
+    heights = terrain.height(corners[..., 0], corners[..., 1])
+    forward[:, 2] = np.where(upright, 0.0, (heights @ [1, 1, -1, -1]) / (2 * base[:, 0]))
+    left[:, 2] = np.where(upright, 0.0, (heights @ [1, -1, 1, -1]) / (2 * base[:, 1]))
+    forward /= np.linalg.norm(forward, axis=1, keepdims=True)
+    up = np.cross(forward, left)
+    up /= np.linalg.norm(up, axis=1, keepdims=True)
+    rotation = np.stack([forward, np.cross(up, forward), up], -1)
+    return rotation, np.column_stack([places[:, :2], heights.mean(axis=1)])
 
 
-def body_motion(terrain: Terrain, path: Path, time: float, **footprint: float) -> tuple[Float64, Float64]:
-    """Velocity (3,) m/s in the world and rotation rate (3,) rad/s in the body frame."""
+def bodies_at(
+    terrain: Terrain, paths: Sequence[Path], time: float, base: Float64, upright: NDArray[np.bool_]
+) -> Bodies:
+    """Where bodies are at a time and how they move, by differences over 10 ms."""
     step = 0.005
-    before = body_pose(terrain, path, time - step, **footprint)
-    after = body_pose(terrain, path, time + step, **footprint)
-    turn = before.rotation.T @ after.rotation
-    rate = np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / (4 * step)
-    return (after.translation - before.translation) / (2 * step), rate
+    places = [path.at(terrain, time + shift) for shift in (-step, 0.0, step) for path in paths]
+    rotation, translation = settle(terrain, np.array(places).reshape(-1, 3), np.tile(base, (3, 1)), np.tile(upright, 3))
+    before, now, after = rotation.reshape(3, -1, 3, 3)
+    turn = np.swapaxes(before, 1, 2) @ after
+    rate = np.stack([turn[:, 2, 1] - turn[:, 1, 2], turn[:, 0, 2] - turn[:, 2, 0], turn[:, 1, 0] - turn[:, 0, 1]], -1)
+    from_, here, to = translation.reshape(3, -1, 3)
+    return Bodies(now, here, (to - from_) / (2 * step), rate / (4 * step))
 
 
 @dataclass(frozen=True)

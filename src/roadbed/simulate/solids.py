@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +28,6 @@ class Solids(NamedTuple):
     thing: NDArray[np.int32]  # (n,) row in Movements
     semantic: NDArray[np.uint16]  # (n,)
 
-    def __len__(self) -> int:  # type: ignore[override]
-        return len(self.kind)
-
 
 class Movements(NamedTuple):
     """How each thing moves around the instant of the solids."""
@@ -48,6 +46,19 @@ class Grid(NamedTuple):
     items: NDArray[np.int32]
     low: NDArray[np.float64]  # (rows, columns) m
     high: NDArray[np.float64]
+    radius: NDArray[np.float64]  # (n,) m, of the ball around each part that holds it for the whole sweep
+
+
+NO_SOLIDS = Solids(
+    np.empty(0, np.int8),
+    np.empty((0, 3)),
+    np.empty((0, 3, 3)),
+    np.empty((0, 3)),
+    np.empty(0),
+    np.empty(0),
+    np.empty(0, np.int32),
+    np.empty(0, np.uint16),
+)
 
 
 def select(solids: Solids, chosen: NDArray) -> Solids:
@@ -55,8 +66,19 @@ def select(solids: Solids, chosen: NDArray) -> Solids:
     return Solids(*(values[chosen] for values in solids))
 
 
-def join(first: Solids, second: Solids) -> Solids:
-    return Solids(*(np.concatenate([a, b]) for a, b in zip(first, second)))  # type: ignore[arg-type]
+def join(groups: Sequence[Solids]) -> Solids:
+    """All parts of several groups."""
+    return Solids(*(np.concatenate(columns) for columns in zip(*groups)))  # type: ignore[arg-type]
+
+
+def placed(solids: Solids, rotation: NDArray[np.float64], translation: NDArray[np.float64], thing: int) -> Solids:
+    """Parts given in a thing's frame, in the world; `thing` is the row of their thing."""
+    return solids._replace(
+        centre=solids.centre @ rotation.T + translation,
+        axes=solids.axes @ rotation.T,
+        thing=np.full(len(solids.kind), thing, np.int32),
+        semantic=solids.semantic.copy(),
+    )
 
 
 def reach(solids: Solids) -> NDArray[np.float64]:
@@ -75,7 +97,8 @@ def build_grid(solids: Solids, movements: Movements, x: float, y: float, radius:
     count = int(np.ceil(2 * radius / SQUARE))
     x0, y0 = np.floor(x - radius), np.floor(y - radius)
     start, items, cell_low, cell_high = _fill(low, high, x0, y0, count)
-    return Grid(float(x0), float(y0), start, items, cell_low, cell_high)
+    ball = np.linalg.norm(solids.half, axis=1) + margin
+    return Grid(float(x0), float(y0), start, items, cell_low, cell_high, ball)
 
 
 @njit(cache=True)
@@ -126,95 +149,121 @@ def _round(a, b, c):
 
 
 @njit
-def span(kind, half, px, py, pz, ux, uy, uz):
+def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
     """Entry and exit distance of a ray, given in the part's own axes; exit < entry where it misses."""
     if kind == BOX:
-        begin, end = _slab(-_MISS, _MISS, px, ux, half[0])
-        begin, end = _slab(begin, end, py, uy, half[1])
-        return _slab(begin, end, pz, uz, half[2])
-    a = (ux / half[0]) ** 2 + (uy / half[1]) ** 2
-    b = px * ux / half[0] ** 2 + py * uy / half[1] ** 2
-    c = (px / half[0]) ** 2 + (py / half[1]) ** 2 - 1.0
+        begin, end = _slab(-_MISS, _MISS, px, ux, half_x)
+        begin, end = _slab(begin, end, py, uy, half_y)
+        return _slab(begin, end, pz, uz, half_z)
+    a = (ux / half_x) ** 2 + (uy / half_y) ** 2
+    b = px * ux / half_x**2 + py * uy / half_y**2
+    c = (px / half_x) ** 2 + (py / half_y) ** 2 - 1.0
     if kind == CYLINDER:
         begin, end = _round(a, b, c)
-        return _slab(begin, end, pz, uz, half[2])
-    return _round(a + (uz / half[2]) ** 2, b + pz * uz / half[2] ** 2, c + (pz / half[2]) ** 2)
+        return _slab(begin, end, pz, uz, half_z)
+    return _round(a + (uz / half_z) ** 2, b + pz * uz / half_z**2, c + (pz / half_z) ** 2)
 
 
 @njit
-def to_part(solids, movements, part, lag, origin, ray):
-    """The ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
-    ox, oy, oz = origin[0], origin[1], origin[2]
-    ux, uy, uz = ray[0], ray[1], ray[2]
+def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
+    """A ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
     if lag != 0.0:
         thing = solids.thing[part]
-        home, velocity = movements.origin[thing], movements.velocity[thing]
         # The thing has moved on by lag: bring the ray back instead.
+        home_x, home_y = movements.origin[thing, 0], movements.origin[thing, 1]
         turn = -movements.yaw_rate[thing] * lag
         cosine, sine = math.cos(turn), math.sin(turn)
-        rx, ry = ox - home[0] - velocity[0] * lag, oy - home[1] - velocity[1] * lag
-        ox, oy = home[0] + cosine * rx - sine * ry, home[1] + sine * rx + cosine * ry
-        oz -= velocity[2] * lag
+        rx = ox - home_x - movements.velocity[thing, 0] * lag
+        ry = oy - home_y - movements.velocity[thing, 1] * lag
+        ox, oy = home_x + cosine * rx - sine * ry, home_y + sine * rx + cosine * ry
+        oz -= movements.velocity[thing, 2] * lag
         ux, uy = cosine * ux - sine * uy, sine * ux + cosine * uy
-    ox, oy, oz = ox - solids.centre[part, 0], oy - solids.centre[part, 1], oz - solids.centre[part, 2]
-    axes = solids.axes[part]
+    ox -= solids.centre[part, 0]
+    oy -= solids.centre[part, 1]
+    oz -= solids.centre[part, 2]
+    axes = solids.axes
     return (
-        axes[0, 0] * ox + axes[0, 1] * oy + axes[0, 2] * oz,
-        axes[1, 0] * ox + axes[1, 1] * oy + axes[1, 2] * oz,
-        axes[2, 0] * ox + axes[2, 1] * oy + axes[2, 2] * oz,
-        axes[0, 0] * ux + axes[0, 1] * uy + axes[0, 2] * uz,
-        axes[1, 0] * ux + axes[1, 1] * uy + axes[1, 2] * uz,
-        axes[2, 0] * ux + axes[2, 1] * uy + axes[2, 2] * uz,
+        axes[part, 0, 0] * ox + axes[part, 0, 1] * oy + axes[part, 0, 2] * oz,
+        axes[part, 1, 0] * ox + axes[part, 1, 1] * oy + axes[part, 1, 2] * oz,
+        axes[part, 2, 0] * ox + axes[part, 2, 1] * oy + axes[part, 2, 2] * oz,
+        axes[part, 0, 0] * ux + axes[part, 0, 1] * uy + axes[part, 0, 2] * uz,
+        axes[part, 1, 0] * ux + axes[part, 1, 1] * uy + axes[part, 1, 2] * uz,
+        axes[part, 2, 0] * ux + axes[part, 2, 1] * uy + axes[part, 2, 2] * uz,
     )
 
 
+@njit
+def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
+    """Entry and exit distance of a world ray for one part."""
+    px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
+    half = solids.half
+    return span(solids.kind[part], half[part, 0], half[part, 1], half[part, 2], px, py, pz, vx, vy, vz)
+
+
 @njit(cache=True)
-def facing(kind, half, px, py, pz, ux, uy, uz, t):
+def facing(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz, t):
     """Cosine between the ray and the surface's normal where it enters, both in the part's own axes."""
     hx, hy, hz = px + t * ux, py + t * uy, pz + t * uz
     if kind == BOX:
-        inside_x, inside_y, inside_z = half[0] - abs(hx), half[1] - abs(hy), half[2] - abs(hz)
+        inside_x, inside_y, inside_z = half_x - abs(hx), half_y - abs(hy), half_z - abs(hz)
         if inside_x <= inside_y and inside_x <= inside_z:
             return abs(ux)
         return abs(uy) if inside_y <= inside_z else abs(uz)
-    if kind == CYLINDER and half[2] - abs(hz) < 1e-6:
+    if kind == CYLINDER and half_z - abs(hz) < 1e-6:
         return abs(uz)
-    nx, ny = hx / half[0] ** 2, hy / half[1] ** 2
-    nz = 0.0 if kind == CYLINDER else hz / half[2] ** 2
+    nx, ny = hx / half_x**2, hy / half_y**2
+    nz = 0.0 if kind == CYLINDER else hz / half_z**2
     length = math.sqrt(nx * nx + ny * ny + nz * nz)
     return abs(nx * ux + ny * uy + nz * uz) / max(length, 1e-12)
+
+
+@njit
+def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
+    """Cosine of the incidence of a world ray on the part it enters."""
+    px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
+    kind, half_x, half_y, half_z = solids.kind[part], solids.half[part, 0], solids.half[part, 1], solids.half[part, 2]
+    enter, _ = span(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz)
+    return facing(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz, enter)
 
 
 @njit(cache=True)
 def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     """Distance to the nearest part and its row, (`limit`, -1) when nothing is nearer. `depth_draw` in [0, 1) says how
     deep the ray enters loose parts such as tree crowns."""
+    ox, oy, oz = origin[0], origin[1], origin[2]
+    ux, uy, uz = ray[0], ray[1], ray[2]
     rows, columns = grid.high.shape
     nearest, part_hit = limit, -1
-    x, y = (origin[0] - grid.x0) / SQUARE, (origin[1] - grid.y0) / SQUARE
+    x, y = (ox - grid.x0) / SQUARE, (oy - grid.y0) / SQUARE
     column, row = math.floor(x), math.floor(y)
-    step_x = 1 if ray[0] > 0 else -1
-    step_y = 1 if ray[1] > 0 else -1
-    stride_x = SQUARE / abs(ray[0]) if ray[0] != 0.0 else _MISS
-    stride_y = SQUARE / abs(ray[1]) if ray[1] != 0.0 else _MISS
-    next_x = ((column + (1 if step_x > 0 else 0)) - x) * SQUARE / ray[0] if ray[0] != 0.0 else _MISS
-    next_y = ((row + (1 if step_y > 0 else 0)) - y) * SQUARE / ray[1] if ray[1] != 0.0 else _MISS
+    step_x = 1 if ux > 0 else -1
+    step_y = 1 if uy > 0 else -1
+    stride_x = SQUARE / abs(ux) if ux != 0.0 else _MISS
+    stride_y = SQUARE / abs(uy) if uy != 0.0 else _MISS
+    next_x = ((column + (1 if step_x > 0 else 0)) - x) * SQUARE / ux if ux != 0.0 else _MISS
+    next_y = ((row + (1 if step_y > 0 else 0)) - y) * SQUARE / uy if uy != 0.0 else _MISS
     free_path = -math.log(1.0 - depth_draw)
     t = 0.0
     while 0 <= column < columns and 0 <= row < rows and t < nearest:
         leave = min(min(next_x, next_y), nearest)
-        z_in, z_out = origin[2] + ray[2] * t, origin[2] + ray[2] * leave
+        z_in, z_out = oz + uz * t, oz + uz * leave
         if max(z_in, z_out) >= grid.low[row, column] and min(z_in, z_out) <= grid.high[row, column]:
             square = row * columns + column
             for place in range(grid.start[square], grid.start[square + 1]):
                 part = grid.items[place]
-                px, py, pz, ux, uy, uz = to_part(solids, movements, part, lag, origin, ray)
-                enter, exit_ = span(solids.kind[part], solids.half[part], px, py, pz, ux, uy, uz)
-                if enter < 0.0 or exit_ < enter:
+                # Most parts are missed: try the ball around them first.
+                cx, cy, cz = solids.centre[part, 0] - ox, solids.centre[part, 1] - oy, solids.centre[part, 2] - oz
+                along, radius = cx * ux + cy * uy + cz * uz, grid.radius[part]
+                if along + radius < 0.0 or along - radius > nearest:
+                    continue
+                if cx * cx + cy * cy + cz * cz - along * along > radius * radius:
+                    continue
+                enter, leave_part = span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
+                if enter < 0.0 or leave_part < enter:
                     continue
                 if solids.density[part] < _MISS:
                     enter += free_path / solids.density[part]
-                if enter < exit_ and enter < nearest:
+                if enter < leave_part and enter < nearest:
                     nearest, part_hit = enter, part
         t = leave
         if next_x < next_y:

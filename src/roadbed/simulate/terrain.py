@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -58,7 +59,7 @@ class Wave(Layer):
     fade: tuple[float, float] = (-1.0, -1.0)
 
     def row(self) -> tuple[float, ...]:
-        _require(self.wavelength > 0, "Wave.wavelength", self.wavelength, "above 0 m")
+        _require(self.wavelength >= 1, "Wave.wavelength", self.wavelength, "1 m or more")
         k = 2 * np.pi / self.wavelength
         k_x, k_y = k * np.cos(self.direction), k * np.sin(self.direction)
         return heightfield.WAVE, self.amplitude, k_x, k_y, self.phase, *self.fade
@@ -73,7 +74,7 @@ class Ramp(Layer):
     rise: float
 
     def row(self) -> tuple[float, ...]:
-        _require(self.end > self.start, "Ramp.end", self.end, f"beyond the start at {self.start} m")
+        _require(self.end >= self.start + 1, "Ramp.end", self.end, f"1 m or more beyond the start at {self.start} m")
         return heightfield.RAMP, self.start, self.end, self.rise
 
 
@@ -111,7 +112,9 @@ class Shoulder(Layer):
     rise: float
 
     def row(self) -> tuple[float, ...]:
-        _require(self.end > self.start > 0, "Shoulder.end", self.end, f"beyond the start at {self.start} m")
+        _require(
+            self.end >= self.start + 1, "Shoulder.end", self.end, f"1 m or more beyond the start at {self.start} m"
+        )
         return heightfield.SHOULDER, self.side, self.start, self.end, self.rise
 
 
@@ -125,13 +128,13 @@ class Ditch(Layer):
     depth: float
 
     def row(self) -> tuple[float, ...]:
-        _require(self.half_width > 0, "Ditch.half_width", self.half_width, "above 0 m")
+        _require(self.half_width >= 0.5, "Ditch.half_width", self.half_width, "0.5 m or more")
         return heightfield.DITCH, self.side, self.distance, self.half_width, self.depth
 
 
 @dataclass(frozen=True)
 class Kerb(Layer):
-    """A step up on both sides of the road; side streets of half width `crossing` cut it every `period` m of x."""
+    """A step up beside the road; side streets of half width `crossing` cut it every `period` m of x."""
 
     half_width: float
     height: float = 0.12
@@ -139,10 +142,12 @@ class Kerb(Layer):
     period: float = 0.0  # 0: no side streets
     crossing: float = 0.0
     offset: float = 0.0  # x of one side street
+    side: int = 0  # +1 left, -1 right, 0 both
 
     def row(self) -> tuple[float, ...]:
-        _require(self.face > 0, "Kerb.face", self.face, "above 0 m")
-        return heightfield.KERB, self.half_width, self.height, self.face, self.period, self.crossing, self.offset
+        _require(0.02 <= self.face <= 0.2, "Kerb.face", self.face, "0.02 to 0.2 m")
+        side_streets = self.period, self.crossing, self.offset
+        return heightfield.KERB, self.half_width, self.height, self.face, *side_streets, self.side
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ class SpeedBump(Layer):
     height: float
 
     def row(self) -> tuple[float, ...]:
-        _require(self.half_length > 0, "SpeedBump.half_length", self.half_length, "above 0 m")
+        _require(self.half_length >= 0.4, "SpeedBump.half_length", self.half_length, "0.4 m or more")
         return heightfield.BUMP, self.x, self.half_length, self.height
 
 
@@ -232,6 +237,17 @@ class Terrain:
             y = y + bend.amplitude * np.sin(angle)
             slope = slope + bend.amplitude * k * np.cos(angle)
             curve = curve - bend.amplitude * k * k * np.sin(angle)
+        return y, slope, curve
+
+    def centreline_at(self, x: float) -> tuple[float, float, float]:
+        """As `centreline` for one place, without the cost of arrays."""
+        y = slope = curve = 0.0
+        for bend in self.bends:
+            k = 2 * math.pi / bend.wavelength
+            angle = k * x + bend.phase
+            y += bend.amplitude * math.sin(angle)
+            slope += bend.amplitude * k * math.cos(angle)
+            curve -= bend.amplitude * k * k * math.sin(angle)
         return y, slope, curve
 
     def semantic(self, x: ArrayLike, y: ArrayLike) -> NDArray[np.uint16]:

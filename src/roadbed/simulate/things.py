@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from roadbed.errors import ConfigError
+from roadbed.frames import Pose
 from roadbed.simulate.motion import Path
-from roadbed.simulate.solids import BOX, CYLINDER, ELLIPSOID
+from roadbed.simulate.solids import BOX, CYLINDER, ELLIPSOID, Solids
 
 HARD = math.inf
 
@@ -65,6 +69,31 @@ class Thing:
     def __post_init__(self) -> None:
         if self.kind not in SEMANTICS:
             raise ConfigError(f"thing of kind {self.kind!r}: expected one of {', '.join(SEMANTICS)}")
+
+    @property
+    def upright(self) -> bool:
+        """Whether it stands upright on a slope instead of leaning with it."""
+        return self.kind not in ("car", "truck", "cyclist", "obstacle")
+
+    @property
+    def base(self) -> tuple[float, float]:
+        """Length and width of what it rests on, m."""
+        return max(0.6 * self.length, 0.4), max(0.8 * self.width, 0.4)
+
+    @cached_property
+    def solids(self) -> Solids:
+        """The parts as arrays, in the thing's frame."""
+        poses = [Pose.from_euler(*part.centre, pitch=part.pitch, roll=part.roll) for part in self.parts]
+        return Solids(
+            np.array([part.shape for part in self.parts], np.int8),
+            np.array([pose.translation for pose in poses]),
+            np.array([pose.rotation.T for pose in poses]),
+            np.array([part.half for part in self.parts], np.float64),
+            np.array([part.density for part in self.parts], np.float64),
+            np.array([part.reflectivity for part in self.parts], np.float64),
+            np.zeros(len(self.parts), np.int32),
+            np.array([part.semantic or SEMANTICS[self.kind][0] for part in self.parts], np.uint16),
+        )
 
 
 def box(x: float, y: float, z: float, length: float, width: float, height: float, **values: float) -> Part:

@@ -113,7 +113,15 @@ class FrameTruth:
         reach = np.abs(nodes[..., :2] - (x, y)).max() + lattice.spacing
         grid = build_grid(solids, movements, x, y, reach, 0.0)
         owner = cells.occupants(
-            nodes, T_world_lattice.rotation, lattice.spacing, above, below, self.terrain.compiled, solids, grid
+            nodes,
+            T_world_lattice.rotation,
+            lattice.spacing,
+            above,
+            below,
+            self.terrain.compiled,
+            solids,
+            movements,
+            grid,
         )
         occupied = owner >= 0
         velocity_world = np.zeros((*lattice.shape, 3))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,12 +12,13 @@ import numpy as np
 
 from roadbed.errors import ConfigError
 from roadbed.frames import Float64, Pose
-from roadbed.simulate.motion import Path, body_motion, body_pose
-from roadbed.simulate.solids import Movements, Solids, join, select
+from roadbed.simulate.motion import Bodies, Path, bodies_at
+from roadbed.simulate.solids import NO_SOLIDS, Movements, Solids, join, placed, select
 from roadbed.simulate.terrain import Bounds, Terrain
-from roadbed.simulate.things import SEMANTICS, Part, Thing
+from roadbed.simulate.things import SEMANTICS, Thing
 
 SWATH = 130.0  # m around the drive that is modelled
+VEHICLE_BASE = 2.6, 1.5  # m, wheelbase and track of the own vehicle
 MOVING_SPEED = 0.1  # m/s above which a thing counts as moving
 
 
@@ -43,12 +46,11 @@ class Scene:
         if self.duration <= 0:
             raise ConfigError(f"scene {self.name}: duration {self.duration}: expected a time above 0 s")
 
-    def T_world_vehicle(self, time: float) -> Pose:
-        return body_pose(self.terrain, self.drive, time)
-
-    def vehicle_motion(self, time: float) -> tuple[Float64, Float64]:
-        """Velocity in the world and rotation rate in the vehicle frame."""
-        return body_motion(self.terrain, self.drive, time)
+    def vehicle(self, times: Sequence[float]) -> Bodies:
+        """The own vehicle at several times."""
+        base, upright = np.array([VEHICLE_BASE]), np.array([False])
+        moments = [bodies_at(self.terrain, [self.drive], time, base, upright) for time in times]
+        return Bodies(*(np.concatenate(columns) for columns in zip(*moments)))
 
     def bounds(self, times: Float64) -> Bounds:
         """Bounds of the terrain around the drive at the given times."""
@@ -60,75 +62,50 @@ class Scene:
     @cached_property
     def _still(self) -> tuple[dict[int, Pose], Solids]:
         """Things that never move: their poses and solids."""
-        placed = [
-            (row, thing, thing_pose(self.terrain, thing, 0.0))
-            for row, thing in enumerate(self.things)
-            if not thing.path.moves
+        return self._place([row for row, thing in enumerate(self.things) if not thing.path.moves], 0.0)[:2]
+
+    @cached_property
+    def _movers(self) -> list[int]:
+        return [row for row, thing in enumerate(self.things) if thing.path.moves]
+
+    def _place(self, rows: list[int], time: float) -> tuple[dict[int, Pose], Solids, Bodies]:
+        """Poses, solids and motion of some things at a time."""
+        things = [self.things[row] for row in rows]
+        base = np.array([thing.base for thing in things]).reshape(-1, 2)
+        upright = np.array([thing.upright for thing in things], bool)
+        bodies = bodies_at(self.terrain, [thing.path for thing in things], time, base, upright)
+        poses = {row: Pose(bodies.rotation[k], bodies.translation[k]) for k, row in enumerate(rows)}
+        groups = [
+            placed(thing.solids, bodies.rotation[k], bodies.translation[k], row)
+            for k, (row, thing) in enumerate(zip(rows, things))
         ]
-        return {row: pose for row, _, pose in placed}, pack(placed)
+        return poses, join(groups or [NO_SOLIDS]), bodies
 
     def at(self, time: float) -> Instant:
         """Everything within the swath around the own vehicle at a time."""
-        here = np.array(self.drive.at(self.terrain, time)[:2])
+        here = self.drive.at(self.terrain, time)
         still_poses, still = self._still
-        poses = {row: pose for row, pose in still_poses.items() if _near(pose.translation, here, self.things[row])}
-        movements = Movements(
-            np.zeros((len(self.things), 3)), np.zeros((len(self.things), 3)), np.zeros(len(self.things))
-        )
-        movers = []
-        for row, thing in enumerate(self.things):
-            if not thing.path.moves or not _near(np.array(thing.path.at(self.terrain, time)), here, thing):
-                continue
-            poses[row] = thing_pose(self.terrain, thing, time)
-            velocity, rate = body_motion(self.terrain, thing.path, time, **_footprint(thing))
-            movements.velocity[row] = velocity
-            movements.yaw_rate[row] = (poses[row].rotation @ rate)[2]
-            movers.append((row, thing, poses[row]))
+        poses = {row: pose for row, pose in still_poses.items() if self._near(row, pose.translation, here)}
+        solids = select(still, np.isin(still.thing, np.fromiter(poses, np.int64, len(poses))))
+        movers = [row for row in self._movers if self._near(row, self.things[row].path.at(self.terrain, time), here)]
+        mover_poses, mover_solids, bodies = self._place(movers, time)
+        poses |= mover_poses
+        count = len(self.things)
+        movements = Movements(np.zeros((count, 3)), np.zeros((count, 3)), np.zeros(count))
         for row, pose in poses.items():
             movements.origin[row] = pose.translation
-        chosen = np.isin(still.thing, np.fromiter(poses, np.int64, len(poses)))
-        solids = join(select(still, chosen), pack(movers))
+        movements.velocity[movers] = bodies.velocity
+        movements.yaw_rate[movers] = np.einsum("ni,ni->n", bodies.rotation[:, 2], bodies.rate)
+        solids = join([solids, mover_solids])
         self._mark_moving(solids, movements)
         return Instant(time, solids, movements, poses)
+
+    def _near(self, row: int, place: Sequence[float] | Float64, here: Sequence[float]) -> bool:
+        reach = SWATH + max(self.things[row].length, self.things[row].width)
+        return math.hypot(place[0] - here[0], place[1] - here[1]) < reach
 
     def _mark_moving(self, solids: Solids, movements: Movements) -> None:
         """A moving thing has its own class."""
         for row in np.flatnonzero(np.linalg.norm(movements.velocity, axis=1) > MOVING_SPEED):
             standing, moving = SEMANTICS[self.things[row].kind]
             solids.semantic[(solids.thing == row) & (solids.semantic == standing)] = moving
-
-
-def _near(place: Float64, here: Float64, thing: Thing) -> bool:
-    return bool(np.hypot(*(place[:2] - here)) < SWATH + max(thing.length, thing.width))
-
-
-def _footprint(thing: Thing) -> dict[str, float]:
-    """The base that a thing rests on: slim things stay upright on slopes of their own size."""
-    return {"length": max(0.6 * thing.length, 0.4), "width": max(0.8 * thing.width, 0.4)}
-
-
-def thing_pose(terrain: Terrain, thing: Thing, time: float) -> Pose:
-    """T_world_thing: wheels follow the ground, everything else stands upright on it."""
-    if thing.kind in ("car", "truck", "cyclist", "obstacle"):
-        return body_pose(terrain, thing.path, time, **_footprint(thing))
-    x, y, heading = thing.path.at(terrain, time)
-    return Pose.from_euler(x, y, float(terrain.height(x, y)), yaw=heading)
-
-
-def pack(placed: list[tuple[int, Thing, Pose]]) -> Solids:
-    """Parts of placed things as arrays, in the world."""
-    rows: list[tuple[int, Thing, Part, Pose]] = []
-    for row, thing, pose in placed:
-        for part in thing.parts:
-            local = Pose.from_euler(*part.centre, pitch=part.pitch, roll=part.roll)
-            rows.append((row, thing, part, pose @ local))
-    return Solids(
-        np.array([part.shape for _, _, part, _ in rows], np.int8),
-        np.array([pose.translation for *_, pose in rows]).reshape(-1, 3),
-        np.array([pose.rotation.T for *_, pose in rows]).reshape(-1, 3, 3),
-        np.array([part.half for _, _, part, _ in rows], np.float64).reshape(-1, 3),
-        np.array([part.density for _, _, part, _ in rows], np.float64),
-        np.array([part.reflectivity for _, _, part, _ in rows], np.float64),
-        np.array([row for row, *_ in rows], np.int32),
-        np.array([part.semantic or SEMANTICS[thing.kind][0] for _, thing, part, _ in rows], np.uint16),
-    )

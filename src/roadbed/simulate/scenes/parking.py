@@ -8,7 +8,7 @@ from math import pi
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
 from roadbed.simulate.motion import Along, Beside, Fixed, Pace, Straight
-from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Band, Crown, Ramp, Shoulder, SpeedBump, Terrain
+from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Band, Crown, Kerb, Ramp, Shoulder, SpeedBump, Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 40.0  # s
@@ -24,11 +24,11 @@ def parking(seed: int, density: float) -> Scene:
         layers=(
             Crown(0.06, _HALF_ROAD),
             Shoulder(-1, 4.6, 8.0, -1.3),
-            Shoulder(1, 4.4, 4.48, 0.14),
+            Kerb(4.4, 0.14, side=1),
             SpeedBump(28.0, 0.9, 0.08),
             Ramp(60.0, 85.0, 2.0),
         ),
-        bands=(Band(ROAD, 0.0, _HALF_ROAD + 0.3), Band(SIDEWALK, 4.5, 9.0, 1), Band(PARKING, 8.0, 60.0, -1)),
+        bands=(Band(ROAD, 0.0, _HALF_ROAD + 0.2), Band(SIDEWALK, 4.4, 9.0, 1), Band(PARKING, 8.0, 60.0, -1)),
     )
     placed = (*_buildings(), *_parked(seed, density), *_passing(), *_people(density))
     return Scene("parking", terrain, placed, Along(0.0, _LANE, Pace(SPEED)), DURATION)
