@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from roadbed.cli import bench, config, demo, evaluate, info, run, segment
+from roadbed.cli import bench, config, demo, evaluate, info, run, segment, simulate
 from roadbed.errors import RoadbedError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("run")(run.run)
 app.command("segment")(segment.segment)
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(bench.app, name="bench")
+app.command("simulate")(simulate.simulate)
 app.command("info")(info.info)
 app.add_typer(config.app, name="config")
 

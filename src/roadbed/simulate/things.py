@@ -64,16 +64,11 @@ class Thing:
     length: float  # m, of its footprint
     width: float
     height: float
-    moving: bool = False  # of the kind that moves in this scene, even while it waits
+    leans: bool = False  # with the slope under it; else it stands upright
 
     def __post_init__(self) -> None:
         if self.kind not in SEMANTICS:
             raise ConfigError(f"thing of kind {self.kind!r}: expected one of {', '.join(SEMANTICS)}")
-
-    @property
-    def upright(self) -> bool:
-        """Whether it stands upright on a slope instead of leaning with it."""
-        return self.kind not in ("car", "truck", "cyclist", "obstacle")
 
     @property
     def base(self) -> tuple[float, float]:
@@ -115,7 +110,7 @@ def _wheel(x: float, y: float, radius: float, width: float) -> Part:
     return Part(CYLINDER, (x, y, radius), (radius, radius, width / 2), roll=math.pi / 2, reflectivity=0.1)
 
 
-def car(path: Path, *, scale: float = 1.0, reflectivity: float = 0.5, moving: bool = False) -> Thing:
+def car(path: Path, *, scale: float = 1.0, reflectivity: float = 0.5) -> Thing:
     """A hatchback of 4.2 x 1.78 x 1.5 m: body 0.18 m above the road, narrower cabin, bonnet and boot, four wheels."""
     length, width, height = 4.2 * scale, 1.78 * scale, 1.5 * scale
     wheel, axle, track = 0.31 * scale, 1.28 * scale, 0.76 * scale
@@ -127,10 +122,10 @@ def car(path: Path, *, scale: float = 1.0, reflectivity: float = 0.5, moving: bo
         box(-0.5 * scale, 0.0, 1.08 * scale, 1.8 * scale, width * 0.82, height - 1.08 * scale, reflectivity=0.3),
         *(_wheel(x, y, wheel, 0.2 * scale) for x in (-axle, axle) for y in (-track, track)),
     )
-    return Thing("car", parts, path, length, width, height, moving)
+    return Thing("car", parts, path, length, width, height, leans=True)
 
 
-def truck(path: Path, *, moving: bool = False) -> Thing:
+def truck(path: Path) -> Thing:
     """A box truck of 7.6 x 2.4 x 3.2 m: cab, load box 0.9 m above the road, six wheels."""
     parts = (
         box(2.85, 0.0, 0.45, 1.7, 2.2, 2.0),
@@ -138,10 +133,10 @@ def truck(path: Path, *, moving: bool = False) -> Thing:
         box(-0.5, 0.0, 0.55, 6.0, 0.8, 0.3, reflectivity=0.2),
         *(_wheel(x, y, 0.45, 0.3) for x in (-2.6, -1.5, 2.6) for y in (-1.0, 1.0)),
     )
-    return Thing("truck", parts, path, 7.6, 2.4, 3.2, moving)
+    return Thing("truck", parts, path, 7.6, 2.4, 3.2, leans=True)
 
 
-def cyclist(path: Path, *, moving: bool = False) -> Thing:
+def cyclist(path: Path) -> Thing:
     """A bicycle with its rider, 1.75 x 0.55 x 1.75 m."""
     parts = (
         _wheel(-0.52, 0.0, 0.34, 0.04),
@@ -153,10 +148,10 @@ def cyclist(path: Path, *, moving: bool = False) -> Thing:
         Part(BOX, (0.32, 0.0, 1.15), (0.25, 0.25, 0.06), pitch=0.5),
         ball(0.22, 0.0, 1.62, 0.12, 0.1, 0.14),
     )
-    return Thing("cyclist", parts, path, 1.75, 0.55, 1.76, moving)
+    return Thing("cyclist", parts, path, 1.75, 0.55, 1.76, leans=True)
 
 
-def pedestrian(path: Path, *, height: float = 1.72, moving: bool = False) -> Thing:
+def pedestrian(path: Path, *, height: float = 1.72) -> Thing:
     """A walking person: legs apart, body, arms, head."""
     scale = height / 1.72
     parts = (
@@ -167,7 +162,7 @@ def pedestrian(path: Path, *, height: float = 1.72, moving: bool = False) -> Thi
         Part(CYLINDER, (-0.05, -0.25, 1.1 * scale), (0.05, 0.05, 0.3 * scale), pitch=0.2),
         ball(0.0, 0.0, 1.58 * scale, 0.11, 0.09, 0.14 * scale),
     )
-    return Thing("pedestrian", parts, path, 0.55, 0.6, height, moving)
+    return Thing("pedestrian", parts, path, 0.55, 0.6, height)
 
 
 def building(path: Path, length: float, width: float, height: float) -> Thing:
@@ -186,7 +181,7 @@ def guard_rail(path: Path, length: float = 4.0) -> Thing:
     """A rail 0.45-0.75 m above the ground on posts every two metres."""
     rail = box(0.0, 0.0, 0.45, length, 0.06, 0.3, reflectivity=0.7)
     posts = [box(x, 0.0, -0.5, 0.08, 0.08, 1.2) for x in (-length / 4, length / 4)]
-    return Thing("fence", (rail, *posts), path, length, 0.1, 0.75)
+    return Thing("fence", (rail, *posts), path, length, 0.1, 0.75, leans=True)
 
 
 def pole(path: Path, height: float = 6.0, radius: float = 0.09) -> Thing:
@@ -238,28 +233,28 @@ def tunnel(path: Path, span: float, length: float = 40.0, clearance: float = 4.8
         box(0.0, span / 2 + 0.25, -1.0, length, 0.5, clearance + 1.0, reflectivity=0.3),
         box(0.0, -span / 2 - 0.25, -1.0, length, 0.5, clearance + 1.0, reflectivity=0.3),
     )
-    return Thing("bridge", parts, path, length, span + 1.0, clearance + 0.6)
+    return Thing("bridge", parts, path, length, span + 1.0, clearance + 0.6, leans=True)
 
 
 def low_box(path: Path, height: float = 0.3) -> Thing:
     """A carton on the road."""
     parts = (box(0.0, 0.0, -0.02, 0.45, 0.35, height + 0.02),)
-    return Thing("obstacle", parts, path, 0.45, 0.35, height)
+    return Thing("obstacle", parts, path, 0.45, 0.35, height, leans=True)
 
 
 def stone(path: Path, height: float = 0.25) -> Thing:
     """A stone, half sunk: an ellipsoid that shows `height`."""
     parts = (ball(0.0, 0.0, height * 0.4, height * 0.8, height * 0.65, height * 0.6, reflectivity=0.3),)
-    return Thing("obstacle", parts, path, height * 1.6, height * 1.3, height)
+    return Thing("obstacle", parts, path, height * 1.6, height * 1.3, height, leans=True)
 
 
 def tyre(path: Path) -> Thing:
     """A tyre lying flat: 0.62 m across, 0.22 m high."""
     parts = (column(0.0, 0.0, -0.02, 0.31, 0.24, reflectivity=0.15),)
-    return Thing("obstacle", parts, path, 0.62, 0.62, 0.22)
+    return Thing("obstacle", parts, path, 0.62, 0.62, 0.22, leans=True)
 
 
 def kerb_stone(path: Path, height: float = 0.2) -> Thing:
     """A kerb stone of a metre lying on the road."""
     parts = (box(0.0, 0.0, -0.02, 1.0, 0.25, height + 0.02, reflectivity=0.4),)
-    return Thing("obstacle", parts, path, 1.0, 0.25, height)
+    return Thing("obstacle", parts, path, 1.0, 0.25, height, leans=True)

@@ -72,7 +72,7 @@ class Scene:
         """Poses, solids and motion of some things at a time."""
         things = [self.things[row] for row in rows]
         base = np.array([thing.base for thing in things]).reshape(-1, 2)
-        upright = np.array([thing.upright for thing in things], bool)
+        upright = np.array([not thing.leans for thing in things], bool)
         bodies = bodies_at(self.terrain, [thing.path for thing in things], time, base, upright)
         poses = {row: Pose(bodies.rotation[k], bodies.translation[k]) for k, row in enumerate(rows)}
         groups = [

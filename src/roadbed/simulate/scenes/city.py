@@ -107,17 +107,17 @@ def _parked(seed: int, density: float) -> list[t.Thing]:
 def _traffic(seed: int, density: float) -> list[t.Thing]:
     found: list[t.Thing] = []
     if density > 0:
-        found.append(t.car(Along(24.0, -_LANE, Pace(SPEED)), moving=True))
-        found.append(t.car(Along(-19.0, -_LANE, Pace(SPEED)), moving=True))
+        found.append(t.car(Along(24.0, -_LANE, Pace(SPEED))))
+        found.append(t.car(Along(-19.0, -_LANE, Pace(SPEED))))
     dice = Dice(seed, 4)
     x = 18.0
     while density > 0 and x < 2 * _LAST:  # oncoming
         vehicle = t.truck if dice.chance(0.12) else t.car
-        found.append(vehicle(Along(x, _LANE + 0.1, Pace(9.0), -1), moving=True))
+        found.append(vehicle(Along(x, _LANE + 0.1, Pace(9.0), -1)))
         x += dice.uniform(40.0, 80.0) / density
     x = 14.0
     while density > 0 and x < _LAST:
-        found.append(t.cyclist(Along(x, -3.1, Pace(dice.uniform(4.2, 4.8))), moving=True))
+        found.append(t.cyclist(Along(x, -3.1, Pace(dice.uniform(4.2, 4.8)))))
         x += dice.uniform(90.0, 140.0) / density
     return found
 
@@ -125,7 +125,7 @@ def _traffic(seed: int, density: float) -> list[t.Thing]:
 def _people(seed: int, density: float) -> list[t.Thing]:
     found: list[t.Thing] = []
     if density > 0:  # beside the wall
-        found.append(t.pedestrian(Along(_WALL[0], -8.6, Pace(1.3)), moving=True))
+        found.append(t.pedestrian(Along(_WALL[0], -8.6, Pace(1.3))))
     for side in (1, -1):
         dice = Dice(seed, 5, side + 1)
         x = _FIRST
@@ -137,7 +137,7 @@ def _people(seed: int, density: float) -> list[t.Thing]:
                 found.append(t.pedestrian(Beside(x, side * 6.4, -side * pi / 2), height=height))
             elif not _near_wall(x, side):
                 direction = 1 if dice.chance(0.5) else -1
-                found.append(t.pedestrian(Along(x, offset, pace, direction), height=height, moving=True))
+                found.append(t.pedestrian(Along(x, offset, pace, direction), height=height))
     return found
 
 

@@ -73,7 +73,7 @@ def _traffic(seed: int, density: float) -> list[t.Thing]:
         x = first
         while x < last:
             vehicle = t.truck if speed == SLOW and dice.chance(0.4) else t.car
-            found.append(vehicle(Along(x, offset, Pace(speed), direction), moving=True))
+            found.append(vehicle(Along(x, offset, Pace(speed), direction)))
             x += dice.uniform(35.0, 80.0) / density
-    found.append(t.car(Along(45.0, -_OWN_LANE, Pace(SPEED)), moving=True))
+    found.append(t.car(Along(45.0, -_OWN_LANE, Pace(SPEED))))
     return found

@@ -22,7 +22,7 @@ _TUNNEL = (250.0, 30.0)  # middle and length
 def mountain(seed: int, density: float) -> Scene:
     terrain = Terrain(
         layers=(
-            Wave(13.5, 560.0, 0.0, -0.5),  # the road's climb: 15.1 % of x, less along the winding road
+            Wave(13.3, 560.0, 0.0, -0.5),  # the climb: up to 15 %
             Banking(1.8, _HALF_ROAD),
             Crown(0.06, _HALF_ROAD),
             Shoulder(1, 5.5, 26.0, 14.0),
@@ -75,8 +75,8 @@ def _traffic(seed: int, density: float) -> list[t.Thing]:
     x = 60.0
     while density > 0 and x < 2.3 * _LAST:
         vehicle = (t.car, t.car, t.truck, t.cyclist)[int(dice.uniform(0.0, 4.0))]
-        found.append(vehicle(Along(x, 1.7, Pace(11.0), -1), moving=True))
+        found.append(vehicle(Along(x, 1.7, Pace(11.0), -1)))
         x += dice.uniform(70.0, 140.0) / density
     if density > 0:
-        found.append(t.car(Along(32.0, -1.6, Pace(SPEED)), moving=True))
+        found.append(t.car(Along(32.0, -1.6, Pace(SPEED))))
     return found

@@ -34,7 +34,7 @@ def offroad(seed: int, density: float) -> Scene:
     )
     found: list[t.Thing] = []
     if density > 0:
-        found += [t.pedestrian(Along(20.0, 3.0, Pace(1.2)), moving=True), t.wall(Beside(60.0, -14.0, 0.3), 12.0, 1.2)]
+        found += [t.pedestrian(Along(20.0, 3.0, Pace(1.2))), t.wall(Beside(60.0, -14.0, 0.3), 12.0, 1.2)]
     x = _FIRST
     while density > 0 and x < _LAST:
         x += dice.uniform(0.6, 2.2) / density

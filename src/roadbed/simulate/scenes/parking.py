@@ -66,7 +66,7 @@ def _passing() -> list[t.Thing]:
     for number in range(int(DURATION / _EVERY)):
         abreast = _FIRST_PASSES + number * _EVERY
         start = abreast * SPEED - abreast * _PASSING_SPEED
-        found.append(t.car(Along(start, -_LANE, Pace(_PASSING_SPEED)), moving=True))
+        found.append(t.car(Along(start, -_LANE, Pace(_PASSING_SPEED))))
     return found
 
 
@@ -74,8 +74,8 @@ def _people(density: float) -> list[t.Thing]:
     if density <= 0:
         return []
     return [
-        t.pedestrian(Straight(6.0, -30.0, pi / 2, Pace(0.5)), moving=True),
-        t.pedestrian(Along(-10.0, 6.5, Pace(1.3)), moving=True),
+        t.pedestrian(Straight(6.0, -30.0, pi / 2, Pace(0.5))),
+        t.pedestrian(Along(-10.0, 6.5, Pace(1.3))),
         t.pedestrian(Fixed(14.0, 6.8, -pi / 2)),
-        t.car(Straight(-45.0, -30.3, 0.0, Pace(2.0)), moving=True),
+        t.car(Straight(-45.0, -30.3, 0.0, Pace(2.0))),
     ]

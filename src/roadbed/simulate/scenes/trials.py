@@ -46,7 +46,7 @@ def stand_start(seed: int, density: float) -> Scene:
         bands=(Band(ROAD, 0.0, half_road), Band(SIDEWALK, half_road, 10.0)),
     )
     found = [
-        t.car(Along(10.0, 1.75, Pace(12.0, begin=2.0, acceleration=2.0)), moving=True),
+        t.car(Along(10.0, 1.75, Pace(12.0, begin=2.0, acceleration=2.0))),
         t.wall(Beside(25.0, 9.5), 50.0, 2.4),
     ]
     dice = Dice(seed, 52)
