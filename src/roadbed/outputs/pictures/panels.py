@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, OccupancyFrame
+from roadbed.frames import GroundFrame, OccupancyFrame, Pose
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar
 from roadbed.outputs.pictures.raster import label_image
@@ -33,7 +33,8 @@ def cloud_from_above(axes: Any, ground: GroundFrame) -> None:
 
 def cloud_from_the_side(axes: Any, ground: GroundFrame, half_width: float = 4.0) -> None:
     """A strip along the vehicle's heading: points, and the elevation with two standard deviations."""
-    pose = T_lattice_vehicle(ground)
+    tilted = T_lattice_vehicle(ground)
+    pose = Pose.from_euler(*tilted.translation, yaw=tilted.yaw)  # level: a slope must look like one
     points = pose.inverse() @ ground.points_lattice
     strip = np.abs(points[:, 1]) < half_width
     x_min, x_max = -45.0, 60.0
@@ -49,7 +50,9 @@ def cloud_from_the_side(axes: Any, ground: GroundFrame, half_width: float = 4.0)
     sure = np.minimum(deviation, 3.0)
     axes.fill_between(profile_x, z - 2 * sure, z + 2 * sure, color=palette.SURFACE, alpha=0.2, lw=0, zorder=1)
     axes.plot(profile_x, z, color=palette.SURFACE, lw=1.2, zorder=3, label="elevation ± 2 standard deviations")
-    axes.fill_between([-LENGTH / 2, LENGTH / 2], 0.15, 1.4, color=palette.VEHICLE, zorder=4)
+    sides = [(-LENGTH / 2, 0.15), (LENGTH / 2, 0.15), (LENGTH / 2, 1.4), (-LENGTH / 2, 1.4)]
+    body = pose.inverse() @ (tilted @ np.array([(x, 0.0, height) for x, height in sides]))
+    axes.fill(body[:, 0], body[:, 2], color=palette.VEHICLE, zorder=4)
     axes.set(xlim=(x_min, x_max), ylim=(bottom, top), xlabel="m ahead of the vehicle", ylabel="height, m")
     axes.set_title(f"From the side: {2 * half_width:g} m wide strip along the heading (heights enlarged)", loc="left")
     axes.legend(loc="upper right", frameon=True, fontsize=8)
