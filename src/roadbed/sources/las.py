@@ -41,7 +41,9 @@ def read_las(path: str | Path) -> Scan:
         import laspy
     except ImportError:
         raise missing_extra("laspy", "io", f"reading {path}") from None
-    with foreign_errors(path, "LAS file"), laspy.open(path, read_evlrs=False) as reader:
+    # The parallel decompressor makes room for whatever a damaged chunk table says and takes the process down.
+    backend = laspy.LazBackend.Lazrs
+    with foreign_errors(path, "LAS file"), laspy.open(path, laz_backend=backend, read_evlrs=False) as reader:
         header = reader.header
         if header.are_points_compressed:
             _check_chunk_table(path, header.offset_to_point_data)

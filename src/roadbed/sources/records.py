@@ -60,5 +60,7 @@ def foreign_errors(path: str | Path, what: str) -> Iterator[None]:
 
 
 def _one_line(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "a record promises more bytes than there is memory"
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__

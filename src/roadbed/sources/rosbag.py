@@ -93,14 +93,13 @@ class RosbagSource(Source):
 
     def _scan(self, message: Any, index: int, recorded_ns: int) -> Scan:
         where = f"{self.path}: {self.topic} message {index}"
-        # A driver without a clock leaves the stamp at zero; the recorder's time is then the best there is.
-        time = stamp_seconds(message.header.stamp) or recorded_ns * 1e-9
-        fields = cloud_fields(message, where)
+        with foreign_errors(where, "PointCloud2"):  # a bag brings its own, possibly damaged, message definitions
+            # A driver without a clock leaves the stamp at zero; the recorder's time is then the best there is.
+            time = stamp_seconds(message.header.stamp) or recorded_ns * 1e-9
+            sensor = str(message.header.frame_id) or "lidar"
+            fields = cloud_fields(message, where)
         pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), time)
-        name = f"{index:06d}"
-        return scan_from_fields(
-            fields, where, time=time, T_world_sensor=pose, name=name, sensor=message.header.frame_id or "lidar"
-        )
+        return scan_from_fields(fields, where, time=time, T_world_sensor=pose, name=f"{index:06d}", sensor=sensor)
 
     def _choose(self, option: str, types: tuple[str, ...], required: bool) -> str | None:
         """The topic the user named, else the only one of these types."""
@@ -136,12 +135,14 @@ class RosbagSource(Source):
         times: list[float] = []
         body = ""
         for stamp, message in self._messages(links):
-            try:
-                poses.append(message_pose(message))
-            except InputError as error:
-                raise InputError(f"{self.path}: {topic} message {len(poses)}: {error}") from None
-            times.append(stamp_seconds(message.header.stamp) or stamp * 1e-9)
-            body = getattr(message, "child_frame_id", "")
+            where = f"{self.path}: {topic} message {len(poses)}"
+            with foreign_errors(where, "pose"):
+                try:
+                    poses.append(message_pose(message))
+                except InputError as error:
+                    raise InputError(f"{where}: {error}") from None
+                times.append(stamp_seconds(message.header.stamp) or stamp * 1e-9)
+                body = str(getattr(message, "child_frame_id", ""))
         if not poses:
             return None
         trajectory = make_trajectory(poses, times, f"{self.path}: {topic}")
@@ -159,9 +160,10 @@ class RosbagSource(Source):
             for link in self._reader.connections
             if link.msgtype == STATIC_TRANSFORMS_TYPE and link.topic.endswith("tf_static")
         ]
-        for _, message in self._messages(links):
-            transforms.add(message)
-        return transforms.between(body, cloud.header.frame_id)
+        with foreign_errors(f"{self.path}: /tf_static", "transform"):
+            for _, message in self._messages(links):
+                transforms.add(message)
+            return transforms.between(body, str(cloud.header.frame_id))
 
 
 def _open_reader(path: Path) -> Any:
