@@ -33,7 +33,16 @@ _PRESETS: dict[str, dict[str, Any]] = {
                 "walls": {"enabled": False},
             },
             "time": {"motion": "vehicle", "alignment": False},
-            "labels": {"threshold": 0.20, "columns": False, "columns_around": False, "clear": False},
+            "labels": {
+                "threshold": 0.20,
+                "smooth": False,
+                "columns": False,
+                "columns_around": False,
+                "foot_by_ratio": False,
+                "foot_by_support": False,
+                "clear": False,
+                "vote": False,
+            },
         }
     },
 }

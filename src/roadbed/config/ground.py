@@ -51,7 +51,7 @@ class StcrfConfig(Stage):
     beta: float = Field(0.5, ge=0, lt=1, description="confidence in the neighbours, shared among them")
     gamma: float = Field(0.2, ge=0, lt=1, description="confidence in the previous frame")
     neighbours: Literal[4, 8] = 8
-    iterations: int = Field(8, ge=1, le=1000, description="EM iterations from a cold start")
+    iterations: int = Field(6, ge=1, le=1000, description="EM iterations from a cold start")
     warm_iterations: int = Field(3, ge=1, le=1000, description="EM iterations with a prior surface")
     sigma_up: float = Field(0.05, gt=0, le=5, description="m, tolerance above the surface")
     sigma_up_early: float = Field(0.06, gt=0, le=5, description="m, the same in the first half of the iterations")
@@ -83,6 +83,8 @@ class StcrfConfig(Stage):
                 f"beta + gamma = {self.beta + self.gamma:g}: information would grow without bound, "
                 f"expected a sum below 1, e.g. beta 0.5 and gamma 0.2"
             )
+        if self.spacing / self.column > 100:
+            raise ValueError(f"column = {self.column:g}: expected at least a hundredth of spacing = {self.spacing:g}")
         return self
 
 
@@ -102,21 +104,42 @@ class TimeConfig(Stage):
 
 
 class LabelConfig(Stage):
-    """From heights over the surface to labels."""
+    """From heights over the surface to labels. Each switch is an addition to the paper."""
 
     threshold: float = Field(0.25, gt=0, le=5, description="m above the surface that still is ground")
     low_outlier: float = Field(1.0, gt=0, le=100, description="m below the surface: noise")
     clearance: float = Field(2.5, gt=0, le=100, description="m above the surface under which a vehicle passes")
+    smooth: bool = Field(True, description="safety: a low threshold where the road is smooth all around")
+    smooth_threshold: float = Field(0.12, gt=0, le=5, description="m, that threshold")
     columns: bool = Field(True, description="feet of walls: not ground where a connected structure stands above")
+    ratio: int = Field(1, ge=0, le=100, description="returns in the structure per return at its foot")
     columns_around: bool = Field(True, description="the same with the 3 x 3 columns around")
-    clear: bool = Field(True, description="a higher threshold where nothing stands: grass, banks")
-    clear_threshold: float = Field(0.40, gt=0, le=5, description="m")
-    foot: float = Field(0.06, ge=0, le=5, description="m, below it a point is ground whatever stands above")
-    foot_around: float = Field(0.10, ge=0, le=5, description="m, the same for the 3 x 3 columns")
-    knee: float = Field(0.65, gt=0, le=10, description="m, end of the lower band of a standing structure")
-    top: float = Field(1.00, gt=0, le=10, description="m, end of its upper band")
-    ratio: int = Field(1, ge=0, le=100, description="returns in the bands per return at the foot")
     ratio_around: int = Field(3, ge=0, le=100, description="the same for the 3 x 3 columns")
+    foot: float = Field(0.06, ge=0, le=5, description="m, below it a column's structure does not matter")
+    foot_around: float = Field(0.10, ge=0, le=5, description="m, the same for the 3 x 3 columns")
+    foot_by_ratio: bool = Field(True, description="feet of structures with hardly any ground seen around")
+    support_ratio: float = Field(8.0, ge=0, description="effective points below which that rule applies")
+    foot_by_support: bool = Field(True, description="feet of structures where the ground is even but was not seen")
+    support_even: float = Field(4.0, ge=0, description="effective points below which that rule applies")
+    clear: bool = Field(True, description="higher thresholds where nothing stands: grass, banks")
+    clear_threshold: float = Field(0.40, gt=0, le=5, description="m, where nothing stands")
+    highest: float = Field(0.65, gt=0, le=10, description="m, on banks and open uneven ground")
+    banks: bool = Field(True, description="firm ground up to the clear threshold even where returns lie above it")
+    steep_banks: bool = Field(True, description="firm ground up to the highest threshold on an unbroken slope")
+    firm: float = Field(10.0, ge=0, description="effective points from which ground is firm")
+    open_ground: bool = Field(True, description="uneven regions without walls: up to the highest threshold")
+    top: float = Field(1.00, gt=0, le=10, description="m, end of the band in which a structure must continue")
+    standing: float = Field(1.30, gt=0, le=20, description="m, returns higher than this do not stand on the ground")
+    vote: bool = Field(True, description="neighbours at equal height over the surface are labelled alike")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LabelConfig:
+        names = ("foot", "threshold", "clear_threshold", "highest", "top", "standing")
+        limits = [getattr(self, name) for name in names]
+        if limits != sorted(limits):
+            found = ", ".join(f"{name} {value:g}" for name, value in zip(names, limits))
+            raise ValueError(f"heights must not decrease from one to the next: {found}")
+        return self
 
 
 class PointLimits(Stage):

@@ -36,9 +36,9 @@ def gather_lowest(low, rows, columns, ratio, spacing, coarse_rows, coarse_column
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
-def spread_coarse(p00, mean, ratio, spacing, most, lo, hi, expected):
+def spread_coarse(p00, mean, coarse_columns, ratio, spacing, most, lo, hi, expected):
     """Blend the four coarse planes around each fine node, weighted by what they know, into `expected`."""
-    coarse_rows, coarse_columns = mean.shape[0] - 2, mean.shape[2] - 2
+    coarse_rows = mean.shape[0] - 2
     wide = F(ratio) * spacing
     for row in prange(lo.shape[0]):
         v = (F(row) + F(0.5)) / F(ratio) - F(0.5)

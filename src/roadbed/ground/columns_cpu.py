@@ -8,8 +8,11 @@ import numpy as np
 
 from roadbed.ground.numeric_cpu import FAST, F, njit, prange
 
-PAD = 4  # points of a node are filled up to a multiple of this, so that vector loops have no remainder
+PAD = 8
 ANCHORS = 4  # points per node under the vehicle
+COLUMN = np.uint16(0x3FFF)  # bits of a point's `column` that number it inside its node
+WALL = np.uint16(0x8000)  # set where the column holds a vertical structure
+LEFT_OUT = np.uint16(0x4000)  # set while selecting
 _FAR_ABOVE = F(1e3)  # m: weight zero in the E-step
 
 
@@ -38,8 +41,8 @@ def _column(x, y, half, scale, side):
 
 
 @njit(cache=True, fastmath=FAST)
-def _mark_walls(z, column, lowest, usable, first, last, wall_low, wall_high):
-    """Points of columns that hold a return `wall_low`..`wall_high` above their lowest one are not usable."""
+def _mark_walls(z, column, lowest, is_wall, first, last, wall_low, wall_high):
+    """Columns that hold a return `wall_low`..`wall_high` above their lowest one are walls."""
     for k in range(first, last):
         lowest[column[k]] = F(1e9)
     for k in range(first, last):
@@ -47,33 +50,37 @@ def _mark_walls(z, column, lowest, usable, first, last, wall_low, wall_high):
     for k in range(first, last):
         above = z[k] - lowest[column[k]]
         if above > wall_low and above < wall_high:
-            usable[column[k]] = 0
+            is_wall[column[k]] = 1
+    for k in range(first, last):
+        if is_wall[column[k]]:
+            column[k] |= WALL
 
 
 @njit(cache=True, fastmath=FAST)
 def _select_nodes(
     nodes_first, nodes_last, start, x, y, z, column, reserved, limit, anchored, anchor_z, moving, moving_origin,
-    moving_scale, spacing, lattice_columns, side, wall_low, wall_high, low_side, low, x_em, y_em, z_em, count_em,
+    moving_scale, spacing, lattice_columns, side, wall_low, wall_high, walls_out, low_side, low, x_em, y_em, z_em,
+    count_em,
 ):  # fmt: skip
     half = spacing * F(0.5)
     scale = F(side) / spacing
     low_scale = F(low_side) / spacing
     quarter = spacing * F(0.25)
     lowest = np.empty(side * side, np.float32)
-    usable = np.ones(side * side, np.uint8)
+    is_wall = np.zeros(side * side, np.uint8)
     for c in range(nodes_first, nodes_last):
         first, last = start[c], start[c + 1]
         low[c, :, 2] = F(1e9)
         for k in range(first, last):
             column[k] = _column(x[k], y[k], half, scale, side)
-            usable[column[k]] = 1
+            is_wall[column[k]] = 0
         if wall_high > F(0):
-            _mark_walls(z, column, lowest, usable, first, last, wall_low, wall_high)
+            _mark_walls(z, column, lowest, is_wall, first, last, wall_low, wall_high)
         node_x = (F(c % lattice_columns) + F(0.5)) * spacing
         node_y = (F(c // lattice_columns) + F(0.5)) * spacing
         n = 0
         for k in range(first, last):
-            good = usable[column[k]] == 1
+            good = not (walls_out and column[k] & WALL)
             if good and moving.shape[0] > 0:
                 u = (node_x + x[k] - moving_origin[0]) * moving_scale
                 v = (node_y + y[k] - moving_origin[1]) * moving_scale
@@ -87,7 +94,7 @@ def _select_nodes(
                     low[c, quarter_cell, 1] = y[k]
                     low[c, quarter_cell, 2] = z[k]
             else:
-                column[k] |= np.uint16(0x8000)
+                column[k] |= LEFT_OUT
         # At most `limit` points, evenly over the node's points in scan order.
         stride = 1
         if limit > 0 and n > limit:
@@ -95,8 +102,8 @@ def _select_nodes(
         place = reserved[c]
         turn = 0
         for k in range(first, last):
-            if column[k] & np.uint16(0x8000):
-                column[k] &= np.uint16(0x7FFF)
+            if column[k] & LEFT_OUT:
+                column[k] &= COLUMN | WALL
                 continue
             if turn == 0:
                 x_em[place], y_em[place], z_em[place] = x[k], y[k], z[k]
@@ -119,12 +126,12 @@ def _select_nodes(
 @njit(parallel=True, cache=True, fastmath=FAST)
 def select_points(
     chunks, start, x, y, z, column, reserved, limit, anchored, anchor_z, moving, moving_origin, moving_scale, spacing,
-    lattice_columns, side, wall_low, wall_high, low_side, low, x_em, y_em, z_em, count_em,
+    lattice_columns, side, wall_low, wall_high, walls_out, low_side, low, x_em, y_em, z_em, count_em,
 ):  # fmt: skip
     """Fill `x_em, y_em, z_em` with the points that shape the surface, `low` with the lowest of each part of a node."""
     for i in prange(chunks.shape[0] - 1):
         _select_nodes(
             chunks[i], chunks[i + 1], start, x, y, z, column, reserved, limit, anchored, anchor_z, moving,
-            moving_origin, moving_scale, spacing, lattice_columns, side, wall_low, wall_high, low_side, low, x_em,
-            y_em, z_em, count_em,
+            moving_origin, moving_scale, spacing, lattice_columns, side, wall_low, wall_high, walls_out, low_side,
+            low, x_em, y_em, z_em, count_em,
         )  # fmt: skip

@@ -1,156 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Labels from the height over the surface and from what stands in the fine column around a point."""
+"""Labels from the height over the surface, from what stands in the fine columns around, and from the kind of place."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from roadbed.frames import Label
-from roadbed.ground.numeric_cpu import FAST, F, exp_negative, njit, prange
+from roadbed.ground.columns_cpu import COLUMN
+from roadbed.ground.measure_cpu import BANDS, count_bands, measure_heights
+from roadbed.ground.numeric_cpu import FAST, HALF_LOG2_E, F, exp2_negative, njit, prange
+from roadbed.ground.regions_cpu import FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN, SMOOTH, classify_nodes
+from roadbed.ground.vote_cpu import cast_votes, clear_votes, outvoted
 
 _UNKNOWN, _GROUND, _OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
 _OVERHANG, _LOW_OUTLIER = np.uint8(Label.OVERHANG), np.uint8(Label.LOW_OUTLIER)
+_MANY = 6  # returns of equal height around a point of a steep bank
 
 
-@njit(cache=True, fastmath=FAST)
-def _measure_nodes(
-    nodes_first, nodes_last, start, x, y, z, column, mean, dz, bands, columns, foot, threshold, knee, top,
-    clear_threshold, clearance,
-):  # fmt: skip
-    """Height over the plane of the node, and per column how many points lie in each band of heights."""
-    for c in range(nodes_first, nodes_last):
-        first, last = start[c], start[c + 1]
-        if first == last:
-            continue
-        row = c // columns
-        plane = mean[row + 1, :, c - row * columns + 1]
-        h, sx, sy = plane[0], plane[1], plane[2]
-        bands[c, :, :] = 0
-        for k in range(first, last):
-            d = z[k] - (h + sx * x[k] + sy * y[k])
-            dz[k] = d
-            if d < foot or d >= clearance:
-                continue
-            counts = bands[c, column[k]]
-            if d < threshold:
-                counts[0] += np.uint16(1)
-            elif d < knee:
-                counts[1] += np.uint16(1)
-            elif d < top:
-                counts[2] += np.uint16(1)
-            if d >= clear_threshold:
-                counts[3] += np.uint16(1)
-
-
-@njit(cache=True, fastmath=FAST)
-def _around(bands, start, c, column, columns, rows, side, sums):
+@njit(cache=True)
+def _sum_around(bands, start, c, column, columns, rows, side, sums):
     """Band counts summed over the 3 x 3 columns around a column, across node borders."""
-    row, node_column = c // columns, c % columns
-    base_x = node_column * side + column % side
-    base_y = row * side + column // side
+    column_x = c % columns * side + column % side
+    column_y = c // columns * side + column // side
     sums[:] = 0
-    for y in range(max(base_y - 1, 0), min(base_y + 2, rows * side)):
-        for x in range(max(base_x - 1, 0), min(base_x + 2, columns * side)):
+    for y in range(max(column_y - 1, 0), min(column_y + 2, rows * side)):
+        for x in range(max(column_x - 1, 0), min(column_x + 2, columns * side)):
             node = y // side * columns + x // side
             if start[node] < start[node + 1]:
                 counts = bands[node, y % side * side + x % side]
-                for k in range(4):
+                for k in range(BANDS):
                     sums[k] += counts[k]
 
 
-@njit(cache=True, fastmath=FAST)
-def _is_standing(low, middle, high, ratio):
-    """A connected structure rises here: returns in both upper bands, and more of them than at the foot."""
-    return middle > 0 and high > 0 and middle + high > ratio * low
+@njit(inline="always")
+def _is_standing(counts, ratio):
+    """A connected structure rises here: returns in the lower and the upper bands, and more of them than at the foot."""
+    middle, high = np.int64(counts[1]) + np.int64(counts[2]), np.int64(counts[3])
+    return middle > 0 and high > 0 and middle + high > ratio * np.int64(counts[0])
+
+
+@njit(cache=True)
+def _low_is_ground(d, own, around, kind, rules):
+    """Up to the threshold: ground, unless it is the foot of something."""
+    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
+        return around[1] + around[2] + around[3] == 0
+    if rules.foot_by_ratio and kind & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
+        return False
+    if d < rules.foot:
+        return True
+    if rules.columns and _is_standing(own, rules.ratio):
+        return False
+    return d < rules.foot_around or not (rules.columns_around and _is_standing(around, rules.ratio_around))
+
+
+@njit(cache=True)
+def _raised_is_ground(d, around, kind, support, rules):
+    """Above the threshold: grass and banks, only where nothing stands."""
+    if around[3] + around[4] > 0:
+        return False
+    open_ground = rules.open_ground and kind & OPEN != 0
+    firm = support >= rules.firm
+    if d < rules.clear_threshold:
+        return around[2] == 0 or (rules.banks and firm) or open_ground
+    return (rules.steep_banks and firm and around[2] >= _MANY and around[1] > 0) or open_ground
+
+
+@njit(cache=True)
+def _decide_nodes(first_node, last_node, start, column, dz, bands, kinds, p00, columns, rows, side, rules, ground):
+    """Ground or not for every point of a range of nodes, before the vote."""
+    around = np.zeros(BANDS, np.int64)
+    for c in range(first_node, last_node):
+        if start[c] == start[c + 1]:
+            continue
+        kind = kinds[c]
+        support = p00[c // columns + 1, c % columns + 1]
+        at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
+        limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
+        for k in range(start[c], start[c + 1]):
+            d = dz[k]
+            if d >= limit or d < -rules.low_outlier:
+                ground[k] = False
+                continue
+            if d < rules.foot and not at_foot:
+                ground[k] = True
+                continue
+            inside = np.int64(column[k] & COLUMN)
+            _sum_around(bands, start, c, inside, columns, rows, side, around)
+            if d < rules.threshold:
+                ground[k] = _low_is_ground(d, bands[c, inside], around, kind, rules)
+            else:
+                ground[k] = _raised_is_ground(d, around, kind, support, rules)
 
 
 @njit(cache=True, fastmath=FAST)
-def _label_nodes(
-    nodes_first, nodes_last, start, column, origin, dz, bands, columns, rows, side, foot, foot_around,
-    threshold, clear_threshold, clearance, low_outlier, use_columns, ratio, use_around, ratio_around, use_clear, up,
-    down, label, probability, height,
+def _write_nodes(
+    first_node, last_node, start, column, origin, dz, ground, columns, side, rules, votes, up, down, label,
+    probability, height,
 ):  # fmt: skip
-    sums = np.zeros(4, np.int32)
-    for c in range(nodes_first, nodes_last):
+    """Labels, probabilities c_j and heights to the places of the input points."""
+    for c in range(first_node, last_node):
         for k in range(start[c], start[c + 1]):
             d = dz[k]
             i = origin[k]
             height[i] = d
-            probability[i] = exp_negative(d * d * (up if d >= F(0) else down))
-            if d < -low_outlier:
+            probability[i] = exp2_negative(d * d * (up if d >= F(0) else down))
+            is_ground = ground[k]
+            if rules.vote:
+                inside = np.int64(column[k] & COLUMN)
+                is_ground = outvoted(c, inside, d, is_ground, rules.highest, columns, side, votes)
+            if is_ground:
+                label[i] = _GROUND
+            elif d < -rules.low_outlier:
                 label[i] = _LOW_OUTLIER
-                continue
-            if d >= clearance:
-                label[i] = _OVERHANG
-                continue
-            ground = d < foot
-            if not ground and d < threshold:
-                ground = True
-                if use_columns:
-                    counts = bands[c, column[k]]
-                    ground = not _is_standing(counts[0], counts[1], counts[2], ratio)
-                if ground and use_around and d >= foot_around:
-                    _around(bands, start, c, np.int32(column[k]), columns, rows, side, sums)
-                    ground = not _is_standing(sums[0], sums[1], sums[2], ratio_around)
-            elif not ground and use_clear and d < clear_threshold:
-                _around(bands, start, c, np.int32(column[k]), columns, rows, side, sums)
-                ground = sums[3] == 0
-            label[i] = _GROUND if ground else _OBSTACLE
+            else:
+                label[i] = _OVERHANG if d >= rules.clearance else _OBSTACLE
+
+
+@njit(cache=True)
+def _write_outside(node, first, last, label, probability, height):
+    for i in range(first, last):
+        if node[i] < 0:
+            label[i] = _UNKNOWN
+            probability[i] = F(0)
+            height[i] = F(np.nan)
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
 def label_points(
-    chunks, start, x, y, z, column, origin, node, mean, dz, bands, columns, rows, side, foot, foot_around, threshold,
-    knee, top, clear_threshold, clearance, low_outlier, use_columns, ratio, use_around, ratio_around, use_clear,
-    sigma_up, sigma_down, label, probability, height,
+    chunks, start, x, y, z, column, origin, node, mean, p00, dz, bands, counters, planes, kinds, ground, votes,
+    columns, rows, side, rules, sigma_up, sigma_down, label, probability, height,
 ):  # fmt: skip
+    """All of it, in node order, on ranges of nodes. Ranges begin where no cell of the vote is shared."""
     parts = chunks.shape[0] - 1
     for i in prange(parts):
-        _measure_nodes(
-            chunks[i], chunks[i + 1], start, x, y, z, column, mean, dz, bands, columns, foot, threshold, knee, top,
-            clear_threshold, clearance,
-        )  # fmt: skip
-    up = F(-0.5) / (sigma_up * sigma_up)
-    down = F(-0.5) / (sigma_down * sigma_down)
+        first, last = chunks[i], chunks[i + 1]
+        measure_heights(first, last, start, x, y, z, mean, columns, dz)
+        if rules.around:
+            count_bands(first, last, start, dz, column, rules, bands, counters)
+        else:
+            for k in range(start[first], start[last]):
+                ground[k] = dz[k] < rules.threshold and dz[k] >= -rules.low_outlier
+    if rules.around:
+        classify_nodes(counters, p00, rows, columns, rules.support_ratio, rules.support_even, planes, kinds)
+        for i in prange(parts):
+            first, last = chunks[i], chunks[i + 1]
+            _decide_nodes(first, last, start, column, dz, bands, kinds, p00, columns, rows, side, rules, ground)
+            if rules.vote:
+                cast_votes(first, last, start, column, dz, ground, columns, side, votes)
+    up = HALF_LOG2_E / (sigma_up * sigma_up)
+    down = HALF_LOG2_E / (sigma_down * sigma_down)
     n = node.shape[0]
     for i in prange(parts):
-        for j in range(i * n // parts, (i + 1) * n // parts):
-            if node[j] < 0:
-                label[j] = _UNKNOWN
-                probability[j] = F(0)
-                height[j] = F(np.nan)
-        _label_nodes(
-            chunks[i], chunks[i + 1], start, column, origin, dz, bands, columns, rows, side, foot, foot_around,
-            threshold, clear_threshold, clearance, low_outlier, use_columns, ratio, use_around, ratio_around,
-            use_clear, up, down, label, probability, height,
+        _write_outside(node, i * n // parts, (i + 1) * n // parts, label, probability, height)
+        _write_nodes(
+            chunks[i], chunks[i + 1], start, column, origin, dz, ground, columns, side, rules, votes, up, down, label,
+            probability, height,
         )  # fmt: skip
-
-
-@njit(cache=True, fastmath=FAST)
-def describe_surface(
-    information, mean, lo, hi, height_information, slope_information, scale, largest_variance, base, elevation, slope,
-    variance,
-):  # fmt: skip
-    """Elevation, slope and variance = scale [(P + P0)^-1]_00; NaN where the variance exceeds what counts as known."""
-    nothing = F(np.nan)
-    unknown_variance = scale / height_information
-    for row in range(elevation.shape[0]):
-        p = information[row + 1]
-        for column in range(elevation.shape[1]):
-            c = column + 1
-            value = unknown_variance
-            if lo[row] <= c < hi[row]:
-                p00 = p[0, c] + height_information
-                l1, l2 = p[1, c] / p00, p[2, c] / p00
-                d1 = p[3, c] + slope_information - l1 * p[1, c]
-                t = p[4, c] - l1 * p[2, c]
-                l3 = t / d1
-                d2 = p[5, c] + slope_information - l2 * p[2, c] - l3 * t
-                lever = l1 * l3 - l2
-                value = scale * (F(1) / p00 + l1 * l1 / d1 + lever * lever / d2)
-            variance[row, column] = value
-            known = value <= largest_variance
-            elevation[row, column] = mean[row + 1, 0, c] + base if known else nothing
-            slope[row, column, 0] = mean[row + 1, 1, c] if known else nothing
-            slope[row, column, 1] = mean[row + 1, 2, c] if known else nothing
+    if rules.around and rules.vote:
+        for i in prange(parts):
+            clear_votes(chunks[i], chunks[i + 1], start, column, dz, columns, side, votes)

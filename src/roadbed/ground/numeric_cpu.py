@@ -18,6 +18,9 @@ from numba.extending import intrinsic
 # Everything of fastmath except the promise that no NaN or infinity occurs: raw scans contain both.
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
 F: Any = np.float32
+U: Any = np.uint64  # an unsigned index cannot mean "from the end", which would keep loops from vectorising
+ONE = np.uint64(1)
+HALF_LOG2_E: Any = np.float32(-0.5 * 1.4426950408889634)  # exp(-d^2 / 2 s^2) = 2^(this d^2 / s^2)
 njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
 prange: Any = numba.prange
 
@@ -32,14 +35,14 @@ def _float_from_bits(_typing_context, _bits):
     return types.float32(types.int32), codegen
 
 
-@njit(inline="always", fastmath=FAST)
-def exp_negative(x):
-    """exp(x) for x <= 0 to 3e-6, without a branch or a call, so that loops around it vectorise."""
-    scaled = max(x, F(-87.0)) * F(1.4426950408889634)
-    whole = np.floor(scaled)
-    part = scaled - whole
-    # 2^part on [0, 1): a polynomial with the smallest largest relative error that is 1 at 0.
-    series = F(1.0) + part * (
-        F(0.69315308) + part * (F(0.24015361) + part * (F(0.05582633) + part * (F(0.00898934) + part * F(0.00187757))))
+@njit(inline="always", fastmath=True)
+def exp2_negative(x):
+    """2^x for x <= 0 to 5e-6, without a branch or a call, so that loops around it vectorise."""
+    limited = max(x, F(-80.0))
+    whole = np.floor(limited)
+    part = limited - whole
+    # 2^part on [0, 1): the polynomial of degree 4 with the smallest largest relative error.
+    series = F(1.000002593) + part * (
+        F(0.693003834) + part * (F(0.241442757) + part * (F(0.052011461) + part * F(0.013534168)))
     )
     return series * _float_from_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))

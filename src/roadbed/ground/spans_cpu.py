@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.ground.numeric_cpu import F, njit
+from roadbed.ground.numeric_cpu import F, U, njit
+
+VECTOR = 8  # nodes handled at once by vectorised loops
 
 
 @njit(cache=True)
 def find_spans(count, prior, use_prior, rows, columns, reach, lo, hi, wide_lo, wide_hi):
     """Per row the columns [lo, hi) within `reach` nodes of a point or of prior information.
 
-    Columns are counted with the border (first node = 1); `wide` spans also cover the rows below and above.
+    Columns are counted with the border (first node = 1); spans are filled up to whole vectors, maybe beyond the last
+    node; `wide` spans also cover the rows below and above.
     """
     own_lo = np.full(rows, columns + 1, np.int32)
     own_hi = np.zeros(rows, np.int32)
@@ -29,26 +32,31 @@ def find_spans(count, prior, use_prior, rows, columns, reach, lo, hi, wide_lo, w
             if own_hi[other] > 0:
                 lo[row] = min(lo[row], max(own_lo[other] - reach, 1))
                 hi[row] = max(hi[row], min(own_hi[other] + reach, columns + 1))
+        if hi[row] > lo[row]:
+            hi[row] = lo[row] + (hi[row] - lo[row] + VECTOR - 1) // VECTOR * VECTOR
     for r in range(rows + 2):
         wide_lo[r], wide_hi[r] = columns + 1, 0
         for row in range(max(0, r - 2), min(rows, r + 1)):
             if hi[row] > lo[row]:
                 wide_lo[r] = min(wide_lo[r], lo[row])
                 wide_hi[r] = max(wide_hi[r], hi[row])
+        if wide_hi[r] > wide_lo[r]:
+            whole = (wide_hi[r] - wide_lo[r] + VECTOR - 1) // VECTOR * VECTOR
+            wide_lo[r] = max(1, min(wide_lo[r], columns + 1 + VECTOR - whole))
+            wide_hi[r] = wide_lo[r] + whole
 
 
 @njit(cache=True)
-def clear_spans(information, expected, mean, lo, hi):
-    """Empty what the last frame has written (its spans), in both buffers."""
+def clear_spans(information, data, lo, hi):
+    """Empty what the last frame has written (its spans), in both buffers and in the data term."""
     for row in range(lo.shape[0]):
         for k in range(9):
-            for c in range(lo[row], hi[row]):
+            for c in range(U(lo[row]), U(hi[row])):
                 information[0, row + 1, k, c] = F(0)
+            for c in range(U(lo[row]), U(hi[row])):
                 information[1, row + 1, k, c] = F(0)
-        for k in range(3):
-            for c in range(lo[row], hi[row]):
-                expected[row + 1, k, c] = F(0)
-                mean[row + 1, k, c] = F(0)
+            for c in range(U(lo[row]), U(hi[row])):
+                data[row + 1, k, c] = F(0)
 
 
 @njit(cache=True)

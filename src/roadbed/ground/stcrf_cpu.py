@@ -15,8 +15,12 @@ from roadbed.ground.binning_cpu import sort_by_node
 from roadbed.ground.coarse_cpu import gather_lowest, spread_coarse
 from roadbed.ground.columns_cpu import ANCHORS, PAD, reserve, select_points
 from roadbed.ground.em_cpu import expectation_maximization
-from roadbed.ground.labels_cpu import describe_surface, label_points
-from roadbed.ground.spans_cpu import clear_spans, fill_expected, find_spans, share_rows
+from roadbed.ground.labels import LabelRules
+from roadbed.ground.labels_cpu import label_points
+from roadbed.ground.measure_cpu import BANDS, COUNTERS
+from roadbed.ground.spans_cpu import VECTOR, clear_spans, fill_expected, find_spans, share_rows
+from roadbed.ground.surface_cpu import describe_surface
+from roadbed.ground.vote_cpu import CELL_COLUMNS, LAYERS
 from roadbed.mapping import rolling
 from roadbed.mapping.alignment import fit_tilt, sample_residuals
 from roadbed.mapping.interpolate import transport
@@ -54,19 +58,20 @@ class Field:
 
     def __init__(self, rows: int, columns: int) -> None:
         self.rows, self.columns = rows, columns
-        padded = (rows + 2, 9, columns + 2)
+        stride = columns + 2 + VECTOR
+        padded = (rows + 2, 9, stride)
         self.information = np.zeros((2, *padded), F)  # P, X: the two Jacobi buffers
         self.prior = np.zeros(padded, F)  # P, X of the previous frame
-        self.prior_mean = np.zeros((rows + 2, 3, columns + 2), F)
+        self.prior_mean = np.zeros((rows + 2, 3, stride), F)
         self.data = np.zeros(padded, F)
-        self.expected = np.zeros((rows + 2, 3, columns + 2), F)  # plane that the weak prior pulls to
-        self.mean = np.zeros((rows + 2, 3, columns + 2), F)  # mu = (h, sx, sy)
+        self.expected = np.zeros((rows + 2, 3, stride), F)  # plane that the weak prior pulls to
+        self.mean = np.zeros((rows + 2, 3, stride), F)  # mu = (h, sx, sy)
         self.reserved = np.zeros(rows * columns + 1, np.int32)
         self.count = np.zeros(rows * columns, np.int32)
         self.lo, self.hi = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
         self.wide_lo, self.wide_hi = np.zeros(rows + 2, np.int32), np.zeros(rows + 2, np.int32)
         self.row_chunks = np.zeros(_CHUNKS + 1, np.int32)
-        self.scratch = np.zeros((_CHUNKS, 44, columns + 2), F)
+        self.scratch = np.zeros((_CHUNKS, 33, stride), F)
         self.result = 0  # which buffer of `information` is the posterior
 
 
@@ -88,7 +93,16 @@ class StcrfCpu:
         self.counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
         self.low = np.zeros((nodes, self.low_side**2, 3), F)
         self.low_points = np.zeros((3, nodes * self.low_side**2 + PAD * self.coarse.rows * self.coarse.columns), F)
-        self.bands = np.zeros((nodes, self.side**2, 4), np.uint16)
+        self.rules = LabelRules.of(config.labels)
+        if self.rules.around:
+            self.bands = np.zeros((nodes, self.side**2, BANDS), np.uint16)
+            cells = (-(-rows * self.side // CELL_COLUMNS), -(-columns * self.side // CELL_COLUMNS))
+            self.votes = np.zeros((*cells, LAYERS), np.int16)
+        else:
+            self.bands, self.votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
+        self.counters = np.zeros((COUNTERS, nodes), np.int32)
+        self.planes = np.zeros((7, rows, columns), np.int32)
+        self.kinds = np.zeros(nodes, np.uint8)
         self.anchored = np.zeros(nodes, np.uint8)
         self.anchor_plane = np.zeros((nodes, 3), F)
         self.node_chunks = np.zeros(_CHUNKS + 1, np.int32)
@@ -103,8 +117,10 @@ class StcrfCpu:
         self.column = np.empty(self.capacity, np.uint16)
         self.sorted = np.empty((3, self.capacity), F)
         self.dz = np.empty(self.capacity, F)
+        self.ground = np.empty(self.capacity, np.bool_)
         self.samples = np.empty((self.capacity, 3), F)
         self.shaping = np.empty((3, self.capacity + (PAD + ANCHORS) * self.rows * self.columns), F)
+        self.weight = np.empty(max(self.shaping.shape[1], self.low_points.shape[1]), F)
 
     def sort(self, points: Float32, placement: Placement) -> None:
         """Points to their nodes (M_i), in node order."""
@@ -142,7 +158,9 @@ class StcrfCpu:
         mask, corner, cell = moving if moving is not None else (np.zeros((0, 0), np.bool_), np.zeros(2), 1.0)
         reserve(self.start_of_node, stcrf.points_per_node, self.anchored, fine.reserved)
         share_rows(self.start_of_node, self.rows, self.columns, fine.row_chunks, _NODE_COST)
-        self.node_chunks[:] = fine.row_chunks * self.columns
+        # Two rows of nodes hold a whole number of vote cells, so that no two threads share one.
+        self.node_chunks[:] = fine.row_chunks // CELL_COLUMNS * CELL_COLUMNS * self.columns
+        self.node_chunks[-1] = self.rows * self.columns
         walls = stcrf.walls
         select_points(
             self.node_chunks,
@@ -160,7 +178,8 @@ class StcrfCpu:
             self.columns,
             np.int32(self.side),
             F(walls.low),
-            F(walls.high if walls.enabled else 0),
+            F(walls.high if walls.enabled or self.rules.around else 0),
+            walls.enabled,
             np.int32(self.low_side),
             self.low,
             *self.shaping,
@@ -171,7 +190,7 @@ class StcrfCpu:
     def start(self, warm: bool, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's."""
         stcrf, fine = self.config.stcrf, self.fine
-        clear_spans(fine.information, fine.expected, fine.mean, fine.lo, fine.hi)
+        clear_spans(fine.information, fine.data, fine.lo, fine.hi)
         self._find_spans(fine, warm)
         if warm:
             fine.information[0] = fine.prior
@@ -183,7 +202,7 @@ class StcrfCpu:
             self.low, self.rows, self.columns, self.ratio, self.spacing, coarse.rows, coarse.columns, coarse.reserved,
             coarse.count, *self.low_points,
         )  # fmt: skip
-        clear_spans(coarse.information, coarse.expected, coarse.mean, coarse.lo, coarse.hi)
+        clear_spans(coarse.information, coarse.data, coarse.lo, coarse.hi)
         self._find_spans(coarse, False)
         fill_expected(coarse.expected, coarse.lo, coarse.hi, F(road))
         share_rows(coarse.reserved, coarse.rows, coarse.columns, coarse.row_chunks, _NODE_COST)
@@ -191,6 +210,7 @@ class StcrfCpu:
         spread_coarse(
             coarse.information[coarse.result, :, 0],
             coarse.mean,
+            coarse.columns,
             self.ratio,
             self.spacing,
             F(stcrf.coarse.most_information),
@@ -208,7 +228,7 @@ class StcrfCpu:
     def _overlap(self) -> float:
         """Share of the nodes with points that the prior knows."""
         seen = self.fine.count.reshape(self.rows, self.columns) > 0
-        known = self.fine.prior[1:-1, 0, 1:-1] > _KNOWN_PRIOR
+        known = self.fine.prior[1:-1, 0, 1 : self.columns + 1] > _KNOWN_PRIOR
         return float((seen & known).sum() / max(1, seen.sum()))
 
     def _find_spans(self, field: Field, warm: bool) -> None:
@@ -231,6 +251,7 @@ class StcrfCpu:
             field.reserved,
             field.count,
             *points,
+            self.weight,
             field.information,
             field.prior,
             field.data,
@@ -258,7 +279,7 @@ class StcrfCpu:
 
     def label(self, label: NDArray[np.uint8], probability: Float32, height: Float32) -> None:
         """Write one label, ground probability c_j and height over the surface per input point."""
-        labels, stcrf, fine = self.config.labels, self.config.stcrf, self.fine
+        stcrf, fine = self.config.stcrf, self.fine
         label_points(
             self.node_chunks,
             self.start_of_node,
@@ -267,24 +288,18 @@ class StcrfCpu:
             self.origin,
             self.node[: self.points],
             fine.mean,
+            fine.information[fine.result, :, 0],
             self.dz,
             self.bands,
+            self.counters,
+            self.planes,
+            self.kinds,
+            self.ground,
+            self.votes,
             self.columns,
             self.rows,
             self.side,
-            F(labels.foot),
-            F(labels.foot_around),
-            F(labels.threshold),
-            F(labels.knee),
-            F(labels.top),
-            F(labels.clear_threshold),
-            F(labels.clearance),
-            F(labels.low_outlier),
-            labels.columns,
-            labels.ratio,
-            labels.columns_around,
-            labels.ratio_around,
-            labels.clear,
+            self.rules,
             F(stcrf.sigma_up),
             F(stcrf.sigma_down),
             label,
@@ -327,8 +342,8 @@ class StcrfCpu:
         """Move the prior by whole nodes; nodes that enter are undefined."""
         fine = self.fine
         spare, spare_mean = fine.data, fine.expected
-        rolling.shift(fine.prior, spare, columns, rows)
-        rolling.shift(fine.prior_mean, spare_mean, columns, rows)
+        rolling.shift(fine.prior, spare, self.columns, columns, rows)
+        rolling.shift(fine.prior_mean, spare_mean, self.columns, columns, rows)
         fine.prior, fine.data = spare, fine.prior
         fine.prior_mean, fine.expected = spare_mean, fine.prior_mean
 
@@ -343,6 +358,7 @@ class StcrfCpu:
         spare, spare_mean = fine.data, fine.expected
         transport(
             fine.prior,
+            self.columns,
             T_old_new.rotation.astype(F),
             T_old_new.translation.astype(F),
             F(lattice.x0),
@@ -368,6 +384,7 @@ class StcrfCpu:
             stride,
             placement.rotation.astype(F),
             placement.translation.astype(F),
+            self.columns,
             self.spacing,
             F(centre[0]),
             F(centre[1]),

@@ -17,13 +17,26 @@ _FIRM = F(3)  # effective points a node must hold to be trusted
 
 @njit(cache=True)
 def sample_residuals(
-    points, stride, rotation, translation, spacing, centre_x, centre_y, radius, information, mean, count, node, sample
+    points,
+    stride,
+    rotation,
+    translation,
+    columns,
+    spacing,
+    centre_x,
+    centre_y,
+    radius,
+    information,
+    mean,
+    count,
+    node,
+    sample,
 ):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 
     `count` (nodes) must be zero and is zero again when `fit_tilt` has run. Returns how many samples were written.
     """
-    rows, columns = information.shape[0] - 2, information.shape[2] - 2
+    rows = information.shape[0] - 2
     scale = F(1) / spacing
     n = 0
     for i in range(0, points.shape[0], stride):

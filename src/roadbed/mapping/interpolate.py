@@ -29,9 +29,9 @@ def _carry(source, r, c, a, b, weight, total):
 
 
 @njit(cache=True, fastmath=FAST)
-def _sample(source, x, y, x0, y0, spacing, total):
+def _sample(source, columns, x, y, x0, y0, spacing, total):
     """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
-    rows, columns = source.shape[0] - 2, source.shape[2] - 2
+    rows = source.shape[0] - 2
     u, v = (x - x0) / spacing, (y - y0) / spacing
     column, row = np.int64(np.floor(u)), np.int64(np.floor(v))
     total[:] = F(0)
@@ -58,12 +58,14 @@ def _plane(p, height_information, slope_information):
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
-def transport(source, rotation, translation, x0, y0, spacing, height_information, slope_information, out, mean):
+def transport(
+    source, columns, rotation, translation, x0, y0, spacing, height_information, slope_information, out, mean
+):
     """The previous frame's information as seen from the new one: p_old = rotation p_new + translation.
 
-    `source` and `out` are padded (rows + 2, 9, columns + 2); `mean` takes the carried planes.
+    `source` and `out` are padded (rows + 2, 9, stride); `mean` takes the carried planes.
     """
-    rows, columns = source.shape[0] - 2, source.shape[2] - 2
+    rows = source.shape[0] - 2
     yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
     cosine, sine = F(np.cos(yaw)), F(np.sin(yaw))
     for row in prange(rows):
@@ -75,7 +77,7 @@ def transport(source, rotation, translation, x0, y0, spacing, height_information
             for _ in range(2):
                 x_old = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * height + translation[0]
                 y_old = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * height + translation[1]
-                _sample(source, x_old, y_old, x0, y0, spacing, total)
+                _sample(source, columns, x_old, y_old, x0, y0, spacing, total)
                 if total[0] <= F(1e-6):
                     break
                 h_old, sx_old, sy_old = _plane(total, height_information, slope_information)

@@ -27,13 +27,13 @@ def steps_to(old: Lattice, new: Lattice) -> tuple[int, int]:
     return round((new.x0 - old.x0) / old.spacing), round((new.y0 - old.y0) / old.spacing)
 
 
-def shift(layers: Float32, out: Float32, columns: int, rows: int) -> None:
-    """Move padded layers (rows + 2, k, columns + 2) so that node (r, c) takes what was at (r + rows, c + columns).
+def shift(layers: Float32, out: Float32, width: int, columns: int, rows: int) -> None:
+    """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
 
-    Nodes that enter are empty: undefined, as the paper asks.
+    `width` is the number of columns that are nodes. Nodes that enter are empty: undefined, as the paper asks.
     """
     out[:] = 0
-    height, width = layers.shape[0] - 2, layers.shape[2] - 2
+    height = layers.shape[0] - 2
     if abs(rows) >= height or abs(columns) >= width:
         return
     to_rows, from_rows = _overlap(height, rows)
