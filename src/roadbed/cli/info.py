@@ -19,7 +19,6 @@ _PARTS = {
     "viser": "view",
     "rosbags": "io",
     "laspy": "io",
-    "pypcd4": "io",
     "velodyne-decoder": "io",
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the named fields of a file or message to a Scan: what they are called, and in which unit times come."""
+"""From the named fields of a file or message to a Scan, whatever they are called."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from roadbed.errors import InputError
 from roadbed.frames import Pose, Scan
+from roadbed.sources.point_time import sweep_time
 
 INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")
 RING_NAMES = ("ring", "laser_id", "line", "beam")
 TIME_NAMES = ("point_time", "time", "t", "offset_time", "time_offset", "timestamp", "time_stamp", "gps_time")
-# A sweep lasts far less than this; a clock that counts from a start or an epoch shows far more.
-_LONGEST_SWEEP_S = 10.0
 # float32 resolves 1 mm up to here; coordinates of a map beyond it are moved next to the origin.
 FAR_FROM_ORIGIN_M = 8192.0
 
@@ -70,45 +69,6 @@ def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | Non
         for axis, column in enumerate(columns):
             points[:, axis] = column - shift[axis] if shift[axis] else column
     return points, Pose(np.eye(3), shift) if shift.any() else None
-
-
-def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float | None] | None:
-    """Per-point seconds relative to the scan's time, and that time; None where the numbers make no sense as such.
-
-    Integers count nanoseconds (Ouster, Livox). Absolute clocks are told by their size, in s, ms, us or ns; a zero
-    among absolute stamps marks a missing return and becomes NaN.
-    """
-    if values.ndim != 1 or values.dtype.kind not in "iuf":
-        return None
-    if not len(values):
-        return values.astype(np.float64), scan_time
-    if values.dtype.kind == "f":
-        valid = np.isfinite(values)
-        largest = float(values[valid].max()) if valid.any() else 0.0
-        smallest_relative = float(values[valid].min()) if valid.any() else 0.0
-        if largest <= _LONGEST_SWEEP_S:
-            relative = smallest_relative >= -_LONGEST_SWEEP_S
-            return (values, scan_time) if relative else None
-        unit = next((unit for limit, unit in ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3)) if largest > limit), 1.0)
-        valid = valid & (values != 0)
-        start = float(values[valid].min())
-        seconds = (np.where(valid, values, np.nan).astype(np.float64) - start) * unit
-        first = start * unit
-    else:
-        relative = int(values.max()) < _LONGEST_SWEEP_S * 1e9
-        if relative:
-            seconds = values.astype(np.float64) * 1e-9
-            return (seconds, scan_time) if seconds.min() >= -_LONGEST_SWEEP_S else None
-        valid = values != 0
-        origin = values[valid].min()
-        seconds = np.where(valid, (values - origin).astype(np.float64) * 1e-9, np.nan)
-        first = float(origin) * 1e-9
-    if np.nanmax(seconds) > _LONGEST_SWEEP_S:
-        return None
-    if scan_time is None:
-        return seconds, first
-    offset = first - scan_time
-    return (seconds + offset if abs(offset) < _LONGEST_SWEEP_S else seconds), scan_time
 
 
 def _find(fields: Mapping[str, NDArray], name: str) -> str | None:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roadbed.errors import InputError
+from roadbed.frames import Pose
+from roadbed.sources.fields import scan_from_fields
+from roadbed.sources.point_time import sweep_time
+
+OFFSETS = np.array([0.0, 0.03, 0.1])
+EPOCH = 1_700_000_000.0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (OFFSETS * 1e9).astype(np.uint32),  # Ouster t, Livox offset_time
+        OFFSETS.astype(np.float32),  # Velodyne time
+        OFFSETS,
+    ],
+)
+def test_relative_times_become_seconds(values):
+    seconds, time = sweep_time(values, 12.0)
+    np.testing.assert_allclose(seconds, OFFSETS, atol=1e-7)
+    assert time == 12.0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        EPOCH + OFFSETS,
+        (EPOCH + OFFSETS) * 1e3,
+        (EPOCH + OFFSETS) * 1e6,
+        (EPOCH + OFFSETS) * 1e9,
+        (EPOCH * 1e9 + OFFSETS * 1e9).astype(np.uint64),
+        (EPOCH * 1e9 + OFFSETS * 1e9).astype(np.int64),
+    ],
+)
+def test_absolute_times_are_told_by_their_size(values):
+    seconds, time = sweep_time(values, None)
+    np.testing.assert_allclose(seconds, OFFSETS, atol=1e-6)
+    assert time == pytest.approx(EPOCH)
+    # With a stamp of the message on the same clock the times refer to it.
+    seconds, time = sweep_time(values, EPOCH + 0.1)
+    np.testing.assert_allclose(seconds, OFFSETS - 0.1, atol=1e-6)
+    assert time == EPOCH + 0.1
+    # A clock of its own (time since the sensor's start) keeps only the differences.
+    seconds, time = sweep_time(values, 50.0)
+    np.testing.assert_allclose(seconds, OFFSETS, atol=1e-6)
+    assert time == 50.0
+
+
+def test_missing_returns_among_absolute_times_are_nan():
+    seconds, _ = sweep_time(np.array([0.0, EPOCH, EPOCH + 0.1]), None)
+    assert np.isnan(seconds[0])
+    np.testing.assert_allclose(seconds[1:], [0, 0.1], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([0, 50.0, 100]), np.array([1e5, 1e5 + 60]), np.array([-20.0, 0]), np.zeros((2, 2))]
+)
+def test_numbers_that_are_no_sweep_stay_a_channel(values):
+    assert sweep_time(values, None) is None
+    fields = {axis: np.zeros(2, np.float32) for axis in "xyz"} | {"time": values[:2]}
+    if values.ndim == 1:
+        scan = scan_from_fields(fields, "test")
+        assert scan.point_time is None
+        np.testing.assert_array_equal(scan.channels["time"], values[:2])
+
+
+def test_names_in_any_case_and_leftovers_by_their_own_name():
+    fields = {
+        "X": np.array([1.0], np.float32),
+        "Y": np.array([2.0], np.float32),
+        "Z": np.array([3.0], np.float32),
+        "Intensity": np.array([4], np.uint8),
+        "reflectivity": np.array([5], np.uint16),
+        "RING": np.array([6], np.uint16),
+        "label": np.array([7], np.uint8),
+        "truth": np.array([40], np.uint16),
+    }
+    scan = scan_from_fields(fields, "test")
+    np.testing.assert_array_equal(scan.points, [[1, 2, 3]])
+    assert (scan.intensity[0], scan.ring[0], scan.truth[0]) == (4, 6, 40)
+    assert scan.truth.dtype == np.uint32
+    assert set(scan.channels) == {"reflectivity", "label"}
+    assert scan.channels["reflectivity"].dtype == np.uint16
+
+
+def test_a_shift_is_placed_by_the_pose_it_came_with():
+    fields = {"x": np.array([500000.0, 500001.0]), "y": np.zeros(2), "z": np.array([np.nan, 1e300])}
+    scan = scan_from_fields(fields, "test", T_world_sensor=Pose.from_euler(0, 0, 0, yaw=np.pi / 2))
+    np.testing.assert_allclose(np.diff(scan.points[:, 0]), 1)
+    np.testing.assert_allclose(scan.T_world_sensor.translation, [0, 500000, 0], atol=1e-6)
+    assert np.isnan(scan.points[0, 2])
+    assert np.isinf(scan.points[1, 2])
+
+
+def test_missing_coordinates():
+    with pytest.raises(InputError, match="a file: fields: expected x, y and z of one number per point, found x, y"):
+        scan_from_fields({"x": np.zeros(1), "y": np.zeros(1)}, "a file")

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import roadbed
+from roadbed.errors import InputError
+
+
+def test_a_folder_of_scans_with_rings(tmp_path):
+    for k in range(2):
+        rows = np.array([[1, 2, 3, 40, 5], [np.nan, 1e30, 0, 0, 31]], np.float32) + np.float32(0)
+        rows[0, 0] = k
+        rows.tofile(tmp_path / f"sweep__LIDAR_TOP__{k}.pcd.bin")
+    source = roadbed.open(tmp_path)
+    assert (source.name, len(source), source.sequential) == ("nuscenes", 2, False)
+    assert source[1].name == "sweep__LIDAR_TOP__1"
+    assert source[1].points[0, 0] == 1
+    assert source[1].ring.tolist() == [5, 31]
+    assert source[1].intensity.tolist() == [40, 0]
+
+
+@pytest.mark.parametrize("points", [0, 1])
+def test_no_points_and_one_point(tmp_path, points):
+    np.zeros((points, 5), np.float32).tofile(tmp_path / "a.pcd.bin")
+    assert len(roadbed.open(tmp_path / "a.pcd.bin")[0]) == points
+
+
+def test_other_records_are_refused(tmp_path):
+    file = tmp_path / "a.pcd.bin"
+    np.zeros((3, 4), np.float32).tofile(file)
+    with pytest.raises(InputError, match="length: found 48 bytes, expected a multiple of 20"):
+        roadbed.open(file)[0]
+    np.full((4, 5), 0.5, np.float32).tofile(file)
+    with pytest.raises(InputError, match=r"ring: found 0.5, expected whole numbers"):
+        roadbed.open(file)[0]
