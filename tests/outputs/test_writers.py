@@ -20,7 +20,7 @@ from roadbed.sources.npy import read_npz
 from roadbed.sources.pcd import read_pcd
 
 DTYPES = ("i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
-NAMES = ("azimuth", "return_type", "near_ir", "velocity", "Reflectivity", "label", "sensor_index")
+NAMES = ("azimuth", "return_type", "near_ir", "velocity", "Reflectivity", "label", "sensor_index", "größe")
 
 
 @st.composite
@@ -180,6 +180,15 @@ def test_label_round_trip(tmp_path_factory, labels):
     file = tmp_path_factory.getbasetemp() / "round.label"
     write_label(file, labels)
     np.testing.assert_array_equal(read_labels(file, len(labels)), labels)
+
+
+def test_types_that_pcd_lacks_are_widened(tmp_path):
+    flags, halves = np.array([True, False]), np.array([0.5, np.inf], np.float16)
+    write_pcd(tmp_path / "a.pcd", Scan(np.zeros((2, 3)), channels={"flag": flags, "half": halves}))
+    found = read_pcd(tmp_path / "a.pcd").channels
+    assert (found["flag"].dtype, found["half"].dtype) == (np.uint8, np.float32)
+    np.testing.assert_array_equal(found["flag"], flags)
+    np.testing.assert_array_equal(found["half"], halves)
 
 
 def test_writers_refuse_what_they_cannot_hold_and_leave_nothing_behind(tmp_path):

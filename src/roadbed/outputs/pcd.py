@@ -65,13 +65,12 @@ def _storable(path: str | Path, name: str, values: NDArray, count: int) -> NDArr
     if values.dtype.kind not in "biuf":
         raise InputError(f"{path}: channel {name}: found {values.dtype}, expected numbers")
     kind, size = values.dtype.kind, values.dtype.itemsize
-    if kind == "b":
+    if kind == "b":  # as uint8
         kind = "u"
-    if kind == "f":
+    if kind == "f":  # as float32 or float64
         size = min(max(size, 4), 8)
-    return values.reshape(count, -1 if values.size else (values.shape[1] if values.ndim == 2 else 1)).astype(
-        f"<{kind}{size}", copy=False
-    )
+    columns = values[:, None] if values.ndim == 1 else values
+    return columns.astype(f"<{kind}{size}", copy=False)
 
 
 def _header(columns: dict[str, NDArray], count: int, pose: Pose | None, data: str) -> bytes:

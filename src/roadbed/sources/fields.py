@@ -59,12 +59,11 @@ def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | Non
     """float32 points (N, 3); float64 map coordinates too far out for float32 come with the shift that was taken off."""
     points = np.empty((len(columns[0]), 3), np.float32)
     shift = np.zeros(3)
-    if columns[0].dtype.itemsize == 8:
-        for axis, column in enumerate(columns):
-            finite = column[np.isfinite(column)]
-            middle = float(np.median(finite)) if len(finite) else 0.0
-            if FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
-                shift[axis] = np.round(middle)
+    for axis, column in enumerate(columns):
+        finite = column[np.isfinite(column)] if column.dtype.itemsize == 8 else column[:0]
+        middle = float(np.median(finite)) if len(finite) else 0.0
+        if FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
+            shift[axis] = np.round(middle)
     with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
         for axis, column in enumerate(columns):
             points[:, axis] = column - shift[axis] if shift[axis] else column

@@ -54,7 +54,7 @@ def parse_header(raw: bytes, where: str) -> PcdHeader:
         if end < 0:
             found = "an empty file" if not raw else f"no line DATA in the first {min(len(raw), _LONGEST_HEADER)} bytes"
             raise InputError(f"{where}: PCD header: found {found}, expected FIELDS, SIZE, TYPE, POINTS and DATA")
-        line = raw[position:end].decode("latin-1").strip()
+        line = raw[position:end].decode("utf-8", "replace").strip()
         position = end + 1
         if not line or line.startswith("#"):
             continue
