@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from roadbed.cli import bench, config, demo, evaluate, info, run, segment, simulate
+from roadbed.cli import bench, config, demo, evaluate, info, run, segment, simulate, view
 from roadbed.errors import RoadbedError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(bench.app, name="bench")
 app.command("simulate")(simulate.simulate)
 app.command("info")(info.info)
+app.command("view")(view.view)
 app.add_typer(config.app, name="config")
 
 

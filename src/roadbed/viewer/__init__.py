@@ -1,1 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The web viewer: `with Viewer(roadbed.open("drive/")) as viewer: viewer.wait()`."""
+
+from __future__ import annotations
+
+from roadbed.viewer.app import Viewer
+
+__all__ = ["Viewer"]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the colours of the cloud mean: one entry per way of colouring, each with its key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.frames import GroundFrame, Scan
+from roadbed.outputs.pictures import palette
+
+WAYS = ("label", "probability", "height above ground", "ring", "intensity", "truth")
+
+
+@dataclass(frozen=True, eq=False)
+class Coloured:
+    """A colour per point, and HTML that explains them."""
+
+    colours: NDArray[np.uint8]  # (N, 3)
+    key: str
+
+
+def ways_for(scan: Scan) -> tuple[str, ...]:
+    """The ways this scan can be coloured."""
+    missing = {
+        name
+        for name, values in (("ring", scan.ring), ("intensity", scan.intensity), ("truth", scan.truth))
+        if values is None
+    }
+    return tuple(way for way in WAYS if way not in missing)
+
+
+def coloured(way: str, scan: Scan, ground: GroundFrame) -> Coloured:
+    """Colours of the cloud; a way that the scan has no data for falls back to the labels."""
+    if way == "probability":
+        return _scale(ground.ground_probability, 0.0, 1.0, "probability of ground")
+    if way == "height above ground":
+        return _scale(ground.height_above_ground, -0.5, 3.0, "m above ground")
+    if way == "ring" and scan.ring is not None:
+        return _scale(scan.ring, 0.0, float(max(scan.ring.max(initial=0), 1)), "ring")
+    if way == "intensity" and scan.intensity is not None:
+        high = float(np.percentile(scan.intensity, 98)) if len(scan) else 1.0
+        return _scale(scan.intensity, 0.0, max(high, 1e-6), "intensity")
+    if way == "truth" and scan.truth is not None:
+        return _truth(scan, ground)
+    names = [entry for kind, entry in palette.LABELS.items() if (ground.label == kind).any()]
+    return Coloured(palette.label_colours(ground.label), patches(names))
+
+
+def _truth(scan: Scan, ground: GroundFrame) -> Coloured:
+    """Right and wrong: what is ground and found, missed, or called ground without being it."""
+    from roadbed.evaluate.protocols import protocol
+
+    actual, scored = protocol("patchwork++")(scan)
+    entries = [
+        ("ground, found", palette.GROUND),
+        ("not ground, found", palette.OBSTACLE),
+        ("ground, missed", palette.STATIC),
+        ("wrongly ground", palette.SURFACE),
+        ("not scored", palette.UNKNOWN),
+    ]
+    case = np.select([~scored, actual & ground.is_ground, actual, ground.is_ground], [4, 0, 2, 3], 1)
+    return Coloured(np.stack([palette.rgb(colour) for _, colour in entries])[case], patches(entries))
+
+
+def _scale(values: NDArray, low: float, high: float, name: str) -> Coloured:
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    stops = ", ".join(to_hex(colormaps["viridis"](k / 8)) for k in range(9))
+    bar = f'<div style="height:10px;border-radius:3px;background:linear-gradient(to right, {stops})"></div>'
+    ends = f'<div style="display:flex;justify-content:space-between"><span>{low:g}</span>'
+    ends += f"<span>{escape(name)}</span><span>{high:g}</span></div>"
+    return Coloured(palette.value_colours(values, low, high, "viridis"), bar + ends)
+
+
+def patches(entries: list[tuple[str, str]]) -> str:
+    """Named colour patches as HTML."""
+    style = "display:inline-block;width:11px;height:11px;border-radius:2px;border:1px solid #8888;margin-right:5px"
+    return "".join(
+        f'<span style="margin-right:12px;white-space:nowrap"><i style="{style};background:{colour}"></i>{escape(name)}</span> '
+        for name, colour in entries
+    )

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The panel beside the scene: what is shown now, playback, display, the picked point."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from roadbed.viewer.colouring import WAYS, ways_for
+from roadbed.viewer.picking import describe, nearest_to_ray
+from roadbed.viewer.player import Player, Shown
+from roadbed.viewer.scene import Scene
+
+_SPEEDS = ("0.1x", "0.25x", "0.5x", "1x", "2x", "5x")
+_TEXT = "font-size:0.86em;line-height:1.45;padding:0 0.6em"
+
+
+class Controls:
+    """Wires the panel to the player and the scene."""
+
+    def __init__(self, server: Any, player: Player, scene: Scene, title: str) -> None:
+        self._server, self._player, self._scene, self._title = server, player, scene, title
+        self._quiet = False  # while values are set from here, callbacks must not take them for wishes
+        self._error = ""
+        gui = server.gui
+        self._status = gui.add_html(_box(f"<b>{escape(title)}</b><br>starting: reading and compiling ..."))
+        with gui.add_folder("Playback"):
+            self._play = gui.add_button("Pause" if player.playing else "Play")
+            self._steps = gui.add_button_group("Step", ("-10", "-1", "+1", "+10"))
+            self._frame = gui.add_slider("Frame", min=0, max=1, step=1, initial_value=0)
+            self._speed = gui.add_dropdown("Speed", _SPEEDS, initial_value="1x")
+        with gui.add_folder("Show"):
+            self._colour = gui.add_dropdown("Colour by", WAYS, initial_value="label")
+            self._key = gui.add_html("")
+            self._point_size = gui.add_slider("Point size", min=0.02, max=0.4, step=0.01, initial_value=0.08)
+            self._boxes = {
+                name: gui.add_checkbox(text, initial_value=on)
+                for name, text, on in (
+                    ("cloud", "Point cloud", True),
+                    ("surface", "Elevation surface", True),
+                    ("grid", "Occupancy grid", False),
+                    ("arrows", "Velocity arrows", True),
+                    ("objects", "Tracked objects", True),
+                )
+            }
+        with gui.add_folder("Picked point"):
+            self._picked = gui.add_html(_box("click a point in the scene"))
+        self._connect(gui)
+
+    def _connect(self, gui: Any) -> None:
+        self._play.on_click(lambda _: self._player.play(not self._player.playing))
+        self._steps.on_click(lambda event: self._player.step(int(event.target.value)))
+        self._frame.on_update(self._heard(lambda: self._player.seek(int(self._frame.value))))
+        self._speed.on_update(self._heard(lambda: self._player.set_speed(float(self._speed.value[:-1]))))
+        self._colour.on_update(self._heard(lambda: self._display(colour=self._colour.value)))
+        self._point_size.on_update(self._heard(lambda: self._display(point_size=self._point_size.value)))
+        for name, box in self._boxes.items():
+            box.on_update(self._heard(lambda name=name, box=box: self._display(**{name: box.value})))
+        self._server.scene.on_click()(self._pick)
+        for label, key, action in (
+            ("Play or pause", "P", lambda: self._player.play(not self._player.playing)),
+            ("Next frame", "N", lambda: self._player.step(1)),
+            ("Previous frame", "B", lambda: self._player.step(-1)),
+        ):
+            command = gui.add_command(label, hotkey=key)
+            command.on_trigger(lambda _, action=action: action())
+
+    def _heard(self, action: Any) -> Any:
+        """A callback that ignores changes which do not come from a person."""
+        return lambda _: None if self._quiet else action()
+
+    def _display(self, **changes: Any) -> None:
+        self._scene.set_display(**changes)
+        self._key.content = _box(self._scene.key)
+
+    def show(self, shown: Shown) -> None:
+        """After a frame has been drawn."""
+        self._error = ""
+        self._set(self._frame, shown.index)
+        ways = ways_for(shown.result.scan)
+        if tuple(self._colour.options) != ways:
+            self._quiet = True
+            self._colour.options = ways
+            self._quiet = False
+        self._key.content = _box(self._scene.key)
+        self._status.content = _box(self._describe(shown))
+
+    def show_error(self, index: int, error: Exception) -> None:
+        """The source or the pipeline failed: say so in the page and stay ready."""
+        kind = "" if str(error) else type(error).__name__
+        self._error = f"frame {index}: {kind}{error}"
+        text = f'<b style="color:#D55E00">Error</b> {escape(self._error)}<br>The viewer goes on: choose another frame.'
+        self._status.content = _box(f"<b>{escape(self._title)}</b><br>{text}")
+
+    def show_state(self) -> None:
+        """Playing or not, and how many frames there are."""
+        self._play.label = "Pause" if self._player.playing else "Play"
+
+    def set_span(self, first: int, last: int) -> None:
+        if last < first:
+            return
+        self._quiet = True
+        self._frame.min, self._frame.max = first, max(last, first + 1)
+        self._quiet = False
+
+    def _set(self, control: Any, value: Any) -> None:
+        if control.value != value:
+            self._quiet = True
+            control.value = value
+            self._quiet = False
+
+    def _describe(self, shown: Shown) -> str:
+        result = shown.result
+        lines = [f"<b>{escape(self._title)}</b>", f"frame {shown.index} {escape(result.scan.name)}"]
+        lines.append(f"{len(result.scan):,} points, {100 * result.ground.is_ground.mean():.1f} % ground")
+        times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in result.seconds.items())
+        lines.append(escape(times))
+        if shown.scores:
+            lines.append(_score_line(shown))
+        lines += [escape(note) for note in result.notes]
+        return "<br>".join(lines)
+
+    def _pick(self, event: Any) -> None:
+        shown, points = self._player.shown, self._scene.points()
+        if shown is None or points is None:
+            return
+        index = nearest_to_ray(points, event.ray_origin, event.ray_direction)
+        if index is None:
+            self._scene.mark(None)
+            self._picked.content = _box("no point there")
+            return
+        self._scene.mark(points[index])
+        rows = "".join(
+            f"<tr><td style='padding-right:0.8em'>{escape(name)}</td><td>{escape(value)}</td></tr>"
+            for name, value in describe(shown.result, index).items()
+        )
+        self._picked.content = _box(f"<table>{rows}</table>")
+
+
+def _score_line(shown: Shown) -> str:
+    parts = []
+    for name in ("F1", "IoU"):
+        change = shown.scores[name] - shown.before[name]
+        tail = f" ({change:+.2f})" if shown.before is not shown.scores else ""
+        parts.append(f"{name} {shown.scores[name]:.2f} %{tail}")
+    return f'<span id="score">{", ".join(parts)}</span>'
+
+
+def _box(content: str) -> str:
+    return f'<div style="{_TEXT}">{content}</div>'

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture laid over a surface, as binary glTF: unlit, so that its colours stay what they are, and see-through."""
+
+from __future__ import annotations
+
+import json
+import struct
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.frames import Float64, Lattice
+
+_FLOAT, _UINT32 = 5126, 5125  # component types of glTF
+_VERTICES, _INDICES = 34962, 34963  # what a buffer holds
+
+
+def draped_glb(lattice: Lattice, height: NDArray, image: NDArray[np.uint8], origin: Float64, lift: float = 0.0) -> bytes:
+    """`image` (rows, columns, RGBA; row 0 at y0) over the nodes of `lattice`; squares with an unknown corner stay open.
+
+    Positions are relative to `origin`; `lift` raises the surface, in metres. Empty bytes where nothing is known.
+    """
+    x, y = lattice.mesh()
+    positions = np.stack([x, y, height + lift], -1).reshape(-1, 3) - origin
+    triangles = _triangles(np.isfinite(height))
+    if not len(triangles):
+        return b""
+    used, triangles = np.unique(triangles, return_inverse=True)
+    # The image covers whole squares around the nodes, so a node lies half a square inside.
+    u = (np.arange(lattice.columns) + 0.5) / lattice.columns
+    v = (np.arange(lattice.rows) + 0.5) / lattice.rows
+    texture = np.stack(np.meshgrid(u, v), -1).reshape(-1, 2)
+    return _glb(
+        positions[used].astype(np.float32),
+        texture[used].astype(np.float32),
+        triangles.astype(np.uint32).ravel(),
+        _png(image),
+    )
+
+
+def _triangles(known: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Two triangles for each square whose four corners are known, (M, 3) flat node indices."""
+    rows, columns = known.shape
+    index = np.arange(rows * columns).reshape(rows, columns)
+    whole = known[:-1, :-1] & known[:-1, 1:] & known[1:, :-1] & known[1:, 1:]
+    a, b, c, d = (part[whole] for part in (index[:-1, :-1], index[:-1, 1:], index[1:, :-1], index[1:, 1:]))
+    return np.concatenate([np.stack([a, b, d], -1), np.stack([a, d, c], -1)])
+
+
+def _png(image: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    buffer = BytesIO()
+    Image.fromarray(image).save(buffer, format="PNG", compress_level=1)
+    return buffer.getvalue()
+
+
+def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes) -> bytes:
+    parts = [positions.tobytes(), texture.tobytes(), indices.tobytes(), png]
+    views: list[dict[str, Any]] = []
+    body = b""
+    for part, target in zip(parts, (_VERTICES, _VERTICES, _INDICES, None)):
+        views.append({"buffer": 0, "byteOffset": len(body), "byteLength": len(part)})
+        if target is not None:
+            views[-1]["target"] = target
+        body += part + b"\0" * (-len(part) % 4)
+    material = {
+        "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}},
+        "alphaMode": "BLEND",
+        "doubleSided": True,
+        "extensions": {"KHR_materials_unlit": {}},
+    }
+    content = {
+        "asset": {"version": "2.0"},
+        "extensionsUsed": ["KHR_materials_unlit"],
+        "scene": 0,
+        "scenes": [{"nodes": [0]}],
+        "nodes": [{"mesh": 0}],
+        "meshes": [{"primitives": [{"attributes": {"POSITION": 0, "TEXCOORD_0": 1}, "indices": 2, "material": 0}]}],
+        "materials": [material],
+        "textures": [{"source": 0, "sampler": 0}],
+        "samplers": [{"magFilter": 9728, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}],
+        "images": [{"bufferView": 3, "mimeType": "image/png"}],
+        "accessors": [
+            {
+                "bufferView": 0,
+                "componentType": _FLOAT,
+                "count": len(positions),
+                "type": "VEC3",
+                "min": positions.min(0).tolist(),
+                "max": positions.max(0).tolist(),
+            },
+            {"bufferView": 1, "componentType": _FLOAT, "count": len(texture), "type": "VEC2"},
+            {"bufferView": 2, "componentType": _UINT32, "count": len(indices), "type": "SCALAR"},
+        ],
+        "bufferViews": views,
+        "buffers": [{"byteLength": len(body)}],
+    }
+    text = json.dumps(content).encode()
+    text += b" " * (-len(text) % 4)
+    chunks = struct.pack("<II", len(text), 0x4E4F534A) + text + struct.pack("<II", len(body), 0x004E4942) + body
+    return struct.pack("<III", 0x46546C67, 2, 12 + len(chunks)) + chunks

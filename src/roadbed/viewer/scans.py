@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scans by number, from a recording or from a source that is still running."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from roadbed.errors import InputError
+from roadbed.frames import Scan
+
+
+class Scans(Protocol):
+    """What the player asks for scans."""
+
+    live: bool
+    sequential: bool
+
+    def span(self) -> tuple[int, int]:
+        """First and last number that can be had now; last < first when there is none yet."""
+
+    def get(self, index: int) -> Scan: ...
+
+    def close(self) -> None: ...
+
+
+class RecordedScans:
+    """A source with a length. The scans around the current one are kept, so that tuning does not read files again."""
+
+    live = False
+
+    def __init__(self, source: Any, keep: int = 12) -> None:
+        self.sequential = bool(getattr(source, "sequential", True))
+        self._source = source
+        self._length = len(source)
+        self._keep = keep
+        self._cache: OrderedDict[int, Scan] = OrderedDict()
+
+    def span(self) -> tuple[int, int]:
+        return 0, self._length - 1
+
+    def get(self, index: int) -> Scan:
+        if index not in self._cache:
+            self._cache[index] = self._source[index]
+            while len(self._cache) > self._keep:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(index)
+        return self._cache[index]
+
+    def close(self) -> None:
+        self._cache.clear()
+
+
+class LiveScans:
+    """An endless source, read by a thread of its own; the newest scans are kept, the oldest are dropped."""
+
+    live = True
+
+    def __init__(self, source: Iterable[Scan], arrived: Callable[[], None], keep: int = 60) -> None:
+        self.sequential = bool(getattr(source, "sequential", True))
+        self._source, self._arrived, self._keep = source, arrived, keep
+        self._scans: OrderedDict[int, Scan] = OrderedDict()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._read, name="roadbed-live-source", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            for index, scan in enumerate(self._source):
+                if self._closed.is_set():
+                    return
+                with self._lock:
+                    self._scans[index] = scan
+                    while len(self._scans) > self._keep:
+                        self._scans.popitem(last=False)
+                self._arrived()
+        except Exception as error:  # shown in the page by the player
+            self._failure = error
+            self._arrived()
+
+    def span(self) -> tuple[int, int]:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        with self._lock:
+            return (next(iter(self._scans)), next(reversed(self._scans))) if self._scans else (0, -1)
+
+    def get(self, index: int) -> Scan:
+        with self._lock:
+            if index not in self._scans:
+                raise InputError(f"live scan {index}: no longer kept, only the newest {self._keep} are")
+            return self._scans[index]
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+def scans_of(source: Any, arrived: Callable[[], None]) -> RecordedScans | LiveScans:
+    """Recorded where the source has a length, else live."""
+    try:
+        len(source)
+    except (TypeError, NotImplementedError):
+        return LiveScans(source, arrived)
+    return RecordedScans(source)

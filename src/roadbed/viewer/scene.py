@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws a frame into the page: cloud, surface, grid, arrows, objects. The vehicle stays at the origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.frames import Float64, GroundFrame, OccupancyFrame
+from roadbed.outputs.pictures import palette
+from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
+from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_lattice_vehicle, height_at
+from roadbed.pipeline import Result
+from roadbed.viewer.colouring import coloured
+from roadbed.viewer.drape import draped_glb
+
+_LINE = 8  # texels per square of the surface, one of them its outline
+_MOST_LABELS = 30
+
+
+@dataclass(frozen=True)
+class Display:
+    """What is shown and how."""
+
+    colour: str = "label"
+    point_size: float = 0.08
+    cloud: bool = True
+    surface: bool = True
+    grid: bool = False
+    arrows: bool = True
+    objects: bool = True
+
+
+class Scene:
+    """Keeps the nodes of the page up to date; each kind of thing has one node that is replaced."""
+
+    def __init__(self, scene: Any) -> None:
+        self._scene = scene
+        self._display = Display()
+        self._result: Result | None = None
+        self.key = ""
+        self._labels = 0
+        scene.set_up_direction("+z")
+        scene.world_axes.visible = False
+        scene.add_box("/vehicle", palette_rgb(palette.VEHICLE), dimensions=(LENGTH, WIDTH, HEIGHT), opacity=0.85)
+
+    def show(self, result: Result) -> None:
+        """Draw a frame."""
+        self._result = result
+        pose = T_lattice_vehicle(result.ground)
+        self._scene.add_box(
+            "/vehicle",
+            palette_rgb(palette.VEHICLE),
+            dimensions=(LENGTH, WIDTH, HEIGHT),
+            wxyz=(np.cos(pose.yaw / 2), 0.0, 0.0, np.sin(pose.yaw / 2)),
+            position=(0.0, 0.0, HEIGHT / 2),
+        )
+        self._draw_cloud(result)
+        self._draw_surface(result.ground)
+        if result.occupancy is not None:
+            self._draw_grid(result.ground, result.occupancy)
+            self._draw_motion(result.ground, result.occupancy)
+
+    def set_display(self, **changes: Any) -> None:
+        """Change what is shown; only what depends on it is drawn again."""
+        self._display = replace(self._display, **changes)
+        if self._result is None:
+            return
+        if {"colour", "point_size", "cloud"} & set(changes):
+            self._draw_cloud(self._result)
+        if "surface" in changes:
+            self._draw_surface(self._result.ground)
+        if self._result.occupancy is not None:
+            if "grid" in changes:
+                self._draw_grid(self._result.ground, self._result.occupancy)
+            if {"arrows", "objects"} & set(changes):
+                self._draw_motion(self._result.ground, self._result.occupancy)
+
+    def points(self) -> Float64 | None:
+        """The cloud as it lies in the page."""
+        return None if self._result is None else _in_page(self._result.ground)
+
+    def mark(self, place: Float64 | None) -> None:
+        """A ball around a picked point."""
+        if place is None or not np.isfinite(place).all():
+            self._remove("/picked")
+            return
+        self._scene.add_icosphere("/picked", radius=0.18, color=palette_rgb(palette.SURFACE), position=tuple(place))
+
+    def _draw_cloud(self, result: Result) -> None:
+        shown = coloured(self._display.colour, result.scan, result.ground)
+        self.key = shown.key
+        points = _in_page(result.ground)
+        finite = np.isfinite(points).all(1)
+        self._scene.add_point_cloud(
+            "/cloud",
+            points[finite].astype(np.float32),
+            shown.colours[finite],
+            point_size=self._display.point_size,
+            point_shape="circle",
+            point_shading="flat",
+            precision="float32",
+            visible=self._display.cloud,
+        )
+
+    def _draw_surface(self, ground: GroundFrame) -> None:
+        """The elevation as a red mesh, the more transparent the less certain."""
+        image = surface_image(ground)
+        self._drape("/surface", ground, ground.elevation, image, -0.02, self._display.surface)
+
+    def _draw_grid(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
+        """The occupancy laid over the surface. Its mesh is the surface's, its picture has one texel per cell."""
+        colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
+        opacity = 230 * np.clip(1 - occupancy.unknown, 0, 1)
+        image = np.dstack([colours, opacity.astype(np.uint8)])
+        lattice = occupancy.lattice
+        x, y = lattice.mesh()
+        height = _surface_height(ground, x, y)
+        if not self._display.grid:
+            self._remove("/grid")
+            return
+        step = max(1, round(0.8 / lattice.spacing))
+        coarse = replace(
+            lattice,
+            x0=lattice.x0 + (step - 1) / 2 * lattice.spacing,
+            y0=lattice.y0 + (step - 1) / 2 * lattice.spacing,
+            spacing=step * lattice.spacing,
+            columns=lattice.columns // step,
+            rows=lattice.rows // step,
+        )
+        image = image[: coarse.rows * step, : coarse.columns * step]
+        heights = height[step // 2 :: step, step // 2 :: step][: coarse.rows, : coarse.columns]
+        origin = T_lattice_vehicle(ground).translation
+        self._add_glb("/grid", draped_glb(coarse, heights, image, origin, 0.03))
+
+    def _drape(
+        self, name: str, ground: GroundFrame, height: NDArray, image: NDArray[np.uint8], lift: float, shown: bool
+    ) -> None:
+        if not shown:
+            self._remove(name)
+            return
+        self._add_glb(name, draped_glb(ground.lattice, height, image, T_lattice_vehicle(ground).translation, lift))
+
+    def _add_glb(self, name: str, glb: bytes) -> None:
+        if glb:
+            self._scene.add_glb(name, glb, cast_shadow=False, receive_shadow=False)
+        else:
+            self._remove(name)
+
+    def _draw_motion(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
+        self._draw_arrows(ground, occupancy)
+        self._draw_objects(ground, occupancy)
+
+    def _draw_arrows(self, ground: GroundFrame, occupancy: OccupancyFrame, most: int = 300) -> None:
+        """One second of travel of moving cells."""
+        rows, columns = np.nonzero(occupancy.moving & np.isfinite(occupancy.velocity).all(-1))
+        if not (self._display.arrows and len(rows)):
+            self._remove("/arrows")
+            return
+        chosen = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)
+        rows, columns = rows[chosen], columns[chosen]
+        start = np.column_stack([occupancy.lattice.x[columns], occupancy.lattice.y[rows], np.zeros(len(rows))])
+        start[:, 2] = _surface_height(ground, start[:, 0], start[:, 1]) + 0.4
+        end = start + np.column_stack([occupancy.velocity[rows, columns], np.zeros(len(rows))])
+        self._scene.add_arrows(
+            "/arrows",
+            np.stack([start, end], 1) - T_lattice_vehicle(ground).translation,
+            palette_rgb(palette.SURFACE),
+            shaft_radius=0.03,
+            head_radius=0.1,
+            head_length=0.3,
+        )
+
+    def _draw_objects(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
+        """Tracked objects as boxes with number and speed."""
+        things = occupancy.objects if self._display.objects else ()
+        origin = T_lattice_vehicle(ground).translation
+        edges = []
+        for thing in things:
+            base = np.column_stack([box_corners(thing), np.zeros(4)])
+            base[:, 2] = _surface_height(ground, base[:, 0], base[:, 1])
+            top = base + (0, 0, 1.6)
+            edges += [np.stack([base, np.roll(base, -1, 0)], 1), np.stack([top, np.roll(top, -1, 0)], 1)]
+            edges.append(np.stack([base, top], 1))
+        if edges:
+            black = np.array(palette_rgb(palette.VEHICLE), np.uint8)
+            self._scene.add_line_segments("/objects", np.concatenate(edges) - origin, black, line_width=2.5)
+        else:
+            self._remove("/objects")
+        shown = things[:_MOST_LABELS]
+        for number, thing in enumerate(shown):
+            text = f"{thing.id}: {np.hypot(*thing.velocity):.1f} m/s"
+            z = float(_surface_height(ground, thing.position[:1], thing.position[1:])[0]) + 2.0
+            self._scene.add_label(f"/label/{number}", text, position=(*(thing.position - origin[:2]), z - origin[2]))
+        for number in range(len(shown), self._labels):
+            self._remove(f"/label/{number}")
+        self._labels = len(shown)
+
+    def _remove(self, name: str) -> None:
+        if self._scene.get_handle_by_name(name) is not None:
+            self._scene.remove_by_name(name)
+
+
+def surface_image(ground: GroundFrame) -> NDArray[np.uint8]:
+    """Outlined squares around the nodes, (rows * 8, columns * 8, RGBA); opacity falls with the variance."""
+    certainty = surface_certainty(ground).repeat(_LINE, 0).repeat(_LINE, 1)
+    strength = np.full(certainty.shape, 0.22)
+    # Nodes lie in the middle of their squares: the lines go through the nodes.
+    strength[_LINE // 2 :: _LINE], strength[:, _LINE // 2 :: _LINE] = 0.85, 0.85
+    image = np.empty((*certainty.shape, 4), np.uint8)
+    image[..., :3] = palette.rgb(palette.SURFACE)
+    image[..., 3] = 255 * strength * certainty
+    return image
+
+
+def palette_rgb(colour: str) -> tuple[int, int, int]:
+    red, green, blue = palette.rgb(colour).tolist()
+    return red, green, blue
+
+
+def _in_page(ground: GroundFrame) -> Float64:
+    return ground.points_lattice.astype(np.float64) - T_lattice_vehicle(ground).translation
+
+
+def _surface_height(ground: GroundFrame, x: NDArray, y: NDArray) -> Float64:
+    """Elevation; the vehicle's own height where it is unknown."""
+    z = height_at(ground.lattice, ground.elevation, x, y)
+    return np.where(np.isfinite(z), z, T_lattice_vehicle(ground).translation[2])

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sliders for the parameters: each change runs the current frame again; the result can be saved as YAML."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from roadbed.config import Config
+from roadbed.errors import ConfigError
+from roadbed.viewer.parameters import FIRST, Parameter, changed, parameters
+from roadbed.viewer.player import Player
+
+
+class Tuning:
+    """The part of the panel that changes the configuration."""
+
+    def __init__(self, server: Any, player: Player, save_as: Path) -> None:
+        self._player, self._save_as = player, save_as
+        self._start = player.config
+        self._controls: dict[str, Any] = {}
+        self._quiet = False
+        gui = server.gui
+        found = parameters(player.config)
+        with gui.add_folder("Tune"):
+            self._message = gui.add_html("")
+            for parameter in found:
+                if parameter.path in FIRST:
+                    self._add(gui, parameter)
+            save = gui.add_button("Save configuration", hint=f"writes {save_as} on the machine that runs the viewer")
+            download = gui.add_button("Download configuration")
+            reset = gui.add_button("Reset")
+        with gui.add_folder("All parameters", expand_by_default=False):
+            self._add_groups(gui, [parameter for parameter in found if parameter.path not in FIRST])
+        save.on_click(lambda _: self._save())
+        download.on_click(lambda event: self._download(event.client))
+        reset.on_click(lambda _: self._reset())
+
+    def _add_groups(self, gui: Any, found: list[Parameter]) -> None:
+        for group in dict.fromkeys(parameter.group for parameter in found):
+            members = [parameter for parameter in found if parameter.group == group]
+            if group == members[0].path:
+                self._add(gui, members[0])
+                continue
+            with gui.add_folder(group, expand_by_default=False):
+                for parameter in members:
+                    self._add(gui, parameter)
+
+    def _add(self, gui: Any, parameter: Parameter) -> None:
+        hint = f"{parameter.path}: {parameter.hint}" if parameter.hint else parameter.path
+        if parameter.choices == (False, True):
+            control = gui.add_checkbox(parameter.name, initial_value=parameter.value, hint=hint)
+        elif parameter.choices:
+            choices = tuple(str(choice) for choice in parameter.choices)
+            control = gui.add_dropdown(parameter.name, choices, initial_value=str(parameter.value), hint=hint)
+        else:
+            whole = isinstance(parameter.value, int)
+            low, high, step, value = (
+                int(number) if whole else float(number)
+                for number in (parameter.low, parameter.high, parameter.step, parameter.value)
+            )
+            control = gui.add_slider(parameter.name, min=low, max=high, step=step, initial_value=value, hint=hint)
+        self._controls[parameter.path] = control
+        control.on_update(lambda _: self._change(parameter, control.value))
+
+    def _change(self, parameter: Parameter, value: Any) -> None:
+        if self._quiet:
+            return
+        if parameter.choices and parameter.choices != (False, True):
+            value = next(choice for choice in parameter.choices if str(choice) == value)
+        try:
+            config = changed(self._player.config, parameter.path, value)
+        except ConfigError as error:
+            self._say(f'<b style="color:#D55E00">Not used</b> {escape(str(error))}')
+            return
+        self._say("")
+        self._player.tune(config)
+
+    def _reset(self) -> None:
+        self._quiet = True
+        for parameter in parameters(self._start):
+            control = self._controls[parameter.path]
+            control.value = str(parameter.value) if isinstance(control.value, str) else parameter.value
+        self._quiet = False
+        self._say("")
+        self._player.tune(self._start)
+
+    def _save(self) -> None:
+        try:
+            self._player.config.save(self._save_as)
+        except OSError as error:
+            self._say(f'<b style="color:#D55E00">Not saved</b> {escape(str(error))}')
+            return
+        self._say(f"saved as {escape(str(self._save_as))}")
+
+    def _download(self, client: Any) -> None:
+        if client is not None:
+            client.send_file_download(self._save_as.name, self._player.config.dumps().encode())
+
+    def _say(self, content: str) -> None:
+        self._message.content = f'<div style="font-size:0.86em;padding:0 0.6em">{content}</div>' if content else ""
+
+    @property
+    def config(self) -> Config:
+        return self._player.config
