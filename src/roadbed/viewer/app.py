@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import socket
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +39,19 @@ class Viewer:
             raise missing_extra("viser", "view", "the viewer") from None
         _check_port(host, port)
         self._player = Player(source, config or Config(), occupancy)
-        self._server = viser.ViserServer(host=host, port=port, label="Roadbed", verbose=False)
+        with _without_banner():
+            self._server = viser.ViserServer(host=host, port=port, label="Roadbed", verbose=False)
         self.host, self.port = host, self._server.get_port()
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
         self._server.gui.set_panel_label("Roadbed")
         self._server.initial_camera.position = (-24.0, -10.0, 15.0)
         self._server.initial_camera.look_at = (6.0, 0.0, 0.0)
         self._scene = Scene(self._server.scene)
-        self._controls = Controls(self._server, self._player, self._scene, title or str(getattr(source, "location", "")))
-        self._tuning = Tuning(self._server, self._player, Path(save_as))
+        self._controls = Controls(
+            self._server, self._player, self._scene, title or str(getattr(source, "location", ""))
+        )
+        with self._controls.tuning_tab():
+            self._tuning = Tuning(self._server, self._player, Path(save_as))
         self._player.on_frame = self._show
         self._player.on_error = self._controls.show_error
         self._player.on_state = self._controls.show_state
@@ -73,13 +79,19 @@ class Viewer:
 
     def close(self) -> None:
         self._player.close()
-        self._server.stop()
+        with _without_banner():
+            self._server.stop()
 
     def __enter__(self) -> Viewer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _without_banner() -> redirect_stdout[StringIO]:
+    """The server prints a box about itself; the command line says the same in one line."""
+    return redirect_stdout(StringIO())
 
 
 def _check_port(host: str, port: int) -> None:

@@ -80,7 +80,8 @@ def _scale(values: NDArray, low: float, high: float, name: str) -> Coloured:
 def patches(entries: list[tuple[str, str]]) -> str:
     """Named colour patches as HTML."""
     style = "display:inline-block;width:11px;height:11px;border-radius:2px;border:1px solid #8888;margin-right:5px"
+    around = "margin-right:12px;white-space:nowrap"
     return "".join(
-        f'<span style="margin-right:12px;white-space:nowrap"><i style="{style};background:{colour}"></i>{escape(name)}</span> '
+        f'<span style="{around}"><i style="{style};background:{colour}"></i>{escape(name)}</span> '
         for name, colour in entries
     )

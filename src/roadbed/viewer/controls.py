@@ -12,7 +12,7 @@ from roadbed.viewer.player import Player, Shown
 from roadbed.viewer.scene import Scene
 
 _SPEEDS = ("0.1x", "0.25x", "0.5x", "1x", "2x", "5x")
-_TEXT = "font-size:0.86em;line-height:1.45;padding:0 0.6em"
+_TEXT = "font-size:0.86em;line-height:1.45;padding:0 0.6em 0.5em"
 
 
 class Controls:
@@ -24,8 +24,19 @@ class Controls:
         self._error = ""
         gui = server.gui
         self._status = gui.add_html(_box(f"<b>{escape(title)}</b><br>starting: reading and compiling ..."))
+        tabs = gui.add_tab_group()
+        with tabs.add_tab("View"):
+            self._add_view(gui)
+        self._tuning_tab = tabs.add_tab("Tune")
+        self._connect(gui)
+
+    def tuning_tab(self) -> Any:
+        """The place for the parameters, to be used as `with controls.tuning_tab():`."""
+        return self._tuning_tab
+
+    def _add_view(self, gui: Any) -> None:
         with gui.add_folder("Playback"):
-            self._play = gui.add_button("Pause" if player.playing else "Play")
+            self._play = gui.add_button("Pause" if self._player.playing else "Play")
             self._steps = gui.add_button_group("Step", ("-10", "-1", "+1", "+10"))
             self._frame = gui.add_slider("Frame", min=0, max=1, step=1, initial_value=0)
             self._speed = gui.add_dropdown("Speed", _SPEEDS, initial_value="1x")
@@ -36,16 +47,15 @@ class Controls:
             self._boxes = {
                 name: gui.add_checkbox(text, initial_value=on)
                 for name, text, on in (
-                    ("cloud", "Point cloud", True),
-                    ("surface", "Elevation surface", True),
-                    ("grid", "Occupancy grid", False),
-                    ("arrows", "Velocity arrows", True),
-                    ("objects", "Tracked objects", True),
+                    ("cloud", "Cloud", True),
+                    ("surface", "Elevation", True),
+                    ("grid", "Occupancy", False),
+                    ("arrows", "Velocities", True),
+                    ("objects", "Objects", True),
                 )
             }
         with gui.add_folder("Picked point"):
             self._picked = gui.add_html(_box("click a point in the scene"))
-        self._connect(gui)
 
     def _connect(self, gui: Any) -> None:
         self._play.on_click(lambda _: self._player.play(not self._player.playing))

@@ -14,13 +14,22 @@ from numpy.typing import NDArray
 from roadbed.frames import Float64, Lattice
 
 _FLOAT, _UINT32 = 5126, 5125  # component types of glTF
+_NEAREST, _LINEAR = 9728, 9729  # how texels are enlarged
 _VERTICES, _INDICES = 34962, 34963  # what a buffer holds
 
 
-def draped_glb(lattice: Lattice, height: NDArray, image: NDArray[np.uint8], origin: Float64, lift: float = 0.0) -> bytes:
+def draped_glb(
+    lattice: Lattice,
+    height: NDArray,
+    image: NDArray[np.uint8],
+    origin: Float64,
+    lift: float = 0.0,
+    smooth: bool = False,
+) -> bytes:
     """`image` (rows, columns, RGBA; row 0 at y0) over the nodes of `lattice`; squares with an unknown corner stay open.
 
-    Positions are relative to `origin`; `lift` raises the surface, in metres. Empty bytes where nothing is known.
+    Positions are relative to `origin`; `lift` raises the surface, in metres; `smooth` blends texels, for lines.
+    Empty bytes where nothing is known.
     """
     x, y = lattice.mesh()
     positions = np.stack([x, y, height + lift], -1).reshape(-1, 3) - origin
@@ -37,6 +46,7 @@ def draped_glb(lattice: Lattice, height: NDArray, image: NDArray[np.uint8], orig
         texture[used].astype(np.float32),
         triangles.astype(np.uint32).ravel(),
         _png(image),
+        smooth,
     )
 
 
@@ -57,7 +67,7 @@ def _png(image: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
-def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes) -> bytes:
+def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, smooth: bool) -> bytes:
     parts = [positions.tobytes(), texture.tobytes(), indices.tobytes(), png]
     views: list[dict[str, Any]] = []
     body = b""
@@ -81,7 +91,7 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes) -> 
         "meshes": [{"primitives": [{"attributes": {"POSITION": 0, "TEXCOORD_0": 1}, "indices": 2, "material": 0}]}],
         "materials": [material],
         "textures": [{"source": 0, "sampler": 0}],
-        "samplers": [{"magFilter": 9728, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}],
+        "samplers": [{"magFilter": _LINEAR if smooth else _NEAREST, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}],
         "images": [{"bufferView": 3, "mimeType": "image/png"}],
         "accessors": [
             {

@@ -29,7 +29,7 @@ class Shown:
 
 
 class Player:
-    """`seek`, `step`, `play`, `pause`, `tune` return at once; `on_frame`, `on_error`, `on_state` are called by the thread."""
+    """`seek`, `step`, `play`, `tune` return at once; the thread calls `on_frame`, `on_error` and `on_state`."""
 
     def __init__(self, source: Any, config: Config, occupancy: bool = True) -> None:
         self._wake = threading.Condition()
@@ -117,7 +117,8 @@ class Player:
             try:
                 previous, self.shown = self.shown, self._run(index, config)
                 self.on_frame(self.shown)
-                due = started + _pause_between(previous, self.shown) / self._speed
+                pause = 0.0 if self.scans.live else _pause_between(previous, self.shown)
+                due = started + pause / self._speed
             except Exception as error:
                 self._fail(error)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from roadbed.errors import InputError
@@ -96,7 +97,12 @@ class LiveScans:
             return self._scans[index]
 
     def close(self) -> None:
+        """End the thread; a source that waits for data has to be closed for that, if it can be."""
         self._closed.set()
+        end = getattr(self._source, "close", None)
+        if callable(end):
+            with suppress(Exception):
+                end()
 
 
 def scans_of(source: Any, arrived: Callable[[], None]) -> RecordedScans | LiveScans:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import Float64, GroundFrame, OccupancyFrame
+from roadbed.frames import Float64, GroundFrame, Lattice, OccupancyFrame
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
 from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_lattice_vehicle, height_at
@@ -19,6 +19,7 @@ from roadbed.viewer.drape import draped_glb
 
 _LINE = 8  # texels per square of the surface, one of them its outline
 _MOST_LABELS = 30
+_BOX_HEIGHT = 1.6  # m; the grid knows no heights
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Scene:
         self._labels = 0
         scene.set_up_direction("+z")
         scene.world_axes.visible = False
-        scene.add_box("/vehicle", palette_rgb(palette.VEHICLE), dimensions=(LENGTH, WIDTH, HEIGHT), opacity=0.85)
+        scene.configure_default_lights(enabled=True, cast_shadow=False)  # shadows cost more than all the points
+        scene.configure_environment_map(None)
 
     def show(self, result: Result) -> None:
         """Draw a frame."""
@@ -57,6 +59,8 @@ class Scene:
             dimensions=(LENGTH, WIDTH, HEIGHT),
             wxyz=(np.cos(pose.yaw / 2), 0.0, 0.0, np.sin(pose.yaw / 2)),
             position=(0.0, 0.0, HEIGHT / 2),
+            cast_shadow=False,
+            receive_shadow=False,
         )
         self._draw_cloud(result)
         self._draw_surface(result.ground)
@@ -108,41 +112,24 @@ class Scene:
 
     def _draw_surface(self, ground: GroundFrame) -> None:
         """The elevation as a red mesh, the more transparent the less certain."""
+        if not self._display.surface:
+            self._remove("/surface")
+            return
+        origin = T_lattice_vehicle(ground).translation
         image = surface_image(ground)
-        self._drape("/surface", ground, ground.elevation, image, -0.02, self._display.surface)
+        self._add_glb("/surface", draped_glb(ground.lattice, ground.elevation, image, origin, -0.02, smooth=True))
 
     def _draw_grid(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
-        """The occupancy laid over the surface. Its mesh is the surface's, its picture has one texel per cell."""
-        colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-        opacity = 230 * np.clip(1 - occupancy.unknown, 0, 1)
-        image = np.dstack([colours, opacity.astype(np.uint8)])
-        lattice = occupancy.lattice
-        x, y = lattice.mesh()
-        height = _surface_height(ground, x, y)
+        """The occupancy laid over the surface: one texel per cell, on a mesh of larger squares."""
         if not self._display.grid:
             self._remove("/grid")
             return
-        step = max(1, round(0.8 / lattice.spacing))
-        coarse = replace(
-            lattice,
-            x0=lattice.x0 + (step - 1) / 2 * lattice.spacing,
-            y0=lattice.y0 + (step - 1) / 2 * lattice.spacing,
-            spacing=step * lattice.spacing,
-            columns=lattice.columns // step,
-            rows=lattice.rows // step,
-        )
-        image = image[: coarse.rows * step, : coarse.columns * step]
-        heights = height[step // 2 :: step, step // 2 :: step][: coarse.rows, : coarse.columns]
-        origin = T_lattice_vehicle(ground).translation
-        self._add_glb("/grid", draped_glb(coarse, heights, image, origin, 0.03))
-
-    def _drape(
-        self, name: str, ground: GroundFrame, height: NDArray, image: NDArray[np.uint8], lift: float, shown: bool
-    ) -> None:
-        if not shown:
-            self._remove(name)
-            return
-        self._add_glb(name, draped_glb(ground.lattice, height, image, T_lattice_vehicle(ground).translation, lift))
+        colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
+        opacity = 230 * np.clip(1 - occupancy.unknown, 0, 1)
+        mesh, step = coarser(occupancy.lattice, max(1, round(0.8 / occupancy.lattice.spacing)))
+        image = np.dstack([colours, opacity.astype(np.uint8)])[: mesh.rows * step, : mesh.columns * step]
+        height = _surface_height(ground, *mesh.mesh())
+        self._add_glb("/grid", draped_glb(mesh, height, image, T_lattice_vehicle(ground).translation, 0.03))
 
     def _add_glb(self, name: str, glb: bytes) -> None:
         if glb:
@@ -182,7 +169,7 @@ class Scene:
         for thing in things:
             base = np.column_stack([box_corners(thing), np.zeros(4)])
             base[:, 2] = _surface_height(ground, base[:, 0], base[:, 1])
-            top = base + (0, 0, 1.6)
+            top = base + np.array([0, 0, _BOX_HEIGHT])
             edges += [np.stack([base, np.roll(base, -1, 0)], 1), np.stack([top, np.roll(top, -1, 0)], 1)]
             edges.append(np.stack([base, top], 1))
         if edges:
@@ -202,6 +189,14 @@ class Scene:
     def _remove(self, name: str) -> None:
         if self._scene.get_handle_by_name(name) is not None:
             self._scene.remove_by_name(name)
+
+
+def coarser(lattice: Lattice, step: int) -> tuple[Lattice, int]:
+    """A lattice whose squares hold step x step cells of the given one, and that step; what does not fill one is cut."""
+    step = min(step, lattice.rows, lattice.columns)
+    shift = (step - 1) / 2 * lattice.spacing
+    spacing, columns, rows = step * lattice.spacing, lattice.columns // step, lattice.rows // step
+    return Lattice(lattice.x0 + shift, lattice.y0 + shift, spacing, columns, rows), step
 
 
 def surface_image(ground: GroundFrame) -> NDArray[np.uint8]:

@@ -23,14 +23,14 @@ class Tuning:
         self._quiet = False
         gui = server.gui
         found = parameters(player.config)
-        with gui.add_folder("Tune"):
-            self._message = gui.add_html("")
-            for parameter in found:
-                if parameter.path in FIRST:
-                    self._add(gui, parameter)
-            save = gui.add_button("Save configuration", hint=f"writes {save_as} on the machine that runs the viewer")
-            download = gui.add_button("Download configuration")
-            reset = gui.add_button("Reset")
+        for parameter in found:
+            if parameter.path in FIRST:
+                stage = parameter.path.split(".")[-2]
+                self._add(gui, parameter, f"{stage} {parameter.name}")
+        self._message = gui.add_html("")
+        save = gui.add_button("Save configuration", hint=f"writes {save_as} on the machine that runs the viewer")
+        download = gui.add_button("Download configuration")
+        reset = gui.add_button("Reset")
         with gui.add_folder("All parameters", expand_by_default=False):
             self._add_groups(gui, [parameter for parameter in found if parameter.path not in FIRST])
         save.on_click(lambda _: self._save())
@@ -47,20 +47,21 @@ class Tuning:
                 for parameter in members:
                     self._add(gui, parameter)
 
-    def _add(self, gui: Any, parameter: Parameter) -> None:
+    def _add(self, gui: Any, parameter: Parameter, name: str = "") -> None:
+        name = name or parameter.name
         hint = f"{parameter.path}: {parameter.hint}" if parameter.hint else parameter.path
         if parameter.choices == (False, True):
-            control = gui.add_checkbox(parameter.name, initial_value=parameter.value, hint=hint)
+            control = gui.add_checkbox(name, initial_value=parameter.value, hint=hint)
         elif parameter.choices:
             choices = tuple(str(choice) for choice in parameter.choices)
-            control = gui.add_dropdown(parameter.name, choices, initial_value=str(parameter.value), hint=hint)
+            control = gui.add_dropdown(name, choices, initial_value=str(parameter.value), hint=hint)
         else:
             whole = isinstance(parameter.value, int)
             low, high, step, value = (
                 int(number) if whole else float(number)
                 for number in (parameter.low, parameter.high, parameter.step, parameter.value)
             )
-            control = gui.add_slider(parameter.name, min=low, max=high, step=step, initial_value=value, hint=hint)
+            control = gui.add_slider(name, min=low, max=high, step=step, initial_value=value, hint=hint)
         self._controls[parameter.path] = control
         control.on_update(lambda _: self._change(parameter, control.value))
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short simulated drive that all viewer tests share, and a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from time import monotonic, sleep
+
+import pytest
+import roadbed
+from conftest import require
+from roadbed.errors import InputError
+from roadbed.sources import Source
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--window-size=900,640",
+)
+
+
+class ShortDrive(Source):
+    """A few scans kept in memory; `broken` ones cannot be read, as if the recording were damaged there."""
+
+    name = "short-drive"
+
+    def __init__(self, scans, broken=()):
+        super().__init__("short drive")
+        self.scans, self.broken = scans, set(broken)
+
+    def __len__(self):
+        return len(self.scans)
+
+    def __getitem__(self, index):
+        if index in self.broken:
+            raise InputError(f"scan {index}: found <b>half</b> a record, expected a whole one")
+        return self.scans[index]
+
+
+@pytest.fixture(scope="session")
+def scans():
+    source = roadbed.open("sim:city?sensor=vlp16&frames=8&seed=2")
+    return [source[index] for index in range(len(source))]
+
+
+@pytest.fixture
+def short_drive(scans):
+    return lambda broken=(): ShortDrive(scans, broken)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    require(find_spec("selenium") is not None, "no selenium: pip install 'roadbed[dev]'")
+    program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    require(bool(program and driver), "no chromium and chromedriver: run scripts/install-system-parts.sh")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in FLAGS:
+        options.add_argument(flag)
+    browser = webdriver.Chrome(options=options, service=Service(driver))
+    browser.set_page_load_timeout(120)
+    browser.set_script_timeout(120)
+    yield browser
+    browser.quit()
+
+
+def wait_until(condition, what, seconds=90.0):
+    """Ask again and again; a slow machine only takes longer."""
+    end = monotonic() + seconds
+    while monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        sleep(0.05)
+    pytest.fail(f"waited {seconds:g} s for {what}")
+
+
+@pytest.fixture(scope="session")
+def until():
+    return wait_until

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In a real browser: ground and obstacles are seen, sliders change labels, frames step, the configuration is saved."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from roadbed.config import Config
+from roadbed.outputs.pictures import palette
+
+pytest.importorskip("viser")
+from roadbed.viewer import Viewer
+from viewer.conftest import ShortDrive, wait_until
+from viewer.test_app import free_port
+
+BROKEN = 6
+
+
+class Page:
+    """A viewer and a browser that looks at it. Loading it once is what takes long under software rendering."""
+
+    def __init__(self, browser, viewer, saved):
+        self.browser, self.viewer, self.saved = browser, viewer, saved
+
+    @property
+    def shown(self):
+        return self.viewer.player.shown
+
+    def text(self):
+        return self.browser.execute_script("return document.body.innerText")
+
+    def screen(self):
+        return np.asarray(Image.open(BytesIO(self.browser.get_screenshot_as_png())).convert("RGB")).astype(int)
+
+    def click(self, xpath):
+        from selenium.common.exceptions import WebDriverException
+
+        def try_once():
+            try:
+                visible = [found for found in self.browser.find_elements("xpath", xpath) if found.is_displayed()]
+                self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", visible[0])
+                visible[0].click()
+            except (WebDriverException, IndexError):  # not there yet, or replaced just now
+                return False
+            return True
+
+        wait_until(try_once, xpath)
+
+    def press_in_slider(self, name, key):
+        xpath = f"//*[normalize-space(text())='{name}']/following::*[@role='slider'][1]"
+        thumb = wait_until(lambda: next(iter(self.browser.find_elements("xpath", xpath)), None), f"slider {name}")
+        self.browser.execute_script("arguments[0].focus()", thumb)
+        thumb.send_keys(key)
+
+
+@pytest.fixture(scope="module")
+def page(scans, browser, tmp_path_factory):
+    saved = tmp_path_factory.mktemp("saved") / "tuned.yaml"
+    with Viewer(ShortDrive(scans, [BROKEN]), port=free_port(), save_as=saved, title="a <drive>") as viewer:
+        wait_until(lambda: viewer.player.shown, "the first frame")
+        browser.get(viewer.address)
+        yield Page(browser, viewer, saved)
+        browser.get("about:blank")
+
+
+def pixels_of(image, colour):
+    return int((np.abs(image - palette.rgb(colour)).max(-1) < 20).sum())
+
+
+def test_ground_and_obstacles_are_seen(page, until):
+    def both_are_drawn():
+        image = page.screen()
+        return pixels_of(image, palette.GROUND) > 400 and pixels_of(image, palette.OBSTACLE) > 150
+
+    until(both_are_drawn, "ground and obstacles on the screen", 180)
+    assert "a <drive>" in page.text()
+    assert f"F1 {page.shown.scores['F1']:.2f} %" in page.text()
+
+
+def test_a_step_shows_the_next_frame(page, until):
+    page.viewer.player.seek(0)
+    until(lambda: "frame 0" in page.text(), "frame 0")
+    page.click("//button[normalize-space()='+1']")
+    until(lambda: page.shown.index == 1, "the next frame")
+    until(lambda: "frame 1" in page.text(), "its number in the page")
+
+
+def test_a_slider_changes_labels_and_tells_the_score(page, until):
+    from selenium.webdriver.common.keys import Keys
+
+    before = page.shown.result.ground.label
+    page.click("//*[@role='tab'][@title='Tune']")
+    page.press_in_slider("labels threshold", Keys.END)
+    until(lambda: page.viewer.player.config.ground.labels.threshold > 1, "the slider's new value")
+    until(lambda: (page.shown.result.ground.label != before).any(), "other labels")
+    assert page.shown.before["F1"] > page.shown.scores["F1"]
+    until(lambda: f"F1 {page.shown.scores['F1']:.2f} % (-" in page.text(), "the change of the score in the page")
+
+
+def test_the_tuned_configuration_is_saved(page, until):
+    page.click("//*[@role='tab'][@title='Tune']")
+    page.click("//button[normalize-space()='Save configuration']")
+    until(page.saved.exists, "the file")
+    assert Config.load(page.saved) == page.viewer.player.config
+    until(lambda: f"saved as {page.saved}" in page.text(), "the name of the file in the page")
+
+
+def test_a_frame_that_cannot_be_read_is_told_and_the_server_lives(page, until):
+    page.viewer.player.seek(BROKEN)
+    until(lambda: "found <b>half</b> a record" in page.text(), "the error in the page, as text")
+    page.viewer.player.step(1)
+    until(lambda: f"frame {BROKEN + 1}" in page.text(), "the frame after it")
+
+
+def test_another_browser_sees_the_same_and_is_forgotten_when_it_closes(page, until):
+    def clients():
+        return len(page.viewer._server.get_clients())
+
+    until(lambda: clients() == 1, "the first browser")
+    first = page.browser.current_window_handle
+    page.browser.switch_to.new_window("tab")
+    try:
+        page.browser.get(page.viewer.address)
+        until(lambda: clients() == 2, "the second browser")
+        until(lambda: f"frame {page.shown.index}" in page.text(), "the same frame in it")
+        page.browser.close()
+    finally:
+        page.browser.switch_to.window(first)
+    until(lambda: clients() == 1, "the second one to be forgotten")
