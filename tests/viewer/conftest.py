@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from time import monotonic, sleep
 
 import pytest
+
 import roadbed
 from conftest import require
 from roadbed.errors import InputError

@@ -21,12 +21,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def test_listens_on_this_machine_only_and_leaves_nothing_behind(short_drive, capsys):
+def test_listens_on_this_machine_only_and_leaves_nothing_behind(short_drive, capsys, until):
     port = free_port()
     with Viewer(short_drive(), port=port, occupancy=False) as viewer:
         assert viewer.address == f"http://127.0.0.1:{port}"
         with socket.create_connection((HOST, port), timeout=10):
             pass
+        until(lambda: viewer.player.shown, "the first frame", 300)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((HOST, port))

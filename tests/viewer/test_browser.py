@@ -61,7 +61,7 @@ class Page:
 def page(scans, browser, tmp_path_factory):
     saved = tmp_path_factory.mktemp("saved") / "tuned.yaml"
     with Viewer(ShortDrive(scans, [BROKEN]), port=free_port(), save_as=saved, title="a <drive>") as viewer:
-        wait_until(lambda: viewer.player.shown, "the first frame")
+        wait_until(lambda: viewer.player.shown, "the first frame, compiled", 300)
         browser.get(viewer.address)
         yield Page(browser, viewer, saved)
         browser.get("about:blank")
@@ -94,11 +94,21 @@ def test_a_slider_changes_labels_and_tells_the_score(page, until):
 
     before = page.shown.result.ground.label
     page.click("//*[@role='tab'][@title='Tune']")
-    page.press_in_slider("labels threshold", Keys.END)
-    until(lambda: page.viewer.player.config.ground.labels.threshold > 1, "the slider's new value")
+    page.press_in_slider("stcrf sigma up", Keys.END)
+    until(lambda: page.viewer.player.config.ground.stcrf.sigma_up > 0.2, "the slider's new value")
     until(lambda: (page.shown.result.ground.label != before).any(), "other labels")
-    assert page.shown.before["F1"] > page.shown.scores["F1"]
-    until(lambda: f"F1 {page.shown.scores['F1']:.2f} % (-" in page.text(), "the change of the score in the page")
+    change = page.shown.scores["F1"] - page.shown.before["F1"]
+    until(lambda: f"F1 {page.shown.scores['F1']:.2f} % ({change:+.2f})" in page.text(), "the change in the page")
+
+
+def test_a_value_that_makes_no_sense_is_refused_in_the_page(page, until):
+    from selenium.webdriver.common.keys import Keys
+
+    page.click("//*[@role='tab'][@title='Tune']")
+    kept = page.viewer.player.config
+    page.press_in_slider("stcrf beta", Keys.END)
+    until(lambda: "information would grow without bound" in page.text(), "the reason in the page")
+    assert page.viewer.player.config == kept
 
 
 def test_the_tuned_configuration_is_saved(page, until):

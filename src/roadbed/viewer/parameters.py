@@ -23,6 +23,7 @@ FIRST = (
     "ground.stcrf.warm_iterations",
     "ground.stcrf.spacing",
     "ground.labels.threshold",
+    "ground.labels.smooth_threshold",
     "ground.labels.clear_threshold",
     "ground.labels.columns",
     "ground.variance.min_variance_threshold",

@@ -116,6 +116,8 @@ class Player:
             started = monotonic()
             try:
                 previous, self.shown = self.shown, self._run(index, config)
+                if self._closed:
+                    return
                 self.on_frame(self.shown)
                 pause = 0.0 if self.scans.live else _pause_between(previous, self.shown)
                 due = started + pause / self._speed
