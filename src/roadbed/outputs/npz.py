@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from roadbed.errors import InputError
 from roadbed.frames import GroundFrame, Lattice, OccupancyFrame, Pose, Scan
 from roadbed.outputs.atomic import atomic_write
-
-CHANNEL_PREFIX = "channel."
+from roadbed.sources.npy import CHANNEL_PREFIX
 
 
 def write_npz(
