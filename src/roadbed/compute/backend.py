@@ -49,6 +49,7 @@ class Launch:
     arguments: tuple[Any, ...]  # buffers and numpy scalars
     slots: int = 1
     phase: str = ""  # name under which its time is reported; the kernel's when empty
+    program: Any = None  # another program than the tape's
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,10 @@ class Backend(Protocol):
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
         """A device buffer, kept until dropped."""
+        ...
+
+    def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
+        """Copy an array to the device: into `buffer` from element `start` on, or into a new one."""
         ...
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:

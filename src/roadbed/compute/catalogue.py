@@ -14,16 +14,17 @@ class ProgramEntry:
     exact: bool = False
 
 
-def _stcrf(preset: str) -> Callable[[], dict[str, int | float]]:
-    def definitions() -> dict[str, int | float]:
+def _stcrf(preset: str, coarse: bool = False) -> Callable[[], dict[str, int | float]]:
+    def build() -> dict[str, int | float]:
         from roadbed.config import Config
-        from roadbed.ground.stcrf_device import definitions
+        from roadbed.ground import stcrf_device
 
         ground = Config.preset(preset).ground
         stcrf = ground.stcrf
-        return definitions(ground, round(stcrf.width / stcrf.spacing), round(stcrf.length / stcrf.spacing))
+        define = stcrf_device.coarse_definitions if coarse else stcrf_device.definitions
+        return define(ground, round(stcrf.width / stcrf.spacing), round(stcrf.length / stcrf.spacing))
 
-    return definitions
+    return build
 
 
 def _variance() -> dict[str, int | float]:
@@ -33,10 +34,12 @@ def _variance() -> dict[str, int | float]:
     return definitions(VarianceConfig(), 334, 334)
 
 
-_STCRF_FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl", "ground/stcrf_labels.cl")
+_STCRF = tuple(f"ground/stcrf_{part}.cl" for part in ("frame", "select", "start", "em", "labels"))
+_COARSE = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
 PROGRAMS = {
     "collective": ProgramEntry(("compute/collective.cl",), dict),
-    "stcrf paper": ProgramEntry(_STCRF_FILES, _stcrf("paper")),
-    "stcrf default": ProgramEntry(_STCRF_FILES, _stcrf("default")),
+    "stcrf paper": ProgramEntry(_STCRF, _stcrf("paper")),
+    "stcrf default": ProgramEntry(_STCRF, _stcrf("default")),
+    "stcrf coarse": ProgramEntry(_COARSE, _stcrf("default", coarse=True)),
     "variance": ProgramEntry(("ground/variance.cl",), _variance, exact=True),
 }

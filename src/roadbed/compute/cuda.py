@@ -110,6 +110,13 @@ class CudaBackend:
                 size = common.elements(shape) * np.dtype(dtype).itemsize
                 raise common.out_of_memory(self.device, size) from None
 
+    def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
+        if buffer is None:
+            buffer = self.zeros(array.shape, array.dtype)
+        with self._handle, self.stream:
+            buffer.reshape(-1)[start : start + array.size].set(np.ascontiguousarray(array).reshape(-1))
+        return buffer
+
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
         with self._handle:
             try:
@@ -173,7 +180,7 @@ class CudaTape:
         self._steps = []
         for launch in launches:
             arguments = tuple(np.uint64(a.ctypes.data) if _is_host(a) else a for a in launch.arguments)
-            kernel = program.get_function(launch.kernel)
+            kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             self._steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
         stream = owner.stream

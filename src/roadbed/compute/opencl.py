@@ -120,6 +120,11 @@ class OpenclBackend:
             raise common.out_of_memory(self.device, size) from None
         return Buffer(data, shape if isinstance(shape, tuple) else (shape,), dtype)
 
+    def upload(self, array: NDArray, buffer: Buffer | None = None, start: int = 0) -> Buffer:
+        buffer = buffer or self.zeros(array.shape, array.dtype)
+        self.offer(array, buffer, start)
+        return buffer
+
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
         return np.zeros(shape, dtype)
 
@@ -163,7 +168,7 @@ class OpenclTape:
         self._owner = owner
         self._steps = []
         for launch in launches:
-            kernel = owner._cl.Kernel(program, launch.kernel)
+            kernel = owner._cl.Kernel(launch.program or program, launch.kernel)
             kernel.set_args(*(a.data if isinstance(a, Buffer) else a for a in launch.arguments))
             shape = ((launch.groups * launch.size, launch.slots), (launch.size, 1))
             self._steps.append((launch.phase or launch.kernel, kernel, *shape))

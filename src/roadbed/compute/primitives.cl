@@ -41,18 +41,40 @@ FUNCTION int group_scan(int value, LOCAL int *scratch, int *total) {
 }
 
 // Counts one item into `cell` (skipped when negative) and returns its rank there. Neighbouring points mostly share a
-// cell, so on CUDA the items of a warp that meet in a cell are counted by one atomic operation.
+// cell, so on CUDA a run of equal cells in a warp is counted by one atomic operation.
 // Every work-item of a warp must call it.
 FUNCTION int count_into_cell(GLOBAL int *counts, int cell) {
 #ifdef ROADBED_CUDA
-    uint same = __match_any_sync(0xffffffffu, cell);
     int lane = LOCAL_ID & 31;
-    int leader = __ffs(same) - 1;
+    int before = __shfl_up_sync(0xffffffffu, cell, 1);
+    uint heads = __ballot_sync(0xffffffffu, lane == 0 || cell != before);
+    int head = 31 - __clz(heads & (0xffffffffu >> (31 - lane)));
+    uint later_heads = heads & ~(0xffffffffu >> (31 - lane));
+    int end = later_heads ? __ffs(later_heads) - 1 : 32;
     int first = 0;
-    if (lane == leader && cell >= 0) first = atomicAdd(&counts[cell], __popc(same));
-    return __shfl_sync(0xffffffffu, first, leader) + __popc(same & ((1u << lane) - 1));
+    if (lane == head && cell >= 0) first = atomicAdd(&counts[cell], end - lane);
+    return __shfl_sync(0xffffffffu, first, head) + lane - head;
 #else
     return cell >= 0 ? ATOMIC_ADD(&counts[cell], 1) : 0;
+#endif
+}
+
+// Joins one of a few lists (none when negative) and returns the place there: on CUDA one atomic operation per warp and
+// list. Every work-item of a warp must call it.
+FUNCTION int join_list(GLOBAL int *lengths, int list, int lists) {
+#ifdef ROADBED_CUDA
+    int lane = LOCAL_ID & 31, place = 0;
+    for (int k = 0; k < lists; ++k) {
+        uint members = __ballot_sync(0xffffffffu, list == k);
+        if (!members) continue;
+        int leader = __ffs(members) - 1, first = 0;
+        if (lane == leader) first = atomicAdd(&lengths[k], __popc(members));
+        first = __shfl_sync(0xffffffffu, first, leader);
+        if (list == k) place = first + __popc(members & ((1u << lane) - 1));
+    }
+    return place;
+#else
+    return list >= 0 ? ATOMIC_ADD(&lengths[list], 1) : 0;
 #endif
 }
 

@@ -2,8 +2,12 @@
 // One EM iteration of the STCRF in one launch: E-step and sums over a node's points, its neighbours' information, its
 // previous frame's, and the 3x3 solve. Jacobi: it reads `from` and writes `to`, so nodes are independent.
 //
-// LANES work-items share a node: they take its neighbours and its points in turn and add up what they found. A node with
-// more than DENSE_FROM points (next to the sensor there are thousands) is done by a whole work-group instead.
+// How many work-items share a node depends on its points: one up to FEW, LANES up to SOME, a warp's WIDE up to MANY, and a
+// whole work-group beyond (next to the sensor a node holds thousands). They take neighbours and points in turn and add up
+// what they found. Each work-group serves one of these kinds; nodes of the last three are listed. On a CPU device FEW has
+// no end.
+
+#define WIDE 32
 
 FUNCTION void add_transported(Information *sum, Information n, float a, float b, float share) {
     // F^T P F and F^T X with F = [1 a b; 0 1 0; 0 0 1]: the neighbour's plane, evaluated here (paper's F_in)
@@ -18,16 +22,17 @@ FUNCTION void add_transported(Information *sum, Information n, float a, float b,
     sum->x2 += share * (b * n.x0 + n.x2);
 }
 
-// beta / |N| of each neighbour and gamma of the previous frame, dealt out among `lanes` work-items.
+// beta / |N| of each of the eight neighbours, dealt out among `lanes` work-items, and gamma of the previous frame.
 FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL const float4 *prior, int node,
-                             int warm, int lane, int lanes) {
+                             float gamma, int lane, int lanes) {
     int column = node % COLUMNS, row = node / COLUMNS;
-    for (int k = lane; k < 9; k += lanes) {
-        int i = k % 3 - 1, j = k / 3 - 1;
-        if (k == 4) {
-            if (warm) add_transported(sum, load_information(prior, node), 0.0f, 0.0f, GAMMA);
-            continue;
-        }
+    if (gamma > 0.0f && lane == 0) add_transported(sum, load_information(prior, node), 0.0f, 0.0f, gamma);
+#ifdef ROADBED_CUDA
+#pragma unroll
+#endif
+    for (int k = lane; k < 8; k += lanes) {
+        int place = k < 4 ? k : k + 1;
+        int i = place % 3 - 1, j = place / 3 - 1;
         int inside = column + i >= 0 && column + i < COLUMNS && row + j >= 0 && row + j < ROWS;
         if (inside && (NEIGHBOURS == 8 || i == 0 || j == 0))
             add_transported(sum, load_information(from, node + j * COLUMNS + i), i * SPACING, j * SPACING,
@@ -73,105 +78,115 @@ FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int coun
 #define FOR_EACH_NUMBER(DO) DO(p00) DO(p01) DO(p02) DO(p11) DO(p12) DO(p22) DO(x0) DO(x1) DO(x2)
 
 #if LANES > 1
-// The sum over `lanes` neighbouring work-items, known to all of them. scratch: nine floats per work-item.
+// The sum over `lanes` neighbouring work-items, known at least to the first of them. scratch: nine floats per work-item.
 FUNCTION void sum_over_lanes(Information *s, int lanes, LOCAL float *scratch) {
 #ifdef ROADBED_CUDA
-    for (int offset = 1; offset < lanes; offset *= 2) {
+#pragma unroll
+    for (int offset = 1; offset < min(lanes, WIDE); offset *= 2) {
 #define ADD_OTHER(number) s->number += __shfl_xor_sync(0xffffffffu, s->number, offset);
         FOR_EACH_NUMBER(ADD_OTHER)
 #undef ADD_OTHER
     }
-#else
-    int number = 0, first = LOCAL_ID & ~(lanes - 1);
-    BARRIER();
-#define WRITE_MINE(name) scratch[LOCAL_SIZE * number++ + LOCAL_ID] = s->name;
-    FOR_EACH_NUMBER(WRITE_MINE)
-#undef WRITE_MINE
-    BARRIER();
-    number = 0;
-#define ADD_ALL(name)                                                                         \
-    s->name = 0.0f;                                                                           \
-    for (int k = 0; k < lanes; ++k) s->name += scratch[LOCAL_SIZE * number + first + k];      \
-    ++number;
-    FOR_EACH_NUMBER(ADD_ALL)
-#undef ADD_ALL
-#endif
-}
-
-#ifdef ROADBED_CUDA
-#define PART 32
-#else
-#define PART LANES
-#endif
-
-// The sum over the whole work-group, known to all of it.
-FUNCTION void sum_over_group(Information *s, LOCAL float *scratch) {
-    sum_over_lanes(s, PART, scratch);
-    BARRIER();
-    int part = LOCAL_ID / PART, parts = GROUP / PART;
-    if (LOCAL_ID % PART == 0) {
-        int number = 0;
-#define WRITE_PART(name) scratch[parts * number++ + part] = s->name;
+    if (lanes <= WIDE) return;
+    int part = LOCAL_ID / WIDE, number = 0;
+    __syncthreads();
+    if (LOCAL_ID % WIDE == 0) {
+#define WRITE_PART(name) scratch[GROUP / WIDE * number++ + part] = s->name;
         FOR_EACH_NUMBER(WRITE_PART)
 #undef WRITE_PART
     }
-    BARRIER();
-    int number = 0;
-#define ADD_PARTS(name)                                                                \
-    s->name = 0.0f;                                                                    \
-    for (int k = 0; k < parts; ++k) s->name += scratch[parts * number + k];            \
+    __syncthreads();
+    number = 0;
+    if (LOCAL_ID == 0) {
+#define ADD_PARTS(name)                                                                               \
+    s->name = 0.0f;                                                                                   \
+    for (int k = 0; k < GROUP / WIDE; ++k) s->name += scratch[GROUP / WIDE * number + k];             \
     ++number;
-    FOR_EACH_NUMBER(ADD_PARTS)
+        FOR_EACH_NUMBER(ADD_PARTS)
 #undef ADD_PARTS
+    }
+#else
+    // Every group goes through the same barriers: not all OpenCL compilers follow barriers into branches.
+    int number = 0;
     BARRIER();
+#define WRITE_MINE(name) scratch[GROUP * number++ + LOCAL_ID] = s->name;
+    FOR_EACH_NUMBER(WRITE_MINE)
+#undef WRITE_MINE
+    for (int offset = 1; offset < GROUP; offset *= 2) {
+        BARRIER();
+        if (offset < lanes && LOCAL_ID % (2 * offset) == 0)
+            for (int k = 0; k < 9; ++k) scratch[GROUP * k + LOCAL_ID] += scratch[GROUP * k + LOCAL_ID + offset];
+    }
+    BARRIER();
+    number = 0;
+#define READ_MINE(name) s->name = scratch[GROUP * number++ + LOCAL_ID];
+    FOR_EACH_NUMBER(READ_MINE)
+#undef READ_MINE
+#endif
 }
 #endif
 
+// One node by `lanes` work-items, of which the first writes the result.
+FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment, GLOBAL const float4 *from,
+                          GLOBAL float4 *to, GLOBAL const float4 *prior, GLOBAL const float4 *expected,
+                          GLOBAL const float4 *points, GLOBAL float4 *surface, float up, float gamma, int last,
+                          LOCAL float *scratch) {
+    Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    if (!skip) {
+        add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
+        add_points(&sum, points + segment.x, segment.y, from[3 * node + 2], up, lane, lanes);
+    }
+#if LANES > 1
+    sum_over_lanes(&sum, lanes, scratch);
+#endif
+    if (!skip && lane == 0) {
+        float4 found = solve_plane(sum, expected[node]);
+        store_node(to, node, sum, found);
+        if (last) surface[node] = FLOAT4(found.x, found.y, found.z, found.w * VARIANCE_SCALE);
+    }
+}
+
 // `up`: the exponent's factor above the surface in this iteration. `last`: also describe the surface (h, sx, sy, variance).
+// `groups`: work-groups for listed nodes of each kind; the others serve nodes of few points by their number.
 KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL float4 *to_all,
-               GLOBAL const float4 *prior_all, GLOBAL const float4 *expected, GLOBAL const int2 *segments,
-               GLOBAL const float4 *sorted, GLOBAL const int *dense, GLOBAL const int *cursors,
-               GLOBAL float4 *surface, int capacity, int dense_groups, float up, int last) {
-    GLOBAL const float4 *from = from_all + 3 * SLOT * NODES;
-    GLOBAL const float4 *prior = prior_all + 3 * SLOT * NODES;
-    GLOBAL float4 *to = to_all + 3 * SLOT * NODES;
-    GLOBAL const float4 *points = sorted + SLOT * capacity;
-    int warm = frames[SLOT].warm;
-    int task, tasks, step, lane, lanes;
+               GLOBAL const float4 *priors, GLOBAL const float4 *expected_all, GLOBAL const int2 *segments,
+               GLOBAL const float4 *sorted, GLOBAL const int *lists, GLOBAL const int *cursors,
+               GLOBAL float4 *surface_all, int per_slot, int groups, float up, float gamma, int last) {
+    GLOBAL const float4 *from = from_all + 3 * SLOT * NODES, *prior = priors;
+    if (gamma > 0.0f) prior += 3 * (2 * SLOT + frames[SLOT].prior) * NODES;
+    GLOBAL float4 *to = to_all + 3 * SLOT * NODES, *surface = surface_all + SLOT * NODES;
+    GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
 #if LANES > 1
     LOCAL_ARRAY float scratch[9 * GROUP];
-    int whole_group = GROUP_ID < dense_groups;
-    if (whole_group) {
-        task = GROUP_ID, tasks = cursors[2 * SLOT + 1], step = dense_groups, lane = LOCAL_ID, lanes = LOCAL_SIZE;
-    } else {
-        task = (GROUP_ID - dense_groups) * (GROUP / LANES) + LOCAL_ID / LANES;
-        tasks = task + 1, step = 1, lane = LOCAL_ID % LANES, lanes = LANES;
-    }
-#else
-    task = GLOBAL_ID, tasks = task < NODES ? task + 1 : 0, step = 1, lane = 0, lanes = 1;
-#endif
-    for (; task < tasks; task += step) {
-        int node = task;
-#if LANES > 1
-        if (whole_group) node = dense[SLOT * NODES + task];
-        int beyond = node >= NODES;
-        node = beyond ? NODES - 1 : node;
-#endif
+    int kind = GROUP_ID / groups;  // 0: some points, 1: many, 2: more, then few
+    int few = kind >= 3;
+    int lanes = few ? 1 : kind == 0 ? LANES : kind == 1 ? WIDE : GROUP;
+    int member = few ? GROUP_ID - 3 * groups : GROUP_ID % groups, members = few ? GROUP_COUNT - 3 * groups : groups;
+    int tasks = few ? NODES : cursors[CURSORS * SLOT + 1 + kind];
+    int at_once = members * (GROUP / lanes);
+    for (int round = 0; round * at_once < tasks; ++round) {
+        int task = round * at_once + member * (GROUP / lanes) + LOCAL_ID / lanes;
+        int skip = task >= tasks;
+        int node = skip ? 0 : few ? task : lists[(3 * SLOT + kind) * NODES + task];
         int2 segment = segments[SLOT * NODES + node];
-        float4 plane = from[3 * node + 2];
-        Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-        add_neighbours(&sum, from, prior, node, warm, lane, lanes);
-#if LANES > 1
-        int skip = beyond || (!whole_group && segment.y > DENSE_FROM);
-        add_points(&sum, points + segment.x, skip ? 0 : segment.y, plane, up, lane, lanes);
-        if (whole_group) sum_over_group(&sum, scratch);
-        else sum_over_lanes(&sum, LANES, scratch);
-        if (skip || lane != 0) continue;
+        skip = skip || (few && segment.y > FEW);
+        int lane = LOCAL_ID % lanes;
+#define UPDATE(lanes) \
+    update_node(node, skip, lane, lanes, segment, from, to, prior, expected, points, surface, up, gamma, last, scratch)
+#ifdef ROADBED_CUDA
+        // The same code four times, so that the compiler knows the number of lanes.
+        if (few) UPDATE(1);
+        else if (kind == 0) UPDATE(LANES);
+        else if (kind == 1) UPDATE(WIDE);
+        else UPDATE(GROUP);
 #else
-        add_points(&sum, points + segment.x, segment.y, plane, up, 0, 1);
+        UPDATE(lanes);
 #endif
-        float4 found = solve_plane(sum, expected[SLOT * NODES + node]);
-        store_node(to, node, sum, found);
-        if (last) surface[SLOT * NODES + node] = FLOAT4(found.x, found.y, found.z, found.w * VARIANCE_SCALE);
     }
+#else
+    int node = GLOBAL_ID;
+    if (node >= NODES) return;
+    update_node(node, 0, 0, 1, segments[SLOT * NODES + node], from, to, prior, expected, points, surface, up, gamma,
+                last, 0);
+#endif
 }

@@ -12,15 +12,27 @@ typedef struct {
     address_t layers;       // lattice layers: elevation, then slope (x, y), then variance
     int count;
     int wanted;             // outputs the caller asks for: PROBABILITY | HEIGHT | LAYERS
-    int warm;               // the previous posterior is the prior
-    int shift_columns;      // nodes the lattice has moved since the previous frame
-    int shift_rows;
+    int warm;               // the prior is used
+    int prior;              // which of the two prior buffers holds it
     float base;             // m, height in the lattice frame from which the engine counts
-    float base_change;      // m it has risen since the previous frame
+    float road;             // m, height of the road under the vehicle
     float rotation[9];      // sensor to lattice
     float translation[3];
+    float vehicle_x;        // m from the lattice's corner
+    float vehicle_y;
+    float vehicle_cosine;   // of the yaw
+    float vehicle_sine;
+    float vehicle_slope_x;  // of the plane of its wheels
+    float vehicle_slope_y;
+    int moving_columns;     // mask of cells that move; 0: none
+    int moving_rows;
+    float moving_x;         // m from the lattice's corner
+    float moving_y;
+    float moving_scale;     // cells per m
+    int spare;
 } Frame;
 
+#define CURSORS 4
 #define PROBABILITY 1
 #define HEIGHT 2
 #define LAYERS 4
@@ -74,11 +86,16 @@ KERNEL locate(GLOBAL const Frame *incoming, GLOBAL Frame *frames, GLOBAL const f
         ((LOCAL int *)&frame)[k] = words[k];
         if (GROUP_ID == 0) ((GLOBAL int *)&frames[SLOT])[k] = words[k];
     }
-    if (GROUP_ID == 0 && LOCAL_ID < 2) cursors[2 * SLOT + LOCAL_ID] = 0;
+    if (GROUP_ID == 0 && LOCAL_ID < CURSORS) cursors[CURSORS * SLOT + LOCAL_ID] = 0;
     BARRIER();
     GLOBAL const float *points = AT(const float, frame.points, intake + 3 * SLOT * capacity);
     int count = frame.count;
-    for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
+    // A CPU's groups take consecutive tiles, so that points reach their nodes almost in scan order.
+    int tiles = (count + LOCAL_SIZE - 1) / LOCAL_SIZE, share = (tiles + GROUP_COUNT - 1) / GROUP_COUNT;
+    int first = LANES == 1 ? GROUP_ID * share : GROUP_ID, step = LANES == 1 ? 1 : GROUP_COUNT;
+    int last = LANES == 1 ? min(first + share, tiles) : tiles;
+    for (int t = first; t < last; t += step) {
+        int begin = t * LOCAL_SIZE;
         read_points(points, begin, count, tile);
         BARRIER();
         int i = begin + LOCAL_ID;
@@ -100,36 +117,58 @@ KERNEL locate(GLOBAL const Frame *incoming, GLOBAL Frame *frames, GLOBAL const f
     }
 }
 
-// Step 2, per node: room for its points, and its prior: the previous posterior moved with the lattice (rolling), its
-// plane counted from the new base height. cursors: {next free place, number of dense nodes}.
-KERNEL prepare(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors,
-               GLOBAL int *dense, GLOBAL const float4 *posterior, GLOBAL float4 *prior,
-               GLOBAL const float4 *expected) {
+// Height of the wheels' plane over a node under the vehicle; not a number elsewhere.
+FUNCTION float height_under_vehicle(GLOBAL const Frame *frame, int node) {
+    float x = ((float)(node % COLUMNS) + 0.5f) * SPACING - frame->vehicle_x;
+    float y = ((float)(node / COLUMNS) + 0.5f) * SPACING - frame->vehicle_y;
+    float along = frame->vehicle_cosine * x + frame->vehicle_sine * y;
+    float across = frame->vehicle_cosine * y - frame->vehicle_sine * x;
+    int under = fabs(along) < FOOTPRINT_X && fabs(across) < FOOTPRINT_Y;
+    return under ? frame->road + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y : NOT_A_NUMBER;
+}
+
+// The state from which the EM starts: the prior's information or none, and the plane it gives with what is expected.
+FUNCTION void begin_node(GLOBAL const Frame *frame, GLOBAL const float4 *priors, GLOBAL float4 *start,
+                         GLOBAL float4 *expected, int node, float4 plane) {
+    Information s = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    if (frame->warm) s = load_information(priors + 3 * frame->prior * NODES, node);
+    expected[node] = plane;
+    store_node(start, node, s, solve_plane(s, plane));
+}
+
+// Step 2, per node: room for its points (ANCHORS more under the vehicle), and the first plane: its own, or that of the
+// coarse node of the same number. Nodes with more than FEW points join the list of their kind.
+// cursors: {next free place, nodes with some points, with many, with more}.
+KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors,
+                GLOBAL int *lists, GLOBAL const float4 *priors, GLOBAL float4 *start, GLOBAL float4 *expected,
+                GLOBAL float4 *coarse_start, GLOBAL float4 *coarse_expected) {
     LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int first;
+    GLOBAL const Frame *frame = &frames[SLOT];
     int node = GLOBAL_ID;
     int here = node < NODES;
     int count = here ? counts[SLOT * NODES + node] : 0;
+    if (here && ANCHORS && is_finite(height_under_vehicle(frame, node))) count += ANCHORS;
     int total;
     int before = group_scan(count, scratch, &total);
-    if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[2 * SLOT], total);
+    if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[CURSORS * SLOT], total);
+    int kind = count <= FEW ? -1 : count <= SOME ? 0 : count <= MANY ? 1 : 2;
+    int listed = LANES > 1 ? join_list(cursors + CURSORS * SLOT + 1, kind, 3) : 0;
     BARRIER();
     if (!here) return;
     segments[SLOT * NODES + node] = INT2(first + before, count);
     counts[SLOT * NODES + node] = 0;
-    if (LANES > 1 && count > DENSE_FROM) dense[SLOT * NODES + ATOMIC_ADD(&cursors[2 * SLOT + 1], 1)] = node;
-
-    GLOBAL const Frame *frame = &frames[SLOT];
-    Information s = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    int column = node % COLUMNS + frame->shift_columns, row = node / COLUMNS + frame->shift_rows;
-    if (frame->warm && column >= 0 && column < COLUMNS && row >= 0 && row < ROWS) {
-        s = load_information(posterior + 3 * SLOT * NODES, row * COLUMNS + column);
-        s.x0 -= frame->base_change * s.p00;
-        s.x1 -= frame->base_change * s.p01;
-        s.x2 -= frame->base_change * s.p02;
+    if (LANES > 1 && kind >= 0) lists[(3 * SLOT + kind) * NODES + listed] = node;
+    float4 level = FLOAT4(frame->road, 0.0f, 0.0f, 0.0f);
+#if COARSE_START
+    if (node < COARSE_NODES) {
+        Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+        coarse_expected[SLOT * COARSE_NODES + node] = level;
+        store_node(coarse_start + 3 * SLOT * COARSE_NODES, node, nothing, level);
     }
-    float4 plane = solve_plane(s, expected[SLOT * NODES + node]);
-    store_node(prior + 3 * SLOT * NODES, node, s, plane);
+#else
+    begin_node(frame, priors + 6 * SLOT * NODES, start + 3 * SLOT * NODES, expected + SLOT * NODES, node, level);
+#endif
 }
 
 // Step 3: points into the order of their nodes. The fourth number is the point's place in the input.
@@ -141,6 +180,6 @@ KERNEL place(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
         int node = (int)BITS_OF(point.w);
         if (node < 0) continue;
         point.w = FLOAT_OF((uint)i);
-        sorted[SLOT * capacity + segments[SLOT * NODES + node].x + rank[SLOT * capacity + i]] = point;
+        sorted[SLOT * (capacity + EXTRA) + segments[SLOT * NODES + node].x + rank[SLOT * capacity + i]] = point;
     }
 }

@@ -21,38 +21,40 @@ FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL float *layers, float
     }
 }
 
-// Four consecutive points per work-item, so that labels leave the device as whole words.
+// Four consecutive points per work-item, so that outputs leave the device as whole words; buffers hold a multiple of four.
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
-             GLOBAL uchar *labels, GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, int capacity) {
+             GLOBAL uchar *labels, GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers,
+             int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     int count = frame->count, wanted = frame->wanted;
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels + SLOT * capacity);
-    GLOBAL float *probability = AT(float, frame->probability, probabilities + SLOT * capacity);
-    GLOBAL float *height = AT(float, frame->height, heights + SLOT * capacity);
+    GLOBAL float4 *probability = (GLOBAL float4 *)AT(float, frame->probability, probabilities + SLOT * capacity);
+    GLOBAL float4 *height = (GLOBAL float4 *)AT(float, frame->height, heights + SLOT * capacity);
     if (wanted & LAYERS)
         describe(surface + SLOT * NODES, AT(float, frame->layers, layers + 4 * SLOT * NODES), frame->base);
     for (int word = GLOBAL_ID; 4 * word < count; word += GLOBAL_SIZE) {
         uint four = 0;
+        float chance[4], over[4];
         for (int k = 0; k < 4; ++k) {
-            int i = 4 * word + k;
-            if (i >= count) break;
-            float4 point = located[SLOT * capacity + i];
+            float4 point = located[SLOT * capacity + min(4 * word + k, count - 1)];
             int node = (int)BITS_OF(point.w);
             uint kind = UNKNOWN;
-            float dz = NOT_A_NUMBER, c = 0.0f;
+            chance[k] = 0.0f;
+            over[k] = NOT_A_NUMBER;
             if (node >= 0) {
                 float4 plane = surface[SLOT * NODES + node];
-                dz = point.z - (plane.x + plane.y * point.x + plane.z * point.y);
-                c = ground_probability(dz);
+                float dz = point.z - (plane.x + plane.y * point.x + plane.z * point.y);
+                over[k] = dz;
+                chance[k] = ground_probability(dz);
                 kind = dz < -LOW_OUTLIER_DEPTH ? LOW_OUTLIER
                      : dz >= CLEARANCE         ? OVERHANG
                      : dz < THRESHOLD          ? GROUND
                                                : OBSTACLE;
             }
-            if (wanted & PROBABILITY) probability[i] = c;
-            if (wanted & HEIGHT) height[i] = dz;
             four |= kind << (8 * k);
         }
         words[word] = four;
+        if (wanted & PROBABILITY) probability[word] = FLOAT4(chance[0], chance[1], chance[2], chance[3]);
+        if (wanted & HEIGHT) height[word] = FLOAT4(over[0], over[1], over[2], over[3]);
     }
 }

@@ -79,7 +79,7 @@ KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursor
     int total;
     int before = group_scan(padded, scratch, &total);
     if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[KINDS], total);
-    int place = count_into_cell(cursors, kind);
+    int place = join_list(cursors, kind, KINDS);
     BARRIER();
     if (cell >= CELLS) return;
     segments[cell] = INT2(first + before, count);
@@ -241,25 +241,28 @@ KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, 
     }
 }
 
-// Phase 6: a point is ground on a ground cell within the tolerance of its mean. Four points per work-item.
+// Phase 6: a point is ground on a ground cell within the tolerance of its mean. Four points per
+// work-item, so that outputs leave the device as whole words; buffers hold a multiple of four points.
 KERNEL label_points(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_and_rank, GLOBAL const float *heights,
                     GLOBAL const float4 *statistics, GLOBAL const uchar *ground, GLOBAL uchar *labels,
                     GLOBAL float *probabilities, GLOBAL float *heights_out) {
     int count = frame->count, wanted = frame->wanted;
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels);
-    GLOBAL float *probability = AT(float, frame->probability, probabilities);
-    GLOBAL float *height = AT(float, frame->height, heights_out);
+    GLOBAL float4 *probability = (GLOBAL float4 *)AT(float, frame->probability, probabilities);
+    GLOBAL float4 *height = (GLOBAL float4 *)AT(float, frame->height, heights_out);
     for (int word = GLOBAL_ID; 4 * word < count; word += GLOBAL_SIZE) {
         uint four = 0;
-        for (int k = 0; k < 4 && 4 * word + k < count; ++k) {
-            int i = 4 * word + k, cell = cell_and_rank[i].x;
+        float chance[4], over[4];
+        for (int k = 0; k < 4; ++k) {
+            int i = min(4 * word + k, count - 1), cell = cell_and_rank[i].x;
             int on_ground = cell >= 0 && ground[cell];
-            float over = on_ground ? heights[i] - statistics[cell].x : NOT_A_NUMBER;
-            int is_ground = on_ground && fabs(over) < TOLERANCE;
-            if (wanted & PROBABILITY) probability[i] = is_ground ? 1.0f : 0.0f;
-            if (wanted & HEIGHT) height[i] = over;
+            over[k] = on_ground ? heights[i] - statistics[cell].x : NOT_A_NUMBER;
+            int is_ground = on_ground && fabs(over[k]) < TOLERANCE;
+            chance[k] = is_ground ? 1.0f : 0.0f;
             four |= (uint)(cell < 0 ? 0 : is_ground ? 1 : 2) << (8 * k);
         }
         words[word] = four;
+        if (wanted & PROBABILITY) probability[word] = FLOAT4(chance[0], chance[1], chance[2], chance[3]);
+        if (wanted & HEIGHT) height[word] = FLOAT4(over[0], over[1], over[2], over[3]);
     }
 }

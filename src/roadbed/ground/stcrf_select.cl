@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which points shape the surface: none of a wall's column, none that move, at most LIMIT per node, and known road under
+// the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
+// goes to the coarse lattice. SIDE x SIDE fine columns and LOW_SIDE x LOW_SIDE parts make a node.
+//
+// LANES work-items share a node, or the whole work-group one that is listed with many points.
+
+#define FAR_ABOVE 1e3f
+#define TASKS (GROUP / LANES)
+#define FINE (SIDE * SIDE)
+#define PARTS (LOW_SIDE * LOW_SIDE)
+#define NOTHING 0xffffffffu
+#define MOST_SORTED 4096  // points of a node that are ranked in local memory
+
+// Floats as unsigned integers in the same order, for atomic minima.
+FUNCTION uint ordered(float z) {
+    uint bits = BITS_OF(z);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+FUNCTION float unordered(uint key) { return FLOAT_OF(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
+
+// Which of side x side squares of the node a point lies in.
+FUNCTION int square_of(float x, float y, int side) {
+    float middle = 0.5f * SPACING, scale = side / SPACING;
+    int column = min(max((int)((x + middle) * scale), 0), side - 1);
+    int row = min(max((int)((y + middle) * scale), 0), side - 1);
+    return row * side + column;
+}
+
+FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, int node, float4 p) {
+    if (frame->moving_rows == 0) return 0;
+    float u = (((float)(node % COLUMNS) + 0.5f) * SPACING + p.x - frame->moving_x) * frame->moving_scale;
+    float v = (((float)(node / COLUMNS) + 0.5f) * SPACING + p.y - frame->moving_y) * frame->moving_scale;
+    int inside = u >= 0.0f && v >= 0.0f && u < frame->moving_columns && v < frame->moving_rows;
+    return inside && moving[(int)v * frame->moving_columns + (int)u];
+}
+
+#if LIMIT > 0 && LANES == 1
+// A CPU's work-item sorts its node by scan order (Shell's method), then keeps every stride-th usable point.
+FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
+    int stride = (usable + LIMIT - 1) / LIMIT, gap = 1;
+    while (gap < count / 3) gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (int i = gap; i < count; ++i) {
+            float4 p = points[i];
+            int j = i;
+            for (; j >= gap && BITS_OF(points[j - gap].w) > BITS_OF(p.w); j -= gap) points[j] = points[j - gap];
+            points[j] = p;
+        }
+    for (int k = 0, rank = 0; k < count; ++k)
+        if (points[k].z < FAR_ABOVE && rank++ % stride) points[k].z = FAR_ABOVE;
+}
+#endif
+
+KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL int2 *segments,
+                     GLOBAL float4 *sorted, GLOBAL const int *lists, GLOBAL const int *cursors,
+                     GLOBAL float4 *lowest_points, int capacity, int whole_groups, int moving_capacity) {
+    LOCAL_ARRAY uint lowest[TASKS * FINE], wall[TASKS * FINE], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
+    LOCAL_ARRAY int usable[TASKS];
+    GLOBAL const Frame *frame = &frames[SLOT];
+    int whole_group = GROUP_ID < whole_groups;
+    int many = cursors[CURSORS * SLOT + 2], more = cursors[CURSORS * SLOT + 3];
+    int lane = whole_group ? LOCAL_ID : LOCAL_ID % LANES, lanes = whole_group ? GROUP : LANES;
+    int slot = whole_group ? 0 : LOCAL_ID / LANES;
+    int rounds = whole_group ? (many + more - GROUP_ID + whole_groups - 1) / whole_groups : 1;
+    for (int round = 0; round < rounds; ++round) {
+        int task = GROUP_ID + round * whole_groups, node = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
+        if (whole_group) node = lists[(3 * SLOT + (task < many ? 1 : 2)) * NODES + (task < many ? task : task - many)];
+        int mine = node < NODES;
+        int2 segment = mine ? segments[SLOT * NODES + node] : INT2(0, 0);
+        float under = mine && ANCHORS ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
+        int count = segment.y - (is_finite(under) ? ANCHORS : 0);
+        if (!whole_group && LANES > 1 && segment.y > SOME) mine = 0, count = 0;
+        GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
+
+        for (int k = lane; k < FINE; k += lanes) lowest[slot * FINE + k] = NOTHING, wall[slot * FINE + k] = 0;
+        for (int k = lane; k < PARTS; k += lanes) part_low[slot * PARTS + k] = part_first[slot * PARTS + k] = NOTHING;
+        if (lane == 0) usable[slot] = 0;
+        BARRIER();
+        for (int k = lane; k < count; k += lanes)
+            ATOMIC_MIN(&lowest[slot * FINE + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
+        BARRIER();
+        for (int k = lane; WALLS && k < count; k += lanes) {
+            int column = slot * FINE + square_of(points[k].x, points[k].y, SIDE);
+            float above = points[k].z - unordered(lowest[column]);
+            if (above > WALL_LOW && above < WALL_HIGH) wall[column] = 1;
+        }
+        BARRIER();
+        for (int k = lane; k < count; k += lanes) {
+            float4 p = points[k];
+            if (wall[slot * FINE + square_of(p.x, p.y, SIDE)] || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
+                points[k].z = FAR_ABOVE;
+            } else {
+                ATOMIC_ADD(&usable[slot], 1);
+                ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
+            }
+        }
+        BARRIER();
+        for (int k = lane; k < count; k += lanes) {
+            int part = slot * PARTS + square_of(points[k].x, points[k].y, LOW_SIDE);
+            if (points[k].z < FAR_ABOVE && ordered(points[k].z) == part_low[part])
+                ATOMIC_MIN(&part_first[part], BITS_OF(points[k].w));
+        }
+        BARRIER();
+        // The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
+        int row = node / COLUMNS, column = node % COLUMNS;
+        int coarse = row / RATIO * COARSE_COLUMNS + column / RATIO;
+        int first = (coarse * RATIO * RATIO + row % RATIO * RATIO + column % RATIO) * PARTS;
+        GLOBAL float4 *low = lowest_points + SLOT * COARSE_NODES * RATIO * RATIO * PARTS + first;
+        float shift_x = ((float)(column % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
+        float shift_y = ((float)(row % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
+        for (int k = lane; mine && k < PARTS; k += lanes)
+            if (part_first[slot * PARTS + k] == NOTHING) low[k] = FLOAT4(0.0f, 0.0f, FAR_ABOVE, 0.0f);
+        for (int k = lane; k < count; k += lanes) {
+            float4 p = points[k];
+            int part = square_of(p.x, p.y, LOW_SIDE);
+            if (p.z < FAR_ABOVE && BITS_OF(p.w) == part_first[slot * PARTS + part])
+                low[part] = FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
+        }
+        BARRIER();
+#if LIMIT > 0 && LANES == 1
+        if (usable[slot] > LIMIT) thin_out(points, count, usable[slot]);
+#endif
+        if (is_finite(under) && mine)
+            for (int k = lane; k < ANCHORS; k += lanes) {
+                float x = (k % 2 ? 0.25f : -0.25f) * SPACING, y = (k / 2 ? 0.25f : -0.25f) * SPACING;
+                float z = under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y;
+                points[count + k] = FLOAT4(x, y, z, FLOAT_OF(0x7fffffffu));
+            }
+        BARRIER();
+    }
+}
+
+#if LIMIT > 0 && LANES > 1
+// Bitonic sort of `size` (a power of two) keys in local memory.
+FUNCTION void sort_keys(LOCAL uint *keys, int size) {
+    for (int width = 2; width <= size; width *= 2)
+        for (int reach = width / 2; reach > 0; reach /= 2) {
+            for (int k = LOCAL_ID; k < size / 2; k += LOCAL_SIZE) {
+                int low = 2 * k - (k & (reach - 1)), high = low + reach;
+                uint a = keys[low], b = keys[high];
+                if ((a > b) == ((low & width) == 0)) keys[low] = b, keys[high] = a;
+            }
+            BARRIER();
+        }
+}
+
+// A work-group per listed node keeps every stride-th usable point in scan order, so that at most LIMIT remain.
+KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL const int2 *segments, GLOBAL float4 *sorted, GLOBAL const int *lists,
+                GLOBAL const int *cursors, int capacity) {
+    LOCAL_ARRAY uint keys[MOST_SORTED];
+    LOCAL_ARRAY int usable;
+    int many = cursors[CURSORS * SLOT + 2], more = cursors[CURSORS * SLOT + 3];
+    for (int task = GROUP_ID; task < many + more; task += GROUP_COUNT) {
+        int node = lists[(3 * SLOT + (task < many ? 1 : 2)) * NODES + (task < many ? task : task - many)];
+        int2 segment = segments[SLOT * NODES + node];
+        int count = segment.y - (ANCHORS && is_finite(height_under_vehicle(&frames[SLOT], node)) ? ANCHORS : 0);
+        GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
+        int size = 2;
+        while (size < count) size *= 2;
+        int in_local = size <= MOST_SORTED;
+        if (LOCAL_ID == 0) usable = 0;
+        BARRIER();
+        int found = 0;
+        for (int k = LOCAL_ID; k < (in_local ? size : count); k += LOCAL_SIZE) {
+            int good = k < count && points[k].z < FAR_ABOVE;
+            found += good;
+            if (in_local) keys[k] = good ? BITS_OF(points[k].w) : NOTHING;
+        }
+        ATOMIC_ADD(&usable, found);
+        BARRIER();
+        int stride = (usable + LIMIT - 1) / LIMIT;
+        sort_keys(keys, in_local && stride > 1 ? size : 1);
+        for (int k = LOCAL_ID; k < (stride > 1 ? count : 0); k += LOCAL_SIZE) {
+            uint mine = BITS_OF(points[k].w);
+            int rank = 0;
+            if (in_local) {
+                for (int reach = size / 2; reach > 0; reach /= 2)
+                    if (keys[rank + reach - 1] < mine) rank += reach;
+            } else {
+                for (int other = 0; other < count; ++other)
+                    rank += points[other].z < FAR_ABOVE && (BITS_OF(points[other].w) & 0x7fffffffu) < mine;
+            }
+            // Marked in the index first: others still count this point.
+            if (points[k].z < FAR_ABOVE && rank % stride) points[k].w = FLOAT_OF(mine | 0x80000000u);
+        }
+        BARRIER();
+        for (int k = LOCAL_ID; k < count; k += LOCAL_SIZE)
+            if (BITS_OF(points[k].w) & 0x80000000u) points[k].z = FAR_ABOVE;
+        BARRIER();
+    }
+}
+#endif
