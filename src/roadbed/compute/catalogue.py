@@ -17,11 +17,11 @@ class ProgramEntry:
 def _stcrf(preset: str, coarse: bool = False) -> Callable[[], dict[str, int | float]]:
     def build() -> dict[str, int | float]:
         from roadbed.config import Config
-        from roadbed.ground import stcrf_device
+        from roadbed.ground import stcrf_programs
 
         ground = Config.preset(preset).ground
         stcrf = ground.stcrf
-        define = stcrf_device.coarse_definitions if coarse else stcrf_device.definitions
+        define = stcrf_programs.coarse_definitions if coarse else stcrf_programs.definitions
         return define(ground, round(stcrf.width / stcrf.spacing), round(stcrf.length / stcrf.spacing))
 
     return build
@@ -34,7 +34,7 @@ def _variance() -> dict[str, int | float]:
     return definitions(VarianceConfig(), 334, 334)
 
 
-_STCRF = tuple(f"ground/stcrf_{part}.cl" for part in ("frame", "select", "start", "em", "labels"))
+_STCRF = tuple(f"ground/stcrf_{part}.cl" for part in ("frame", "motion", "align", "select", "start", "em", "labels"))
 _COARSE = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
 PROGRAMS = {
     "collective": ProgramEntry(("compute/collective.cl",), dict),

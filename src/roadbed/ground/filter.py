@@ -13,14 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config import Config
 from roadbed.config.ground import GroundConfig
-from roadbed.errors import ConfigError, InputError
+from roadbed.errors import InputError
 from roadbed.frames import Float32, GroundFrame, Lattice, Mounting, Pose, Scan
 from roadbed.ground.drive import Drive, Link
 from roadbed.ground.mounting import MountingEstimator
 from roadbed.ground.timing import timed
 
 if TYPE_CHECKING:
-    from roadbed.ground.variance import VarianceCells
+    from roadbed.compute.backend import Backend
+    from roadbed.ground.stcrf import Stcrf
+    from roadbed.ground.variance import GridVariance, VarianceCells
 
 Moving = tuple[Lattice, NDArray[np.bool_]]
 
@@ -38,18 +40,13 @@ class GroundFilter:
         if config is None:
             config = GroundConfig()
         self.config = config.ground if isinstance(config, Config) else config
-        if backend not in ("cpu", "auto"):
-            raise ConfigError(f"backend {backend!r}: expected cpu or auto")
+        self.backend = None if backend == "cpu" else _opened(backend, device)
         self.cells: VarianceCells | None = None  # statistics of the last scan's cells, with grid variance
         if self.config.method == "stcrf":
-            from roadbed.ground.stcrf import Stcrf
-
-            self._stcrf = Stcrf(self.config)
+            self._stcrf = _stcrf(self.config, self.backend)
             self._drive = Drive(self.config.time)
         else:
-            from roadbed.ground.variance import GridVariance
-
-            self._variance = GridVariance(self.config.variance)
+            self._variance = _grid_variance(self.config, self.backend)
         self._mountings: dict[str, MountingEstimator] = {}
 
     def __call__(
@@ -140,6 +137,35 @@ class GroundFilter:
         if changed:
             notes.append(f"mounting of {scan.sensor} re-estimated: height {mounting.height:.2f} m")
         return mounting
+
+
+def _opened(name: str, device: Any) -> Backend | None:
+    """The accelerator; "auto" is the best one present, or the CPU engine (None) where there is no GPU."""
+    from roadbed.compute.backend import devices, open_backend
+
+    if name == "auto" and not any(found.kind != "cpu" for found in devices()) and device is None:
+        return None
+    return open_backend(name, device)
+
+
+def _stcrf(config: GroundConfig, backend: Backend | None) -> Stcrf:
+    from roadbed.ground.stcrf import Stcrf
+
+    if backend is None:
+        return Stcrf(config)
+    from roadbed.ground.on_device import StcrfOnDevice
+
+    return StcrfOnDevice(config, backend)
+
+
+def _grid_variance(config: GroundConfig, backend: Backend | None) -> GridVariance:
+    from roadbed.ground.variance import GridVariance
+
+    if backend is None:
+        return GridVariance(config.variance)
+    from roadbed.ground.variance_device import GridVarianceDevice
+
+    return GridVarianceDevice(backend, config.variance)
 
 
 def as_scan(scan: Scan | ArrayLike, T_world_sensor: Pose | None, time: float | None) -> Scan:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,10 @@ class Stcrf:
         self._around_vehicle = Lattice.centred(stcrf.length, stcrf.width, stcrf.spacing)
         self.lattice = self._prior_lattice = self._around_vehicle
         self.base = self._prior_base = 0.0  # m, height in the lattice frame from which the engine counts
-        self.engine = StcrfCpu(config, self.lattice.rows, self.lattice.columns)
+        self.engine = self._make_engine()
+
+    def _make_engine(self) -> Any:
+        return StcrfCpu(self.config, self.lattice.rows, self.lattice.columns)
 
     def place(self, step: Step) -> bool:
         """Bring lattice and prior to where the vehicle is now; False where no prior can be used."""

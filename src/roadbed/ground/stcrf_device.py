@@ -1,39 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The STCRF on an accelerator: buffers allocated once, and one recorded sequence of kernels per kind of frame.
 
-It offers the steps of the CPU engine by the same names. They only note what is asked; the device does the whole frame in
-one go when the labels are asked for.
+It offers the steps of the CPU engine by the same names where it can; the device does a whole frame in one go.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.backend import Backend, Device, Launch, check_points
+from roadbed.compute.backend import Backend, Launch, check_points
 from roadbed.config.ground import GroundConfig
-from roadbed.errors import ConfigError, InputError
-from roadbed.frames import Float32, Float64, Lattice
-from roadbed.ground.stcrf_cpu import Placement
-
-FILES = (
-    "ground/stcrf_frame.cl",
-    "ground/stcrf_select.cl",
-    "ground/stcrf_start.cl",
-    "ground/stcrf_em.cl",
-    "ground/stcrf_labels.cl",
+from roadbed.errors import InputError
+from roadbed.frames import Float32, Float64, Lattice, Pose
+from roadbed.ground.coarse_device import CoarseLattice
+from roadbed.ground.stcrf_cpu import Misalignment, Placement
+from roadbed.ground.stcrf_programs import (
+    FILES,
+    GROUP,
+    definitions,
+    exponent,
+    groups_over_nodes,
+    room_for_anchors,
+    selects,
 )
-COARSE_FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
-GROUP = 256
-_LOG2E = math.log2(math.e)
-_FEW, _SOME, _MANY = 8, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
-_ANCHORS = 4  # points per node under the vehicle
-_FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
-_MOST_SQUARES = 64  # fine columns per node that local memory holds
+
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 9
+_POSTERIOR = 2  # `prior_from` of a prior that is the last posterior
+_ALIGNMENT_POINTS = 12000  # at most this many are compared with the prior surface
+_FEWEST_SAMPLES = 50
 PROBABILITY, HEIGHT, LAYERS = 1, 2, 4  # bits of `StcrfDevice.wanted`
 FRAME = np.dtype(
     [
@@ -54,6 +51,15 @@ FRAME = np.dtype(
         ("moving_shape", np.int32, 2),
         ("moving_corner", np.float32, 2),
         ("moving_scale", np.float32),
+        ("prior_from", np.int32),
+        ("motion", np.int32),
+        ("shift", np.int32, 2),
+        ("lower", np.float32),
+        ("turn", np.float32, 9),
+        ("travel", np.float32, 3),
+        ("first_node", np.float32, 2),
+        ("stride", np.int32),
+        ("reach", np.float32),
         ("spare", np.int32),
     ],
     align=True,
@@ -78,11 +84,16 @@ class StcrfDevice:
         self._expected = zeros(slots * nodes * 4, np.float32)
         self._surface = zeros(slots * nodes * 4, np.float32)
         self._incoming = backend.intake(slots * FRAME.itemsize, np.uint8)
+        self._motion = backend.intake(slots * FRAME.itemsize, np.uint8)
         self._layers = backend.output((slots, 4, nodes), np.float32)
         self._coarse = CoarseLattice(backend, config, rows, columns, slots) if config.stcrf.start == "coarse" else None
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels
         self._moving_capacity = 0
         self.frames = np.zeros(slots, FRAME)
+        self._sample_counts, self._samples_found = zeros(slots * nodes, np.int32), zeros(slots, np.int32)
+        self._fit = backend.output((slots, 5), np.float32)
+        self._kept = self._to_move = False
+        self._offered: Any = None
         self.capacity = 0
         self._reserve_mask(4)
         self.reserve(4096)
@@ -114,6 +125,19 @@ class StcrfDevice:
 
     def _record(self) -> None:
         self._tapes = {warm: self.backend.tape(self._program, self._launches(warm)) for warm in (False, True)}
+        over_nodes, capacity = -(-self.nodes // GROUP), np.int32(self.capacity)
+        move = Launch("move_prior", over_nodes, GROUP, (self._motion, self._states[0], self._priors), self.slots)
+        self._motion_tape = self.backend.tape(self._program, [move])
+        # Samples lie where the sorted points will: those come later.
+        samples = (self._incoming, self._intake, self._priors, self._sorted, self._sample_counts, self._samples_found)
+        fit = (self._sorted, self._sample_counts, self._samples_found, self._fit.buffer, capacity)
+        self._alignment_tape = self.backend.tape(
+            self._program,
+            [
+                Launch("sample_residuals", 2 * self.backend.device.units, GROUP, (*samples, capacity), self.slots),
+                Launch("fit_tilt", 1, GROUP, fit, self.slots),
+            ],
+        )
 
     def _launches(self, warm: bool) -> list[Launch]:
         """The kernels of one frame, in order."""
@@ -188,7 +212,8 @@ class StcrfDevice:
         frame = self.frames[slot]
         frame["count"], frame["base"] = count, placement.base
         frame["rotation"], frame["translation"] = placement.rotation.ravel(), placement.translation
-        frame["points"] = self.backend.offer(points, self._intake, 3 * slot * self.capacity)
+        if points is not self._offered:
+            frame["points"] = self.backend.offer(points, self._intake, 3 * slot * self.capacity)
 
     def select(
         self,
@@ -210,6 +235,7 @@ class StcrfDevice:
     def estimate(self, warm: bool, road: float, timed: bool = False) -> dict[str, float]:
         """Queue the frame for every slot; with `timed`, wait and give seconds per kernel."""
         frames = self.frames
+        self._move()
         frames["warm"], frames["road"], frames["wanted"] = warm, road, self.wanted
         for name, output in (
             ("label", self._label),
@@ -218,11 +244,16 @@ class StcrfDevice:
             ("layers", self._layers),
         ):
             frames[name] = output.addresses
-        self.backend.offer(frames.view(np.uint8), self._incoming)
+        self._hand_over(self._incoming)
+        self._offered = None
         if timed:
             return self._tapes[warm].timed()
         self._tapes[warm].run()
         return {}
+
+    def _hand_over(self, intake: Any) -> None:
+        """Frames go to the device as they are now; queued work never sees later changes."""
+        self.backend.offer(self.frames.view(np.uint8).copy(), intake)
 
     def fetch(self, slot: int = 0) -> None:
         """Wait for the outputs of a slot."""
@@ -232,10 +263,13 @@ class StcrfDevice:
         self.backend.fetch(self._layers, slot, 4 * self.nodes)
         self.backend.finish()
 
-    def label(self, label: NDArray[np.uint8], probability: Float32, height: Float32, slot: int = 0) -> None:
-        """Copy one label, ground probability c_j and height over the surface per input point."""
-        for output, out in ((self._label, label), (self._probability, probability), (self._height, height)):
-            out[:] = output.host[slot, : len(out)]
+    def per_point(self, slot: int = 0) -> tuple[NDArray[np.uint8], Float32, Float32]:
+        """One label, ground probability c_j and height over the surface per input point."""
+        count = int(self.frames[slot]["count"])
+        label, probability, height = (
+            output.host[slot, :count].copy() for output in (self._label, self._probability, self._height)
+        )
+        return label, probability, height
 
     def surface(self, lattice: Lattice, slot: int = 0) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
@@ -243,151 +277,63 @@ class StcrfDevice:
         elevation, slope, variance = np.split(layers, [self.nodes, 3 * self.nodes])
         return elevation.reshape(lattice.shape), slope.reshape(*lattice.shape, 2), variance.reshape(lattice.shape)
 
+    def keep(self) -> None:
+        """The posterior becomes the prior of the next frame."""
+        self._kept = self._to_move = True
+        self._stay()
 
-class CoarseLattice:
-    """The EM on wide nodes, which gives the first surface: a program of its own with the wide lattice's constants."""
+    def forget(self) -> None:
+        self._kept = self._to_move = False
+        self._stay()
 
-    def __init__(self, backend: Backend, config: GroundConfig, rows: int, columns: int, slots: int) -> None:
-        self._backend, self._stcrf, self._slots = backend, config.stcrf, slots
-        facts = coarse_definitions(config, rows, columns)
-        self._nodes = int(facts["NODES"])
-        self.program = backend.build(COARSE_FILES, facts)
-        zeros = backend.zeros
-        self._per_node = ratio_of(config) ** 2 * low_side_of(config) ** 2
-        # Places of nodes beyond the fine lattice are never written: no points there.
-        self.points = backend.upload(np.tile(np.array([0, 0, 1e3, 0], np.float32), slots * self._nodes * self._per_node))
-        self._states = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
-        self.expected = zeros(slots * self._nodes * 4, np.float32)
-        self._surface = zeros(slots * self._nodes * 4, np.float32)
-        first = np.arange(self._nodes, dtype=np.int32) * self._per_node
-        segments = np.stack([first, np.full_like(first, self._per_node)], axis=1)
-        self._segments = backend.upload(np.tile(segments, (slots, 1)))
-        # On a GPU all nodes are listed as having many points, so that a warp shares each.
-        listed = np.tile(np.arange(self._nodes, dtype=np.int32), (slots, 3, 1))
-        self._lists = backend.upload(listed)
-        self._cursors = backend.upload(np.tile(np.array([0, 0, self._nodes, 0], np.int32), slots))
-        iterations = self._stcrf.coarse.iterations
-        self.start, self.result = self._states[iterations % 2], self._states[0]
+    def _stay(self) -> None:
+        self.frames["motion"], self.frames["shift"], self.frames["lower"] = 0, 0, 0
 
-    def launches(self) -> list[Launch]:
-        per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
-        iterations = self._stcrf.coarse.iterations
-        up = np.float32(exponent(self._stcrf.coarse.sigma_up))
-        launches = []
-        for k in range(iterations):
-            source, target = self._states[(iterations - k) % 2], self._states[(iterations - 1 - k) % 2]
-            arguments = (
-                self.points, source, target, target, self.expected, self._segments, self.points, self._lists,
-                self._cursors, self._surface, np.int32(self._nodes * self._per_node), np.int32(per_kind), up,
-                np.float32(0), np.int32(0),
-            )  # fmt: skip
-            launches.append(Launch("iterate", groups, GROUP, arguments, self._slots, "coarse", self.program))
-        return launches
+    def shift(self, columns: int, rows: int) -> None:
+        """Move the prior by whole nodes; nodes that enter are undefined."""
+        self.frames["shift"] = columns, rows
+        self._to_move = True
 
+    def lower(self, by: float) -> None:
+        """Count the prior's heights from a base that lies `by` metres higher."""
+        self.frames["lower"] = by
+        self._to_move = True
 
-def groups_over_nodes(device: Device, nodes: int) -> tuple[int, int]:
-    """Work-groups for each kind of listed nodes in the EM, and work-groups in all."""
-    per_kind = 0 if device.lanes == 1 else device.units
-    return per_kind, 3 * per_kind + -(-nodes // GROUP)
+    def transport(self, T_old_new: Pose, lattice: Lattice) -> None:
+        """Carry the prior from the last vehicle frame to this one."""
+        frames = self.frames
+        frames["motion"], frames["turn"], frames["travel"] = 1, T_old_new.rotation.ravel(), T_old_new.translation
+        frames["first_node"] = lattice.x0, lattice.y0
+        self._to_move = True
 
+    def _move(self) -> None:
+        """Carry out what was asked since the last frame."""
+        if not self._to_move:
+            return
+        current = int(self.frames["prior"][0])
+        if self._kept:
+            self.frames["prior_from"] = _POSTERIOR
+        else:
+            self.frames["prior_from"], self.frames["prior"] = current, 1 - current
+        self._hand_over(self._motion)
+        self._motion_tape.run()
+        self._kept = self._to_move = False
+        self._stay()
 
-def exponent(sigma: float) -> float:
-    """exp(-dz^2 / (2 sigma^2)) as a power of two: the factor of dz^2."""
-    return -0.5 * _LOG2E / sigma**2
-
-
-def ratio_of(config: GroundConfig) -> int:
-    return max(1, round(config.stcrf.coarse.spacing / config.stcrf.spacing))
-
-
-def low_side_of(config: GroundConfig) -> int:
-    return max(1, round(config.stcrf.spacing / config.stcrf.coarse.cell))
-
-
-def side_of(config: GroundConfig) -> int:
-    return max(1, round(config.stcrf.spacing / config.stcrf.column))
-
-
-def selects(config: GroundConfig) -> bool:
-    """Whether some points are kept from shaping the surface, or some are added."""
-    stcrf = config.stcrf
-    return stcrf.walls.enabled or stcrf.points_per_node > 0 or stcrf.footprint or stcrf.start == "coarse"
-
-
-def room_for_anchors(config: GroundConfig) -> int:
-    """Points that may be added under the vehicle."""
-    if not config.stcrf.footprint:
-        return 0
-    across = [math.ceil(2 * math.hypot(*_FOOTPRINT) / config.stcrf.spacing) + 1 for _ in range(2)]
-    return _ANCHORS * across[0] * across[1]
-
-
-def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int | float]:
-    """What the kernels know when they are compiled."""
-    stcrf, labels = config.stcrf, config.labels
-    side, ratio, low_side = side_of(config), ratio_of(config), low_side_of(config)
-    if max(side, low_side) ** 2 > _MOST_SQUARES:
-        raise ConfigError(
-            f"stcrf.column = {stcrf.column:g}, stcrf.coarse.cell = {stcrf.coarse.cell:g}: accelerators take at most "
-            f"{_MOST_SQUARES} columns per node, expected at least {stcrf.spacing / math.isqrt(_MOST_SQUARES):g}"
-        )
-    limit = stcrf.points_per_node
-    from_coarse = stcrf.start == "coarse"
-    coarse_columns, coarse_rows = -(-columns // ratio), -(-rows // ratio)
-    return {
-        "GROUP": GROUP,
-        "FEW": _FEW,
-        "SOME": min(_SOME, limit) if limit else _SOME,
-        "MANY": _MANY,
-        "COLUMNS": columns,
-        "ROWS": rows,
-        "NODES": rows * columns,
-        "SPACING": stcrf.spacing,
-        "ALPHA": stcrf.alpha,
-        "BETA": stcrf.beta,
-        "NEIGHBOURS": stcrf.neighbours,
-        "HEIGHT_INFORMATION": stcrf.coarse_height_information if from_coarse else stcrf.height_information,
-        "SLOPE_INFORMATION": stcrf.slope_information,
-        "SLOPE_LIMIT": stcrf.slope_limit,
-        "UP": exponent(stcrf.sigma_up),
-        "DOWN": exponent(stcrf.sigma_down),
-        "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
-        "KNOWN_VARIANCE": stcrf.known_sigma**2,
-        "ANCHORS": _ANCHORS if stcrf.footprint else 0,
-        "EXTRA": room_for_anchors(config),
-        "FOOTPRINT_X": _FOOTPRINT[0],
-        "FOOTPRINT_Y": _FOOTPRINT[1],
-        "SIDE": side,
-        "WALLS": stcrf.walls.enabled,
-        "WALL_LOW": stcrf.walls.low,
-        "WALL_HIGH": stcrf.walls.high,
-        "LIMIT": limit,
-        "COARSE_START": from_coarse,
-        "LOW_SIDE": low_side,
-        "RATIO": ratio,
-        "COARSE_COLUMNS": coarse_columns,
-        "COARSE_ROWS": coarse_rows,
-        "COARSE_NODES": coarse_columns * coarse_rows,
-        "MOST_INFORMATION": stcrf.coarse.most_information,
-        "THRESHOLD": labels.threshold,
-        "CLEARANCE": labels.clearance,
-        "LOW_OUTLIER_DEPTH": labels.low_outlier,
-    }
-
-
-def coarse_definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int | float]:
-    """The same for the wide lattice's program."""
-    fine, ratio = definitions(config, rows, columns), ratio_of(config)
-    return {
-        **fine,
-        "COLUMNS": fine["COARSE_COLUMNS"],
-        "ROWS": fine["COARSE_ROWS"],
-        "NODES": fine["COARSE_NODES"],
-        "SPACING": config.stcrf.spacing * ratio,
-        "HEIGHT_INFORMATION": config.stcrf.height_information,
-        # Over a wide node a slope matters more: its information grows with the lever arm.
-        "SLOPE_INFORMATION": config.stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
-        "FEW": 0,  # every coarse node is listed
-        "ANCHORS": 0,
-        "COARSE_START": False,
-    }
+    def misalignment(self, points: Any, placement: Placement, radius: float) -> Misalignment | None:
+        """How the scan lies over the prior surface; None where too little of it is known."""
+        count = int(points.shape[0])
+        stride = max(4, count // _ALIGNMENT_POINTS)
+        self.frames["stride"] = stride if count >= 4 * stride else 1
+        self.frames["reach"] = radius
+        self.sort(points, placement)
+        self._offered = points
+        self._move()
+        self._hand_over(self._incoming)
+        self._alignment_tape.run()
+        self.backend.fetch(self._fit, 0, 5)
+        self.backend.finish()
+        lift, slope_x, slope_y, share, samples = (float(v) for v in self._fit.host[0])
+        if samples < _FEWEST_SAMPLES:
+            return None
+        return Misalignment(lift, slope_x, slope_y, share)

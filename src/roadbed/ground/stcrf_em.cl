@@ -9,19 +9,6 @@
 
 #define WIDE 32
 
-FUNCTION void add_transported(Information *sum, Information n, float a, float b, float share) {
-    // F^T P F and F^T X with F = [1 a b; 0 1 0; 0 0 1]: the neighbour's plane, evaluated here (paper's F_in)
-    sum->p00 += share * n.p00;
-    sum->p01 += share * (a * n.p00 + n.p01);
-    sum->p02 += share * (b * n.p00 + n.p02);
-    sum->p11 += share * (a * (a * n.p00 + 2.0f * n.p01) + n.p11);
-    sum->p12 += share * (a * (b * n.p00 + n.p02) + b * n.p01 + n.p12);
-    sum->p22 += share * (b * (b * n.p00 + 2.0f * n.p02) + n.p22);
-    sum->x0 += share * n.x0;
-    sum->x1 += share * (a * n.x0 + n.x1);
-    sum->x2 += share * (b * n.x0 + n.x2);
-}
-
 // beta / |N| of each of the eight neighbours, dealt out among `lanes` work-items, and gamma of the previous frame.
 FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL const float4 *prior, int node,
                              float gamma, int lane, int lanes) {

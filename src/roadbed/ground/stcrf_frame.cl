@@ -29,8 +29,22 @@ typedef struct {
     float moving_x;         // m from the lattice's corner
     float moving_y;
     float moving_scale;     // cells per m
+    int prior_from;         // where the prior to be moved lies: a prior buffer, or 2: the last posterior
+    int motion;             // how it is moved: ROLLING by whole nodes, or TURNING with the vehicle
+    int shift_columns;
+    int shift_rows;
+    float lower;            // m the base height has risen
+    float turn[9];          // vehicle now to vehicle then
+    float travel[3];
+    float node_x;           // m, the first node in the vehicle frame
+    float node_y;
+    int stride;             // every so many-th point is compared with the prior surface
+    float reach;            // m around the sensor
     int spare;
 } Frame;
+
+#define ROLLING 0
+#define TURNING 1
 
 #define CURSORS 4
 #define PROBABILITY 1
@@ -56,9 +70,9 @@ FUNCTION void store_node(GLOBAL float4 *state, int node, Information s, float4 p
 }
 
 // mu = (P + P0)^-1 (X + P0 expected) by an unrolled L D L^T; w receives [(P + P0)^-1]_00. P0 is never accumulated.
-FUNCTION float4 solve_plane(Information s, float4 expected) {
-    float p00 = s.p00 + HEIGHT_INFORMATION, p11 = s.p11 + SLOPE_INFORMATION, p22 = s.p22 + SLOPE_INFORMATION;
-    float x0 = s.x0 + HEIGHT_INFORMATION * expected.x;
+FUNCTION float4 solve_with(Information s, float4 expected, float height_information) {
+    float p00 = s.p00 + height_information, p11 = s.p11 + SLOPE_INFORMATION, p22 = s.p22 + SLOPE_INFORMATION;
+    float x0 = s.x0 + height_information * expected.x;
     float x1 = s.x1 + SLOPE_INFORMATION * expected.y;
     float x2 = s.x2 + SLOPE_INFORMATION * expected.z;
     float inverse0 = 1.0f / p00;
@@ -73,6 +87,21 @@ FUNCTION float4 solve_plane(Information s, float4 expected) {
     float lever = l1 * l3 - l2;
     return FLOAT4(x0 * inverse0 - l1 * slope_x - l2 * slope_y, slope_x, slope_y,
                   inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2);
+}
+
+FUNCTION float4 solve_plane(Information s, float4 expected) { return solve_with(s, expected, HEIGHT_INFORMATION); }
+
+// Adds F^T P F and F^T X with F = [1 a b; 0 1 0; 0 0 1]: what a node (a, b) metres away knows, said of the plane here.
+FUNCTION void add_transported(Information *sum, Information n, float a, float b, float share) {
+    sum->p00 += share * n.p00;
+    sum->p01 += share * (a * n.p00 + n.p01);
+    sum->p02 += share * (b * n.p00 + n.p02);
+    sum->p11 += share * (a * (a * n.p00 + 2.0f * n.p01) + n.p11);
+    sum->p12 += share * (a * (b * n.p00 + n.p02) + b * n.p01 + n.p12);
+    sum->p22 += share * (b * (b * n.p00 + 2.0f * n.p02) + n.p22);
+    sum->x0 += share * n.x0;
+    sum->x1 += share * (a * n.x0 + n.x1);
+    sum->x2 += share * (b * n.x0 + n.x2);
 }
 
 // Step 1: each point to the lattice frame, to its node, and to its rank among the node's points.

@@ -10,6 +10,7 @@
 #define FINE (SIDE * SIDE)
 #define PARTS (LOW_SIDE * LOW_SIDE)
 #define NOTHING 0xffffffffu
+#define KEPT (LIMIT > 0 ? LIMIT : 1)
 #define MOST_SORTED 4096  // points of a node that are ranked in local memory
 
 // Floats as unsigned integers in the same order, for atomic minima.
@@ -35,10 +36,10 @@ FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, in
     return inside && moving[(int)v * frame->moving_columns + (int)u];
 }
 
-#if LIMIT > 0 && LANES == 1
+#if LANES == 1
 // A CPU's work-item sorts its node by scan order (Shell's method), then keeps every stride-th usable point.
 FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
-    int stride = (usable + LIMIT - 1) / LIMIT, gap = 1;
+    int stride = (usable + KEPT - 1) / KEPT, gap = 1;
     while (gap < count / 3) gap = 3 * gap + 1;
     for (; gap > 0; gap /= 3)
         for (int i = gap; i < count; ++i) {
@@ -118,8 +119,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
                 low[part] = FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
         }
         BARRIER();
-#if LIMIT > 0 && LANES == 1
-        if (usable[slot] > LIMIT) thin_out(points, count, usable[slot]);
+#if LANES == 1
+        if (LIMIT > 0 && usable[slot] > LIMIT) thin_out(points, count, usable[slot]);
 #endif
         if (is_finite(under) && mine)
             for (int k = lane; k < ANCHORS; k += lanes) {
@@ -131,7 +132,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
     }
 }
 
-#if LIMIT > 0 && LANES > 1
+#if LANES > 1
 // Bitonic sort of `size` (a power of two) keys in local memory.
 FUNCTION void sort_keys(LOCAL uint *keys, int size) {
     for (int width = 2; width <= size; width *= 2)
@@ -169,7 +170,7 @@ KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL const int2 *segments, GLOBAL 
         }
         ATOMIC_ADD(&usable, found);
         BARRIER();
-        int stride = (usable + LIMIT - 1) / LIMIT;
+        int stride = (usable + KEPT - 1) / KEPT;
         sort_keys(keys, in_local && stride > 1 ? size : 1);
         for (int k = LOCAL_ID; k < (stride > 1 ? count : 0); k += LOCAL_SIZE) {
             uint mine = BITS_OF(points[k].w);

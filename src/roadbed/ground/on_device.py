@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The STCRF with its engine on an accelerator, in the shape the ground filter uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.compute.backend import Backend
+from roadbed.config.ground import GroundConfig
+from roadbed.frames import Lattice, Pose
+from roadbed.ground.drive import Step
+from roadbed.ground.stcrf import Stcrf, StcrfResult
+from roadbed.ground.stcrf_device import StcrfDevice
+from roadbed.ground.timing import timed
+
+
+class StcrfOnDevice(Stcrf):
+    """`Stcrf` whose frames are computed by one device."""
+
+    def __init__(self, config: GroundConfig, backend: Backend) -> None:
+        self.backend = backend
+        super().__init__(config)
+
+    def _make_engine(self) -> Any:
+        return StcrfDevice(self.backend, self.config, self.lattice.rows, self.lattice.columns)
+
+    def frame(
+        self,
+        points: Any,
+        step: Step,
+        warm: bool,
+        moving: tuple[Lattice, NDArray[np.bool_]] | None,
+        profile: bool = False,
+    ) -> StcrfResult:
+        """Estimate the surface under one scan; with `profile`, timings are those of the device's kernels."""
+        engine: StcrfDevice = self.engine
+        timings: dict[str, float] = {}
+        with timed(timings, "upload"):
+            engine.sort(points, self._placement(step.T_lattice_sensor))
+            engine.select(self._vehicle(step.T_lattice_vehicle), self._moving(moving))
+        with timed(timings, "device"):
+            kernels = engine.estimate(warm, float(step.T_lattice_vehicle.translation[2]) - self.base, profile)
+            engine.fetch()
+        with timed(timings, "download"):
+            label, probability, height = engine.per_point()
+            elevation, slope, variance = engine.surface(self.lattice)
+        return StcrfResult(label, probability, height, elevation, slope, variance, kernels or timings)
+
+    def _vehicle(self, T_lattice_vehicle: Pose) -> NDArray[np.float32]:
+        """Where the vehicle stands: x, y from the corner, cosine and sine of its yaw, slopes of its wheels' plane."""
+        x, y, _ = T_lattice_vehicle.translation - self._corner
+        up = T_lattice_vehicle.rotation[:, 2]
+        yaw = T_lattice_vehicle.yaw
+        return np.array([x, y, np.cos(yaw), np.sin(yaw), -up[0] / up[2], -up[1] / up[2]], np.float32)

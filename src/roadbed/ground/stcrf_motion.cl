@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prior follows the vehicle: by whole nodes on a lattice that rolls with it, or seen from the new vehicle frame.
+
+// Information of four nodes around (x, y) of the old frame, each carried to that point; nodes outside know nothing.
+FUNCTION Information sample(GLOBAL const Frame *frame, GLOBAL const float4 *state, float x, float y) {
+    Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    float u = (x - frame->node_x) / SPACING, v = (y - frame->node_y) / SPACING;
+    int column = (int)floor(u), row = (int)floor(v);
+    for (int corner = 0; corner < 4; ++corner) {
+        int i = column + corner % 2, j = row + corner / 2;
+        if (i < 0 || i >= COLUMNS || j < 0 || j >= ROWS) continue;
+        float weight = (1.0f - fabs(u - i)) * (1.0f - fabs(v - j));
+        add_transported(&sum, load_information(state, j * COLUMNS + i), (i - u) * SPACING, (j - v) * SPACING, weight);
+    }
+    return sum;
+}
+
+// To first order d mu_old / d mu_new = blkdiag(1, R(yaw)): the slopes' part of P turns; X follows from the moved plane.
+FUNCTION Information turned(Information s, float4 plane, float cosine, float sine) {
+    Information t;
+    t.p00 = s.p00;
+    t.p01 = cosine * s.p01 + sine * s.p02;
+    t.p02 = cosine * s.p02 - sine * s.p01;
+    float cross = 2.0f * cosine * sine * s.p12;
+    t.p11 = cosine * cosine * s.p11 + sine * sine * s.p22 + cross;
+    t.p22 = sine * sine * s.p11 + cosine * cosine * s.p22 - cross;
+    t.p12 = (cosine * cosine - sine * sine) * s.p12 + cosine * sine * (s.p22 - s.p11);
+    t.x0 = t.p00 * plane.x + t.p01 * plane.y + t.p02 * plane.z;
+    t.x1 = t.p01 * plane.x + t.p11 * plane.y + t.p12 * plane.z;
+    t.x2 = t.p02 * plane.x + t.p12 * plane.y + t.p22 * plane.z;
+    return t;
+}
+
+// A node of the new vehicle frame in the old one, its plane there, and that plane in the new frame.
+FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL float4 *to, int node) {
+    GLOBAL const float *turn = frame->turn, *travel = frame->travel;
+    float x = frame->node_x + (float)(node % COLUMNS) * SPACING, y = frame->node_y + (float)(node / COLUMNS) * SPACING;
+    float4 plane = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f), level = plane;
+    Information found = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    // Where the node was depends on its height once the vehicle has tilted: guess, then look again.
+    for (int look = 0; look < 2; ++look) {
+        float x_old = turn[0] * x + turn[1] * y + turn[2] * plane.x + travel[0];
+        float y_old = turn[3] * x + turn[4] * y + turn[5] * plane.x + travel[1];
+        found = sample(frame, from, x_old, y_old);
+        if (found.p00 <= 1e-6f) break;
+        float4 old = solve_with(found, level, WEAK_HEIGHT_INFORMATION);
+        // Plane m . p = d in the old frame, turned and moved into the new one.
+        float m0 = turn[6] - turn[0] * old.y - turn[3] * old.z;
+        float m1 = turn[7] - turn[1] * old.y - turn[4] * old.z;
+        float m2 = turn[8] - turn[2] * old.y - turn[5] * old.z;
+        float distance = old.x - old.y * x_old - old.z * y_old + old.y * travel[0] + old.z * travel[1] - travel[2];
+        plane.y = -m0 / m2;
+        plane.z = -m1 / m2;
+        plane.x = distance / m2 + plane.y * x + plane.z * y;
+    }
+    Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    float length = sqrt(turn[0] * turn[0] + turn[3] * turn[3]);
+    if (found.p00 <= 1e-6f) store_node(to, node, nothing, level);
+    else store_node(to, node, turned(found, plane, turn[0] / length, turn[3] / length), plane);
+}
+
+FUNCTION void roll(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL float4 *to, int node) {
+    int column = node % COLUMNS + frame->shift_columns, row = node / COLUMNS + frame->shift_rows;
+    Information s = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    float4 plane = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (column >= 0 && column < COLUMNS && row >= 0 && row < ROWS) {
+        int old = row * COLUMNS + column;
+        float4 last = from[3 * old + 2];
+        s = load_information(from, old);
+        s.x0 -= frame->lower * s.p00;
+        s.x1 -= frame->lower * s.p01;
+        s.x2 -= frame->lower * s.p02;
+        plane = FLOAT4(last.y - frame->lower, last.z, last.w, 0.0f);
+    }
+    store_node(to, node, s, plane);
+}
+
+KERNEL move_prior(GLOBAL const Frame *frames, GLOBAL const float4 *posterior, GLOBAL float4 *priors) {
+    int node = GLOBAL_ID;
+    if (node >= NODES) return;
+    GLOBAL const Frame *frame = &frames[SLOT];
+    GLOBAL float4 *own = priors + 6 * SLOT * NODES;
+    GLOBAL const float4 *from = frame->prior_from == 2 ? posterior + 3 * SLOT * NODES : own + 3 * frame->prior_from * NODES;
+    GLOBAL float4 *to = own + 3 * frame->prior * NODES;
+    if (frame->motion == TURNING) transport(frame, from, to, node);
+    else roll(frame, from, to, node);
+}

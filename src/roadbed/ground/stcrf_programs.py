@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The STCRF's device programs: which kernel files they have and what the kernels know when they are compiled."""
+
+from __future__ import annotations
+
+import math
+
+from roadbed.compute.backend import Device
+from roadbed.config.ground import GroundConfig
+from roadbed.errors import ConfigError
+
+FILES = tuple(f"ground/stcrf_{part}.cl" for part in ("frame", "motion", "align", "select", "start", "em", "labels"))
+COARSE_FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
+GROUP = 256
+_FEW, _SOME, _MANY = 8, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
+_LOG2E = math.log2(math.e)
+_ANCHORS = 4  # points per node under the vehicle
+_FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
+_MOST_SQUARES = 64  # fine columns per node that local memory holds
+
+
+def groups_over_nodes(device: Device, nodes: int) -> tuple[int, int]:
+    """Work-groups for each kind of listed nodes in the EM, and work-groups in all."""
+    per_kind = 0 if device.lanes == 1 else device.units
+    return per_kind, 3 * per_kind + -(-nodes // GROUP)
+
+
+def exponent(sigma: float) -> float:
+    """exp(-dz^2 / (2 sigma^2)) as a power of two: the factor of dz^2."""
+    return -0.5 * _LOG2E / sigma**2
+
+
+def ratio_of(config: GroundConfig) -> int:
+    return max(1, round(config.stcrf.coarse.spacing / config.stcrf.spacing))
+
+
+def low_side_of(config: GroundConfig) -> int:
+    return max(1, round(config.stcrf.spacing / config.stcrf.coarse.cell))
+
+
+def side_of(config: GroundConfig) -> int:
+    return max(1, round(config.stcrf.spacing / config.stcrf.column))
+
+
+def selects(config: GroundConfig) -> bool:
+    """Whether some points are kept from shaping the surface, or some are added."""
+    stcrf = config.stcrf
+    return stcrf.walls.enabled or stcrf.points_per_node > 0 or stcrf.footprint or stcrf.start == "coarse"
+
+
+def room_for_anchors(config: GroundConfig) -> int:
+    """Points that may be added under the vehicle."""
+    if not config.stcrf.footprint:
+        return 0
+    across = [math.ceil(2 * math.hypot(*_FOOTPRINT) / config.stcrf.spacing) + 1 for _ in range(2)]
+    return _ANCHORS * across[0] * across[1]
+
+
+def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int | float]:
+    """What the kernels know when they are compiled."""
+    stcrf, labels = config.stcrf, config.labels
+    side, ratio, low_side = side_of(config), ratio_of(config), low_side_of(config)
+    if max(side, low_side) ** 2 > _MOST_SQUARES:
+        raise ConfigError(
+            f"stcrf.column = {stcrf.column:g}, stcrf.coarse.cell = {stcrf.coarse.cell:g}: accelerators take at most "
+            f"{_MOST_SQUARES} columns per node, expected at least {stcrf.spacing / math.isqrt(_MOST_SQUARES):g}"
+        )
+    limit = stcrf.points_per_node
+    from_coarse = stcrf.start == "coarse"
+    coarse_columns, coarse_rows = -(-columns // ratio), -(-rows // ratio)
+    return {
+        "GROUP": GROUP,
+        "FEW": _FEW,
+        "SOME": min(_SOME, limit) if limit else _SOME,
+        "MANY": _MANY,
+        "COLUMNS": columns,
+        "ROWS": rows,
+        "NODES": rows * columns,
+        "SPACING": stcrf.spacing,
+        "ALPHA": stcrf.alpha,
+        "BETA": stcrf.beta,
+        "NEIGHBOURS": stcrf.neighbours,
+        "HEIGHT_INFORMATION": stcrf.coarse_height_information if from_coarse else stcrf.height_information,
+        "WEAK_HEIGHT_INFORMATION": stcrf.height_information,
+        "SLOPE_INFORMATION": stcrf.slope_information,
+        "SLOPE_LIMIT": stcrf.slope_limit,
+        "UP": exponent(stcrf.sigma_up),
+        "DOWN": exponent(stcrf.sigma_down),
+        "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
+        "KNOWN_VARIANCE": stcrf.known_sigma**2,
+        "ANCHORS": _ANCHORS if stcrf.footprint else 0,
+        "EXTRA": room_for_anchors(config),
+        "FOOTPRINT_X": _FOOTPRINT[0],
+        "FOOTPRINT_Y": _FOOTPRINT[1],
+        "SIDE": side,
+        "WALLS": stcrf.walls.enabled,
+        "WALL_LOW": stcrf.walls.low,
+        "WALL_HIGH": stcrf.walls.high,
+        "LIMIT": limit,
+        "COARSE_START": from_coarse,
+        "LOW_SIDE": low_side,
+        "RATIO": ratio,
+        "COARSE_COLUMNS": coarse_columns,
+        "COARSE_ROWS": coarse_rows,
+        "COARSE_NODES": coarse_columns * coarse_rows,
+        "MOST_INFORMATION": stcrf.coarse.most_information,
+        "THRESHOLD": labels.threshold,
+        "CLEARANCE": labels.clearance,
+        "LOW_OUTLIER_DEPTH": labels.low_outlier,
+    }
+
+
+def coarse_definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int | float]:
+    """The same for the wide lattice's program."""
+    fine, ratio = definitions(config, rows, columns), ratio_of(config)
+    return {
+        **fine,
+        "COLUMNS": fine["COARSE_COLUMNS"],
+        "ROWS": fine["COARSE_ROWS"],
+        "NODES": fine["COARSE_NODES"],
+        "SPACING": config.stcrf.spacing * ratio,
+        "HEIGHT_INFORMATION": config.stcrf.height_information,
+        # Over a wide node a slope matters more: its information grows with the lever arm.
+        "SLOPE_INFORMATION": config.stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
+        "FEW": 0,  # every coarse node is listed
+        "ANCHORS": 0,
+        "COARSE_START": False,
+    }

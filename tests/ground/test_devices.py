@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ground on accelerators against the CPU: same labels, same surface, frame after frame; and bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from devices import ACCELERATORS, accelerator
+
+from roadbed import Config, GroundFilter, Label, Pose, Scan
+from roadbed.errors import DeviceError
+from roadbed.ground import filter as ground_filter
+
+HEIGHT = 1.73
+
+
+@pytest.fixture(scope="module", params=ACCELERATORS)
+def device(request):
+    return accelerator(request.param)
+
+
+def hilly_scan(seed=0, points=20_000, yaw=0.0, x=0.0):
+    """A street that rises and falls, with walls, a crowned road, boxes, low outliers and missing returns."""
+    rng = np.random.default_rng(seed)
+    radius = 3 + 45 * rng.random(points) ** 2
+    angle = rng.uniform(-np.pi, np.pi, points)
+    east, north = radius * np.cos(angle) + x, radius * np.sin(angle)
+    z = 0.6 * np.sin(east / 15) + 0.02 * np.abs(north) + rng.normal(0, 0.02, points)
+    wall = np.abs(north) > 14
+    z[wall] += rng.uniform(0, 4, points)[wall]
+    box = (np.abs(east - 10) < 1) & (np.abs(north - 4) < 1)
+    z[box] += rng.uniform(0, 1.5, points)[box]
+    z[rng.random(points) < 0.002] -= 2
+    world = np.stack([east, north, z], 1)
+    T_world_sensor = Pose.from_euler(x, 0, HEIGHT + 0.6 * np.sin(x / 15), yaw=yaw)
+    xyz = T_world_sensor.inverse() @ world
+    xyz[::97] = 0
+    xyz[5], xyz[6] = np.nan, np.inf
+    return Scan(
+        xyz.astype(np.float32),
+        time=x / 8,
+        T_world_sensor=T_world_sensor,
+        T_vehicle_sensor=Pose.from_euler(z=HEIGHT),
+    )
+
+
+def on(device, config, monkeypatch):
+    """A ground filter on an opened device."""
+    monkeypatch.setattr(ground_filter, "_opened", lambda name, index: device)
+    return GroundFilter(config, backend="opencl")
+
+
+def assert_alike(found, expected, with_points):
+    """Fewer than 1 label in 10,000 differs, and surfaces by less than 1 mm where there are points."""
+    different = np.count_nonzero(found.label != expected.label)
+    assert different <= len(expected.label) / 10_000, f"{different} of {len(expected.label)} labels differ"
+    assert np.array_equal(np.isnan(found.height_above_ground), np.isnan(expected.height_above_ground))
+    off = np.abs(found.elevation - expected.elevation)[with_points]
+    assert np.nanmax(off, initial=0) < 1e-3
+    known = ~np.isnan(expected.elevation)
+    assert np.count_nonzero(np.isnan(found.elevation[with_points]) != ~known[with_points]) <= 2
+    np.testing.assert_allclose(found.variance[with_points & known], expected.variance[with_points & known], rtol=2e-2)
+
+
+def nodes_with_points(frame):
+    points = frame.scan.points[np.isfinite(frame.scan.points).all(1)]
+    points = frame.T_lattice_sensor @ points
+    index = frame.lattice.index(points[:, 0], points[:, 1])
+    seen = np.zeros(frame.lattice.size, bool)
+    seen[index[index >= 0]] = True
+    return seen.reshape(frame.lattice.shape)
+
+
+def alone(scan):
+    return Scan(scan.points, T_vehicle_sensor=scan.T_vehicle_sensor)
+
+
+@pytest.mark.parametrize("preset", ["paper", "default"])
+def test_single_scans_of_changing_size_agree_with_the_cpu(device, preset, monkeypatch):
+    config = Config.preset(preset)
+    cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+    for seed, points in ((0, 20_000), (1, 5_000), (2, 1), (3, 30_000)):
+        scan = alone(hilly_scan(seed, points))
+        expected = cpu(scan)
+        assert_alike(accelerated(scan), expected, nodes_with_points(expected))
+
+
+@pytest.mark.parametrize("preset", ["paper", "default"])
+def test_a_drive_agrees_with_the_cpu(device, preset, monkeypatch):
+    config = Config.preset(preset)
+    cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+    for k in range(4):
+        scan = hilly_scan(k, 15_000, yaw=0.05 * k, x=1.3 * k)
+        expected, found = cpu(scan), accelerated(scan)
+        assert found.cold == expected.cold == (k == 0)
+        assert_alike(found, expected, nodes_with_points(expected))
+
+
+def test_variance_labels_are_identical(device, monkeypatch):
+    config = Config.parse({"ground": {"method": "variance", "variance": {"axes": "forward-left"}}})
+    cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+    for seed, points in ((0, 20_000), (1, 0), (2, 25_000)):
+        scan = alone(hilly_scan(seed, max(points, 10)))
+        scan = Scan(scan.points[:points], T_vehicle_sensor=scan.T_vehicle_sensor)
+        expected, found = cpu(scan), accelerated(scan)
+        np.testing.assert_array_equal(found.label, expected.label)
+        for name in ("count", "mean", "variance", "lowest", "highest", "ground"):
+            np.testing.assert_array_equal(getattr(accelerated.cells, name), getattr(cpu.cells, name), err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["stcrf", "variance"])
+def test_empty_and_hopeless_scans(device, method, monkeypatch):
+    accelerated = on(device, Config.parse({"ground": {"method": method}}), monkeypatch)
+    mounting = Pose.from_euler(z=HEIGHT)
+    for points in (np.zeros((0, 3), np.float32), np.zeros((7, 3), np.float32), np.full((5, 3), np.nan, np.float32)):
+        frame = accelerated(Scan(points, T_vehicle_sensor=mounting))
+        assert frame.label.shape == (len(points),)
+        assert np.all(frame.label == Label.UNKNOWN)
+
+
+def test_too_many_points_are_refused_and_the_next_scan_works(device, monkeypatch):
+    accelerated = on(device, Config.preset("paper"), monkeypatch)
+    scan = alone(hilly_scan())
+    before = accelerated(scan)
+    placement = accelerated._stcrf._placement(scan.T_vehicle_sensor)
+    endless = np.broadcast_to(np.float32(1), (2**33, 3))
+    with pytest.raises(DeviceError, match="points need"):
+        accelerated._stcrf.engine.sort(endless, placement)
+    np.testing.assert_array_equal(accelerated(scan).label, before.label)
+
+
+def test_cells_that_move_stay_out_of_the_ground(device, monkeypatch):
+    from roadbed.frames import Lattice
+
+    cells = Lattice.centred(40, 40, 0.4)
+    mask = np.zeros(cells.shape, bool)
+    mask[40:60, 60:80] = True
+    cpu, accelerated = GroundFilter(), on(device, Config(), monkeypatch)
+    scan = alone(hilly_scan())
+    expected = cpu(scan, moving=(cells, mask))
+    assert_alike(accelerated(scan, moving=(cells, mask)), expected, nodes_with_points(expected))
+
+
+def test_real_scans_agree_with_the_cpu(device, real_data, monkeypatch):
+    files = sorted((real_data / "semantickitti" / "08-singles" / "velodyne").glob("*.bin"))[:1]
+    for preset in ("paper", "default"):
+        config = Config.preset(preset)
+        cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+        for file in files:
+            points = np.fromfile(file, np.float32).reshape(-1, 4)[:, :3]
+            scan = Scan(points, T_vehicle_sensor=Pose.from_euler(z=HEIGHT))
+            expected = cpu(scan)
+            assert_alike(accelerated(scan), expected, nodes_with_points(expected))
