@@ -35,7 +35,7 @@ def hilly_scan(seed=0, points=20_000, yaw=0.0, x=0.0):
     T_world_sensor = Pose.from_euler(x, 0, HEIGHT + 0.6 * np.sin(x / 15), yaw=yaw)
     xyz = T_world_sensor.inverse() @ world
     xyz[::97] = 0
-    xyz[5], xyz[6] = np.nan, np.inf
+    xyz[5:6], xyz[6:7] = np.nan, np.inf
     return Scan(
         xyz.astype(np.float32),
         time=x / 8,

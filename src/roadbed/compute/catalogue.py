@@ -34,7 +34,8 @@ def _variance() -> dict[str, int | float]:
     return definitions(VarianceConfig(), 334, 334)
 
 
-_STCRF = tuple(f"ground/stcrf_{part}.cl" for part in ("frame", "motion", "align", "select", "start", "em", "labels"))
+_PARTS = ("frame", "motion", "align", "places", "select", "start", "em", "labels")
+_STCRF = tuple(f"ground/stcrf_{part}.cl" for part in _PARTS)
 _COARSE = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
 PROGRAMS = {
     "collective": ProgramEntry(("compute/collective.cl",), dict),

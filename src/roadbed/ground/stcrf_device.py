@@ -23,14 +23,17 @@ from roadbed.ground.stcrf_programs import (
     definitions,
     exponent,
     groups_over_nodes,
+    looks_around,
     room_for_anchors,
     selects,
+    tally_words,
 )
 
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 9
 _POSTERIOR = 2  # `prior_from` of a prior that is the last posterior
 _ALIGNMENT_POINTS = 12000  # at most this many are compared with the prior surface
 _FEWEST_SAMPLES = 50
+_ENOUGH_PRIOR = 0.2  # share of the nodes with points, from which a few iterations are enough
 PROBABILITY, HEIGHT, LAYERS = 1, 2, 4  # bits of `StcrfDevice.wanted`
 FRAME = np.dtype(
     [
@@ -76,7 +79,7 @@ class StcrfDevice:
         zeros, nodes = backend.zeros, self.nodes
         self._frames = zeros(slots * FRAME.itemsize, np.uint8)
         self._counts = zeros(slots * nodes, np.int32)
-        self._cursors = zeros(slots * 4, np.int32)
+        self._cursors = zeros(slots * 6, np.int32)
         self._segments = zeros(slots * nodes * 2, np.int32)
         self._lists = zeros(slots * 3 * nodes, np.int32)
         self._states = [zeros(slots * nodes * 12, np.float32) for _ in range(2)]
@@ -86,6 +89,9 @@ class StcrfDevice:
         self._incoming = backend.intake(slots * FRAME.itemsize, np.uint8)
         self._motion = backend.intake(slots * FRAME.itemsize, np.uint8)
         self._layers = backend.output((slots, 4, nodes), np.float32)
+        self._tallies = zeros(slots * tally_words(config, rows, columns), np.uint32)
+        self._row_sums, self._kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
+        self._overlap = backend.output((slots, 2), np.int32)
         self._coarse = CoarseLattice(backend, config, rows, columns, slots) if config.stcrf.start == "coarse" else None
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels
         self._moving_capacity = 0
@@ -110,6 +116,7 @@ class StcrfDevice:
         self._intake = self.backend.intake((self.slots, capacity, 3), np.float32)
         self._located, self._rank = zeros(total * 4, np.float32), zeros(total, np.int32)
         self._sorted = zeros((total + extra) * 4, np.float32)
+        self._decisions = zeros(total, np.uint8)
         self._label = output((self.slots, capacity), np.uint8)
         self._probability = output((self.slots, capacity), np.float32)
         self._height = output((self.slots, capacity), np.float32)
@@ -124,7 +131,9 @@ class StcrfDevice:
                 self._record()
 
     def _record(self) -> None:
-        self._tapes = {warm: self.backend.tape(self._program, self._launches(warm)) for warm in (False, True)}
+        stcrf = self.config.stcrf
+        kinds = ((False, stcrf.iterations), (True, stcrf.warm_iterations), (True, stcrf.iterations))
+        self._tapes = {kind: self.backend.tape(self._program, self._launches(*kind)) for kind in kinds}
         over_nodes, capacity = -(-self.nodes // GROUP), np.int32(self.capacity)
         move = Launch("move_prior", over_nodes, GROUP, (self._motion, self._states[0], self._priors), self.slots)
         self._motion_tape = self.backend.tape(self._program, [move])
@@ -139,19 +148,19 @@ class StcrfDevice:
             ],
         )
 
-    def _launches(self, warm: bool) -> list[Launch]:
+    def _launches(self, warm: bool, iterations: int) -> list[Launch]:
         """The kernels of one frame, in order."""
-        stcrf, capacity, slots = self.config.stcrf, np.int32(self.capacity), self.slots
-        iterations = stcrf.warm_iterations if warm else stcrf.iterations
+        capacity, slots = np.int32(self.capacity), self.slots
         start = self._states[iterations % 2]  # the EM then ends in the first buffer
         over_points, over_nodes = self._groups_over_points(), -(-self.nodes // GROUP)
         coarse = self._coarse
-        locate = (self._incoming, self._frames, self._intake, self._located, self._rank, self._counts, self._cursors)
+        locate = (
+            self._incoming, self._frames, self._intake, self._located, self._rank, self._counts, self._cursors,
+            self._tallies,
+        )  # fmt: skip
         allocate = (self._frames, self._counts, self._segments, self._cursors, self._lists, self._priors, start)
         coarse_start = (coarse.start, coarse.expected) if coarse else (start, self._expected)
         place = (self._frames, self._located, self._rank, self._segments, self._sorted, capacity)
-        outputs = (self._label.buffer, self._probability.buffer, self._height.buffer, self._layers.buffer)
-        label = (self._frames, self._located, self._surface, *outputs, capacity)
         launches = [
             Launch("locate", over_points, GROUP, (*locate, capacity), slots),
             Launch("allocate", over_nodes, GROUP, (*allocate, self._expected, *coarse_start), slots),
@@ -163,7 +172,26 @@ class StcrfDevice:
             launches += coarse.launches()
             spread = (self._frames, coarse.result, self._priors, start, self._expected)
             launches.append(Launch("spread", over_nodes, GROUP, spread, slots))
-        launches += self._iterations(iterations, warm)
+        return launches + self._iterations(iterations, warm) + self._labelling()
+
+    def _labelling(self) -> list[Launch]:
+        capacity, slots = np.int32(self.capacity), self.slots
+        over_points, over_nodes = self._groups_over_points(), -(-self.nodes // GROUP)
+        launches = []
+        if looks_around(self.config):
+            over, state = self._rank, self._states[0]  # ranks are no longer needed: heights take their room
+            measure = (self._frames, self._located, self._surface, over, self._tallies, capacity)
+            classify = (self._tallies, self._row_sums, state, self._kinds)
+            decide = (self._frames, self._located, over, self._tallies, self._kinds, state, self._decisions, capacity)
+            launches = [
+                Launch("measure", over_points, GROUP, measure, slots),
+                Launch("sum_rows", over_nodes, GROUP, (self._tallies, self._row_sums), slots),
+                Launch("classify_nodes", over_nodes, GROUP, classify, slots),
+                Launch("decide", over_points, GROUP, decide, slots),
+            ]
+        outputs = (self._label.buffer, self._probability.buffer, self._height.buffer, self._layers.buffer)
+        given = (self._frames, self._located, self._surface, self._tallies, self._decisions)
+        label = (*given, *outputs, self._cursors, self._overlap.buffer, capacity)
         return [*launches, Launch("label", over_points, GROUP, label, slots)]
 
     def _select(self) -> list[Launch]:
@@ -172,7 +200,7 @@ class StcrfDevice:
         whole_groups = 0 if device.lanes == 1 else 4 * device.units
         arguments = (
             self._frames, self._moving, self._segments, self._sorted, self._lists, self._cursors, low_points,
-            np.int32(self.capacity), np.int32(whole_groups), np.int32(self._moving_capacity),
+            self._tallies, np.int32(self.capacity), np.int32(whole_groups), np.int32(self._moving_capacity),
         )  # fmt: skip
         groups = whole_groups + -(-self.nodes * device.lanes // GROUP)
         launches = [Launch("select_points", groups, GROUP, arguments, self.slots)]
@@ -246,9 +274,11 @@ class StcrfDevice:
             frames[name] = output.addresses
         self._hand_over(self._incoming)
         self._offered = None
+        stcrf = self.config.stcrf
+        tape = self._tapes[warm, stcrf.warm_iterations if warm else stcrf.iterations]
         if timed:
-            return self._tapes[warm].timed()
-        self._tapes[warm].run()
+            return tape.timed()
+        tape.run()
         return {}
 
     def _hand_over(self, intake: Any) -> None:
@@ -256,7 +286,18 @@ class StcrfDevice:
         self.backend.offer(self.frames.view(np.uint8).copy(), intake)
 
     def fetch(self, slot: int = 0) -> None:
-        """Wait for the outputs of a slot."""
+        """Wait for the outputs of a slot; where the prior knew too little under it, all iterations are run first."""
+        stcrf = self.config.stcrf
+        self.backend.fetch(self._overlap, slot, 2)
+        self._fetch_all(slot)
+        if not self.frames[slot]["warm"] or stcrf.warm_iterations >= stcrf.iterations:
+            return
+        unknown, known = (int(n) for n in self._overlap.host[slot])
+        if known < _ENOUGH_PRIOR * max(1, known + unknown):
+            self._tapes[True, stcrf.iterations].run()
+            self._fetch_all(slot)
+
+    def _fetch_all(self, slot: int) -> None:
         count = int(self.frames[slot]["count"])
         for output in (self._label, self._probability, self._height):
             self.backend.fetch(output, slot, count)

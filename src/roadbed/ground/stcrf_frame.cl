@@ -46,7 +46,7 @@ typedef struct {
 #define ROLLING 0
 #define TURNING 1
 
-#define CURSORS 4
+#define CURSORS 6
 #define PROBABILITY 1
 #define HEIGHT 2
 #define LAYERS 4
@@ -107,7 +107,8 @@ FUNCTION void add_transported(Information *sum, Information n, float a, float b,
 // Step 1: each point to the lattice frame, to its node, and to its rank among the node's points.
 // `incoming` may be host memory, so it is read once per group and handed on to the later kernels as `frames`.
 KERNEL locate(GLOBAL const Frame *incoming, GLOBAL Frame *frames, GLOBAL const float *intake, GLOBAL float4 *located,
-              GLOBAL int *rank, GLOBAL int *counts, GLOBAL int *cursors, int capacity) {
+              GLOBAL int *rank, GLOBAL int *counts, GLOBAL int *cursors, GLOBAL uint *tallies,
+              int capacity) {
     LOCAL_ARRAY Frame frame;
     LOCAL_ARRAY float tile[3 * GROUP];
     GLOBAL const int *words = (GLOBAL const int *)&incoming[SLOT];
@@ -115,6 +116,9 @@ KERNEL locate(GLOBAL const Frame *incoming, GLOBAL Frame *frames, GLOBAL const f
         ((LOCAL int *)&frame)[k] = words[k];
         if (GROUP_ID == 0) ((GLOBAL int *)&frames[SLOT])[k] = words[k];
     }
+    // While points arrive: what the labels will count starts from zero.
+    GLOBAL float4 *quads = (GLOBAL float4 *)(tallies + SLOT * TALLY_WORDS);
+    for (int k = GLOBAL_ID; k < TALLY_WORDS / 4; k += GLOBAL_SIZE) quads[k] = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
     if (GROUP_ID == 0 && LOCAL_ID < CURSORS) cursors[CURSORS * SLOT + LOCAL_ID] = 0;
     BARRIER();
     GLOBAL const float *points = AT(const float, frame.points, intake + 3 * SLOT * capacity);
@@ -167,7 +171,8 @@ FUNCTION void begin_node(GLOBAL const Frame *frame, GLOBAL const float4 *priors,
 
 // Step 2, per node: room for its points (ANCHORS more under the vehicle), and the first plane: its own, or that of the
 // coarse node of the same number. Nodes with more than FEW points join the list of their kind.
-// cursors: {next free place, nodes with some points, with many, with more}.
+// cursors: {next free place; nodes with some points, with many, with more; nodes with points that the prior does not and
+// does know}.
 KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors,
                 GLOBAL int *lists, GLOBAL const float4 *priors, GLOBAL float4 *start, GLOBAL float4 *expected,
                 GLOBAL float4 *coarse_start, GLOBAL float4 *coarse_expected) {
@@ -182,6 +187,10 @@ KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *seg
     int before = group_scan(count, scratch, &total);
     if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[CURSORS * SLOT], total);
     int kind = count <= FEW ? -1 : count <= SOME ? 0 : count <= MANY ? 1 : 2;
+    if (frame->warm) {
+        int known = here && priors[3 * ((2 * SLOT + frame->prior) * NODES + node)].x > KNOWN_PRIOR;
+        join_list(cursors + CURSORS * SLOT + 4, count > 0 ? known : -1, 2);
+    }
     int listed = LANES > 1 ? join_list(cursors + CURSORS * SLOT + 1, kind, 3) : 0;
     BARRIER();
     if (!here) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of the STCRF from the height over the surface (the paper's preset: thresholds only).
+// Labels of the STCRF: from the height over the surface and, with LOOK_AROUND, from the columns and the place around.
 
 #define UNKNOWN 0
 #define GROUND 1
@@ -7,7 +7,93 @@
 #define OVERHANG 3
 #define LOW_OUTLIER 4
 
-FUNCTION float ground_probability(float dz) { return EXP2(dz * dz * (dz >= 0.0f ? UP : DOWN)); }
+#define VOTE_LAYERS 13
+#define VOTE_LOWEST 0.05f
+#define VOTE_LAYER 0.05f
+#define VOTE_TOP 0.70f
+#define VOTE_MAY_CHANGE 0.10f
+#define VOTE_COLUMNS ((COLUMNS * SIDE + 1) / 2)
+#define VOTE_ROWS ((ROWS * SIDE + 1) / 2)
+
+// A connected structure rises here: returns in the lower and the upper bands, and more of them than at the foot.
+FUNCTION int is_standing(const int *bands, int ratio) {
+    int middle = bands[1] + bands[2], high = bands[3];
+    return middle > 0 && high > 0 && middle + high > ratio * bands[0];
+}
+
+// Up to the threshold: ground, unless it is the foot of something.
+FUNCTION int low_is_ground(float dz, const int *own, const int *around, int kind) {
+    if (BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) return around[1] + around[2] + around[3] == 0;
+    if (BY_RATIO && (kind & FOOT_BY_RATIO) && own[1] + own[2] + own[3] > 0) return 0;
+    if (dz < FOOT) return 1;
+    if (OWN_COLUMN && is_standing(own, OWN_RATIO)) return 0;
+    return dz < FOOT_AROUND || !(COLUMNS_AROUND && is_standing(around, AROUND_RATIO));
+}
+
+// Above the threshold: grass and banks, only where nothing stands.
+FUNCTION int raised_is_ground(float dz, const int *around, int kind, float support) {
+    if (around[3] + around[4] > 0) return 0;
+    int open_ground = OPEN_GROUND && (kind & OPEN), firm = support >= FIRM_SUPPORT;
+    if (dz < CLEAR_THRESHOLD) return around[2] == 0 || (BANKS && firm) || open_ground;
+    return (STEEP_BANKS && firm && around[2] >= 6 && around[1] > 0) || open_ground;
+}
+
+// Cells of the vote span two fine columns to each side and one layer of heights: {row, column, layer} of a point.
+FUNCTION int vote_row(int node, int square) { return (node / COLUMNS * SIDE + square / SIDE) / 2; }
+FUNCTION int vote_column(int node, int square) { return (node % COLUMNS * SIDE + square % SIDE) / 2; }
+FUNCTION int vote_layer(float dz) { return min((int)((dz - VOTE_LOWEST) * (1.0f / VOTE_LAYER)), VOTE_LAYERS - 1); }
+
+// Ground or not for every point, before the vote; a vote is 1 for ground (upper half of a word) or 1 against (lower).
+KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float *over,
+              GLOBAL uint *tallies_all, GLOBAL const uchar *kinds, GLOBAL const float4 *states,
+              GLOBAL uchar *decisions, int capacity) {
+    int count = frames[SLOT].count;
+    GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) {
+        float4 p = located[SLOT * capacity + i];
+        int node = (int)BITS_OF(p.w);
+        if (node < 0) continue;
+        float dz = over[SLOT * capacity + i];
+        int kind = kinds[SLOT * NODES + node], square = square_of(p.x, p.y, SIDE);
+        int at_foot = (BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) || (BY_RATIO && (kind & FOOT_BY_RATIO));
+        int ground = 0;
+        if (dz < (USE_SMOOTH && (kind & SMOOTH) ? SMOOTH_THRESHOLD : HIGHEST) && dz >= -LOW_OUTLIER_DEPTH) {
+            ground = 1;
+            if (dz >= FOOT || at_foot) {
+                int own[5], around[5] = {0, 0, 0, 0, 0};
+                for (int band = 0; band < 5; ++band) own[band] = band_of(tallies, node * FINE + square, band);
+                int x = node % COLUMNS * SIDE + square % SIDE, y = node / COLUMNS * SIDE + square / SIDE;
+                for (int v = max(y - 1, 0); v < min(y + 2, ROWS * SIDE); ++v)
+                    for (int u = max(x - 1, 0); u < min(x + 2, COLUMNS * SIDE); ++u) {
+                        int column = (v / SIDE * COLUMNS + u / SIDE) * FINE + v % SIDE * SIDE + u % SIDE;
+                        for (int band = 0; band < 5; ++band) around[band] += band_of(tallies, column, band);
+                    }
+                ground = dz < THRESHOLD ? low_is_ground(dz, own, around, kind)
+                                        : raised_is_ground(dz, around, kind, states[3 * (SLOT * NODES + node)].x);
+            }
+        }
+        decisions[SLOT * capacity + i] = (uchar)ground;
+        if (USE_VOTE && dz >= VOTE_LOWEST && dz < VOTE_TOP) {
+            int cell = (vote_row(node, square) * VOTE_COLUMNS + vote_column(node, square)) * VOTE_LAYERS + vote_layer(dz);
+            ATOMIC_ADD(&tallies[VOTES_FROM + cell], ground ? 0x10000u : 1u);
+        }
+    }
+}
+
+// The majority of the 3 x 3 x 3 cells around a point; a tie changes nothing.
+FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p, float dz) {
+    if (!USE_VOTE || dz < VOTE_MAY_CHANGE || dz >= HIGHEST) return ground;
+    int square = square_of(p.x, p.y, SIDE);
+    int row = vote_row(node, square), column = vote_column(node, square), layer = vote_layer(dz);
+    int total = 0;
+    for (int y = max(row - 1, 0); y < min(row + 2, VOTE_ROWS); ++y)
+        for (int x = max(column - 1, 0); x < min(column + 2, VOTE_COLUMNS); ++x)
+            for (int k = max(layer - 1, 0); k < min(layer + 2, VOTE_LAYERS); ++k) {
+                uint cell = votes[(y * VOTE_COLUMNS + x) * VOTE_LAYERS + k];
+                total += (int)(cell >> 16) - (int)(cell & 0xffffu);
+            }
+    return total == 0 ? ground : total > 0;
+}
 
 // The surface as the caller's layers; unknown where its variance is too large.
 FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL float *layers, float base) {
@@ -23,9 +109,11 @@ FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL float *layers, float
 
 // Four consecutive points per work-item, so that outputs leave the device as whole words; buffers hold a multiple of four.
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
-             GLOBAL uchar *labels, GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers,
+             GLOBAL const uint *tallies, GLOBAL const uchar *decisions, GLOBAL uchar *labels, GLOBAL float *probabilities,
+             GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
              int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
+    if (GLOBAL_ID < 2) overlap[2 * SLOT + GLOBAL_ID] = cursors[CURSORS * SLOT + 4 + GLOBAL_ID];
     int count = frame->count, wanted = frame->wanted;
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels + SLOT * capacity);
     GLOBAL float4 *probability = (GLOBAL float4 *)AT(float, frame->probability, probabilities + SLOT * capacity);
@@ -36,7 +124,8 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
         uint four = 0;
         float chance[4], over[4];
         for (int k = 0; k < 4; ++k) {
-            float4 point = located[SLOT * capacity + min(4 * word + k, count - 1)];
+            int i = min(4 * word + k, count - 1);
+            float4 point = located[SLOT * capacity + i];
             int node = (int)BITS_OF(point.w);
             uint kind = UNKNOWN;
             chance[k] = 0.0f;
@@ -45,10 +134,16 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
                 float4 plane = surface[SLOT * NODES + node];
                 float dz = point.z - (plane.x + plane.y * point.x + plane.z * point.y);
                 over[k] = dz;
-                chance[k] = ground_probability(dz);
-                kind = dz < -LOW_OUTLIER_DEPTH ? LOW_OUTLIER
+                chance[k] = EXP2(dz * dz * (dz >= 0.0f ? UP : DOWN));
+#if LOOK_AROUND
+                int ground = after_vote(tallies + SLOT * TALLY_WORDS + VOTES_FROM, decisions[SLOT * capacity + i],
+                                        node, point, dz);
+#else
+                int ground = dz < THRESHOLD && dz >= -LOW_OUTLIER_DEPTH;
+#endif
+                kind = ground                    ? GROUND
+                     : dz < -LOW_OUTLIER_DEPTH ? LOW_OUTLIER
                      : dz >= CLEARANCE         ? OVERHANG
-                     : dz < THRESHOLD          ? GROUND
                                                : OBSTACLE;
             }
             four |= kind << (8 * k);

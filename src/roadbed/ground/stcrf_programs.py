@@ -8,14 +8,18 @@ import math
 from roadbed.compute.backend import Device
 from roadbed.config.ground import GroundConfig
 from roadbed.errors import ConfigError
+from roadbed.ground.labels import LabelRules
 
-FILES = tuple(f"ground/stcrf_{part}.cl" for part in ("frame", "motion", "align", "select", "start", "em", "labels"))
+_PARTS = ("frame", "motion", "align", "places", "select", "start", "em", "labels")
+FILES = tuple(f"ground/stcrf_{part}.cl" for part in _PARTS)
 COARSE_FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
 GROUP = 256
 _FEW, _SOME, _MANY = 8, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 _LOG2E = math.log2(math.e)
 _ANCHORS = 4  # points per node under the vehicle
 _FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
+_KNOWN_PRIOR = 0.05  # effective points from which a prior knows a node
+_BAND_WORDS, _COUNTERS, _VOTE_LAYERS = 3, 6, 13  # as in stcrf_places.cl and stcrf_labels.cl
 _MOST_SQUARES = 64  # fine columns per node that local memory holds
 
 
@@ -45,7 +49,23 @@ def side_of(config: GroundConfig) -> int:
 def selects(config: GroundConfig) -> bool:
     """Whether some points are kept from shaping the surface, or some are added."""
     stcrf = config.stcrf
+    if looks_around(config):
+        return True
     return stcrf.walls.enabled or stcrf.points_per_node > 0 or stcrf.footprint or stcrf.start == "coarse"
+
+
+def looks_around(config: GroundConfig) -> bool:
+    """Whether labels look beyond a point's own height."""
+    return LabelRules.of(config.labels).around
+
+
+def tally_words(config: GroundConfig, rows: int, columns: int) -> int:
+    """Words per slot that the labels count in: fine columns, nodes, cells of the vote; a multiple of four."""
+    if not looks_around(config):
+        return 4
+    side = side_of(config)
+    votes = -(-rows * side // 2) * -(-columns * side // 2) * _VOTE_LAYERS
+    return -(-(rows * columns * (side**2 * _BAND_WORDS + _COUNTERS) + votes) // 4) * 4
 
 
 def room_for_anchors(config: GroundConfig) -> int:
@@ -58,7 +78,7 @@ def room_for_anchors(config: GroundConfig) -> int:
 
 def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int | float]:
     """What the kernels know when they are compiled."""
-    stcrf, labels = config.stcrf, config.labels
+    stcrf = config.stcrf
     side, ratio, low_side = side_of(config), ratio_of(config), low_side_of(config)
     if max(side, low_side) ** 2 > _MOST_SQUARES:
         raise ConfigError(
@@ -104,9 +124,41 @@ def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int 
         "COARSE_ROWS": coarse_rows,
         "COARSE_NODES": coarse_columns * coarse_rows,
         "MOST_INFORMATION": stcrf.coarse.most_information,
-        "THRESHOLD": labels.threshold,
-        "CLEARANCE": labels.clearance,
+        "KNOWN_PRIOR": _KNOWN_PRIOR,
+        "FIND_WALLS": stcrf.walls.enabled or looks_around(config),
+        "TALLY_WORDS": tally_words(config, rows, columns),
+        **_label_definitions(config),
+    }
+
+
+def _label_definitions(config: GroundConfig) -> dict[str, int | float]:
+    labels, rules = config.labels, LabelRules.of(config.labels)
+    return {
+        "LOOK_AROUND": rules.around,
         "LOW_OUTLIER_DEPTH": labels.low_outlier,
+        "FOOT": labels.foot,
+        "FOOT_AROUND": labels.foot_around,
+        "THRESHOLD": labels.threshold,
+        "CLEAR_THRESHOLD": labels.clear_threshold,
+        "HIGHEST": rules.highest,
+        "TOP": labels.top,
+        "STANDING": labels.standing,
+        "CLEARANCE": labels.clearance,
+        "SMOOTH_THRESHOLD": labels.smooth_threshold,
+        "USE_SMOOTH": labels.smooth,
+        "OWN_COLUMN": labels.columns,
+        "OWN_RATIO": labels.ratio,
+        "COLUMNS_AROUND": labels.columns_around,
+        "AROUND_RATIO": labels.ratio_around,
+        "BY_RATIO": labels.foot_by_ratio,
+        "SUPPORT_RATIO": labels.support_ratio,
+        "BY_SUPPORT": labels.foot_by_support,
+        "SUPPORT_EVEN": labels.support_even,
+        "BANKS": labels.banks,
+        "STEEP_BANKS": labels.steep_banks,
+        "FIRM_SUPPORT": labels.firm,
+        "OPEN_GROUND": labels.open_ground,
+        "USE_VOTE": labels.vote,
     }
 
 

@@ -7,7 +7,6 @@
 
 #define FAR_ABOVE 1e3f
 #define TASKS (GROUP / LANES)
-#define FINE (SIDE * SIDE)
 #define PARTS (LOW_SIDE * LOW_SIDE)
 #define NOTHING 0xffffffffu
 #define KEPT (LIMIT > 0 ? LIMIT : 1)
@@ -19,14 +18,6 @@ FUNCTION uint ordered(float z) {
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 FUNCTION float unordered(uint key) { return FLOAT_OF(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
-
-// Which of side x side squares of the node a point lies in.
-FUNCTION int square_of(float x, float y, int side) {
-    float middle = 0.5f * SPACING, scale = side / SPACING;
-    int column = min(max((int)((x + middle) * scale), 0), side - 1);
-    int row = min(max((int)((y + middle) * scale), 0), side - 1);
-    return row * side + column;
-}
 
 FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, int node, float4 p) {
     if (frame->moving_rows == 0) return 0;
@@ -55,7 +46,7 @@ FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
 
 KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL int2 *segments,
                      GLOBAL float4 *sorted, GLOBAL const int *lists, GLOBAL const int *cursors,
-                     GLOBAL float4 *lowest_points, int capacity, int whole_groups, int moving_capacity) {
+                     GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
     LOCAL_ARRAY uint lowest[TASKS * FINE], wall[TASKS * FINE], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
     LOCAL_ARRAY int usable[TASKS];
     GLOBAL const Frame *frame = &frames[SLOT];
@@ -81,7 +72,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; k < count; k += lanes)
             ATOMIC_MIN(&lowest[slot * FINE + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
         BARRIER();
-        for (int k = lane; WALLS && k < count; k += lanes) {
+        for (int k = lane; FIND_WALLS && k < count; k += lanes) {
             int column = slot * FINE + square_of(points[k].x, points[k].y, SIDE);
             float above = points[k].z - unordered(lowest[column]);
             if (above > WALL_LOW && above < WALL_HIGH) wall[column] = 1;
@@ -89,7 +80,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         BARRIER();
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
-            if (wall[slot * FINE + square_of(p.x, p.y, SIDE)] || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
+            int in_wall = WALLS && wall[slot * FINE + square_of(p.x, p.y, SIDE)];
+            if (in_wall || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
                 points[k].z = FAR_ABOVE;
             } else {
                 ATOMIC_ADD(&usable[slot], 1);
@@ -103,6 +95,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
                 ATOMIC_MIN(&part_first[part], BITS_OF(points[k].w));
         }
         BARRIER();
+        for (int k = lane; LOOK_AROUND && mine && k < FINE; k += lanes)
+            if (wall[slot * FINE + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * FINE + k) + 2] = WALL_MARK;
         // The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
         int row = node / COLUMNS, column = node % COLUMNS;
         int coarse = row / RATIO * COARSE_COLUMNS + column / RATIO;

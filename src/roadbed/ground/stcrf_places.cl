@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the labels look at beside a point's own height: per fine column how many points lie in each band of heights, per
+// node what kind of place it is. Used where LOOK_AROUND is set.
+//
+// Tallies of a slot, TALLY_WORDS in all: three words per fine column (five bands of 16 bits each, then the mark of a wall),
+// COUNTERS planes of nodes, and the cells of the vote.
+
+#define BAND_WORDS 3
+#define WALL_MARK 0x10000u
+#define NEAR 0
+#define NEAR_HIGH 1
+#define OPEN_NEAR 2
+#define OPEN_HIGH 3
+#define SEEN_GROUND 4
+#define WALL_RETURNS 5
+#define COUNTERS 6
+#define COUNTERS_FROM (NODES * SIDE * SIDE * BAND_WORDS)
+#define VOTES_FROM (COUNTERS_FROM + COUNTERS * NODES)
+
+#define SMOOTH 1
+#define FOOT_BY_RATIO 2
+#define FOOT_BY_SUPPORT 4
+#define OPEN 8
+
+#define FINE (SIDE * SIDE)
+
+// Which of side x side squares of the node a point lies in.
+FUNCTION int square_of(float x, float y, int side) {
+    float middle = 0.5f * SPACING, scale = side / SPACING;
+    int column = min(max((int)((x + middle) * scale), 0), side - 1);
+    int row = min(max((int)((y + middle) * scale), 0), side - 1);
+    return row * side + column;
+}
+
+FUNCTION uint band_of(GLOBAL const uint *tallies, int column, int band) {
+    return (tallies[BAND_WORDS * column + band / 2] >> (16 * (band % 2))) & 0xffffu;
+}
+
+// Adds `yes` to a counter of the node. On CUDA the points of a warp that follow each other in a node add together.
+FUNCTION void tally(GLOBAL int *counter, int node, int yes) {
+#ifdef ROADBED_CUDA
+    int lane = LOCAL_ID & 31;
+    int before = __shfl_up_sync(0xffffffffu, node, 1);
+    uint heads = __ballot_sync(0xffffffffu, lane == 0 || node != before);
+    uint voices = __ballot_sync(0xffffffffu, yes);
+    uint upward = ~(0xffffffffu >> (31 - lane));
+    uint later = heads & upward;
+    uint run = (upward | (1u << lane)) & (later ? (1u << (__ffs(later) - 1)) - 1 : 0xffffffffu);
+    if ((heads >> lane & 1u) && node >= 0 && (voices & run)) atomicAdd(&counter[node], __popc(voices & run));
+#else
+    if (yes) ATOMIC_ADD(&counter[node], 1);
+#endif
+}
+
+// Height of every point over its node's plane, and what it adds to its column and its node.
+KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
+               GLOBAL float *over, GLOBAL uint *tallies_all, int capacity) {
+    int count = frames[SLOT].count;
+    GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
+    GLOBAL int *counters = (GLOBAL int *)(tallies + COUNTERS_FROM);
+    for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
+        int i = begin + LOCAL_ID;
+        float4 p = located[SLOT * capacity + min(i, count - 1)];
+        int node = i < count ? (int)BITS_OF(p.w) : -1;
+        float4 plane = surface[SLOT * NODES + max(node, 0)];
+        float dz = p.z - (plane.x + plane.y * p.x + plane.z * p.y);
+        if (i < count) over[SLOT * capacity + i] = dz;
+        int column = max(node, 0) * FINE + square_of(p.x, p.y, SIDE);
+        int here = node >= 0;
+        int wall = here && (tallies[BAND_WORDS * column + 2] & WALL_MARK) != 0;
+        int near = here && dz >= -0.3f && dz < CLEAR_THRESHOLD, high = near && dz >= 0.08f;
+        tally(counters + NEAR * NODES, node, near);
+        tally(counters + NEAR_HIGH * NODES, node, high);
+        tally(counters + OPEN_NEAR * NODES, node, near && !wall);
+        tally(counters + OPEN_HIGH * NODES, node, high && !wall);
+        tally(counters + SEEN_GROUND * NODES, node, here && !wall && fabs(dz) < 0.10f);
+        tally(counters + WALL_RETURNS * NODES, node, wall && dz < 2.5f);
+        if (here && dz >= FOOT && dz < STANDING) {
+            int band = (dz >= THRESHOLD) + (dz >= CLEAR_THRESHOLD) + (dz >= HIGHEST) + (dz >= TOP);
+            ATOMIC_ADD(&tallies[BAND_WORDS * column + band / 2], 1u << (16 * (band % 2)));
+        }
+    }
+}
+
+// 0: too few points, 1: smooth, 2: rough.
+FUNCTION int roughness(int points, int raised) {
+    return points < 3 ? 0 : raised >= 2 && (float)raised > 0.05f * (float)points ? 2 : 1;
+}
+
+#define REGION 12  // nodes to each side that make a region
+
+// Along x: how many even and uneven nodes of the row lie within REGION (16 bits each).
+KERNEL sum_rows(GLOBAL const uint *tallies, GLOBAL uint *row_sums) {
+    int node = GLOBAL_ID;
+    if (node >= NODES) return;
+    GLOBAL const int *counters = (GLOBAL const int *)(tallies + SLOT * TALLY_WORDS + COUNTERS_FROM);
+    int column = node % COLUMNS, first = node - column;
+    uint sums = 0;
+    for (int k = max(column - REGION, 0); k <= min(column + REGION, COLUMNS - 1); ++k) {
+        int state = roughness(counters[OPEN_NEAR * NODES + first + k], counters[OPEN_HIGH * NODES + first + k]);
+        sums += state == 1 ? 1u : state == 2 ? 0x10000u : 0u;
+    }
+    row_sums[SLOT * NODES + node] = sums;
+}
+
+// The kind of place. The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside
+// it, so it cannot vouch for its own roughness, while a kerb or a bank crosses the ring.
+KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, GLOBAL const float4 *states,
+                      GLOBAL uchar *kinds) {
+    int node = GLOBAL_ID;
+    if (node >= NODES) return;
+    GLOBAL const int *counters = (GLOBAL const int *)(tallies + SLOT * TALLY_WORDS + COUNTERS_FROM);
+    int column = node % COLUMNS, row = node / COLUMNS;
+    uint region = 0;
+    for (int j = max(row - REGION, 0); j <= min(row + REGION, ROWS - 1); ++j)
+        region += row_sums[SLOT * NODES + j * COLUMNS + column];
+    int even = region & 0xffffu, uneven = region >> 16;
+    int ring_rough = 0, ring_smooth = 0, ground = 0, walls = 0;
+    for (int j = -2; j <= 2; ++j)
+        for (int i = -2; i <= 2; ++i) {
+            if (column + i < 0 || column + i >= COLUMNS || row + j < 0 || row + j >= ROWS) continue;
+            int other = node + j * COLUMNS + i;
+            if (abs(i) == 2 || abs(j) == 2) {
+                int state = roughness(counters[NEAR * NODES + other], counters[NEAR_HIGH * NODES + other]);
+                ring_rough += state == 2;
+                ring_smooth += state == 1;
+            } else {
+                ground += counters[SEEN_GROUND * NODES + other];
+                walls += counters[WALL_RETURNS * NODES + other];
+            }
+        }
+    float support = states[3 * (SLOT * NODES + node)].x;
+    int is_even = (float)even > 0.85f * (float)(even + uneven);
+    int kind = 0;
+    if (ring_rough <= 1 && ring_smooth >= 8) kind |= SMOOTH;
+    if (support < SUPPORT_RATIO && (float)ground < 0.10f * (float)(walls + 1)) kind |= FOOT_BY_RATIO;
+    if (is_even && support < SUPPORT_EVEN) kind |= FOOT_BY_SUPPORT;
+    if (!is_even && walls < 4) kind |= OPEN;
+    kinds[SLOT * NODES + node] = (uchar)kind;
+}
