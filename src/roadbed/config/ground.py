@@ -97,6 +97,7 @@ class TimeConfig(Stage):
     alignment_trust: float = Field(
         0.95, gt=0, le=1, description="share of the fit that is used; below 1 the poses keep the map from drifting"
     )
+    map_tiles_in_memory: int = Field(64, ge=4, description="64 x 64-node tiles of the long-term map kept in memory")
     longest_pause: float = Field(2.0, gt=0, description="s between scans; a longer one starts cold")
     largest_speed: float = Field(80.0, gt=0, description="m/s between poses; a larger one is a jump, starts cold")
     largest_step: float = Field(10.0, gt=0, description="m between poses where scans carry no time")

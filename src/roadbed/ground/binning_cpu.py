@@ -59,7 +59,8 @@ def sort_by_node(points, rotation, translation, spacing, columns, rows, node, co
     nodes = start.shape[0] - 1
     scale = F(1) / spacing
     for s in prange(slices):
-        count[s, :] = 0
+        for c in range(nodes):
+            count[s, c] = 0
         _assign(
             points, rotation, translation, scale, columns, rows, node, count[s], s * n // slices, (s + 1) * n // slices
         )

@@ -70,7 +70,8 @@ def _select_nodes(
     is_wall = np.zeros(side * side, np.uint8)
     for c in range(nodes_first, nodes_last):
         first, last = start[c], start[c + 1]
-        low[c, :, 2] = F(1e9)
+        for part in range(low_side * low_side):
+            low[c, part, 2] = F(1e9)
         for k in range(first, last):
             column[k] = _column(x[k], y[k], half, scale, side)
             is_wall[column[k]] = 0

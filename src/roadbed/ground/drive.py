@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roadbed.config.ground import TimeConfig
 from roadbed.frames import Mounting, Pose, Scan
 from roadbed.ground.mounting import rotation_to_level
+
+if TYPE_CHECKING:
+    from roadbed.mapping.tiles import TileMap
 
 
 class Link(Enum):
@@ -36,12 +40,13 @@ class Step:
 class Drive:
     """Keeps the lattice frame and the last pose; `step` places one scan, `reset` starts over."""
 
-    def __init__(self, config: TimeConfig) -> None:
+    def __init__(self, config: TimeConfig, long_term_map: TileMap | None = None) -> None:
         self.config = config
+        self.map = long_term_map
         self.reset()
 
     def reset(self) -> None:
-        self.T_lattice_world: Pose | None = None
+        self.T_lattice_world = self.map.T_lattice_world if self.map is not None else None
         self._T_world_vehicle: Pose | None = None
         self._time: float | None = None
         self._time_of_sensor: dict[str, float] = {}
@@ -61,6 +66,8 @@ class Drive:
         else:
             if self.T_lattice_world is None:
                 self.T_lattice_world = self._level_world(T_world_vehicle, mounting)
+                if self.map is not None:
+                    self.map.begin(self.T_lattice_world)
             T_lattice_vehicle = self.T_lattice_world @ T_world_vehicle
         if link is not Link.ASIDE:
             self._remember(scan, T_world_vehicle)

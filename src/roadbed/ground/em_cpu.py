@@ -122,6 +122,14 @@ def _e_step(reserved, count, x, y, z, weight, mean, data, up, down, alpha, slope
         _gather(node_x, node_y, node_z, node_weight, alpha, data, c)
 
 
+@njit(cache=True)
+def _clear_beyond(p, last, hi):
+    """Spans end at a multiple of the vector length, maybe beyond the last node: there is nothing there."""
+    for k in range(9):
+        for c in range(last, hi):
+            p[k, c] = F(0)
+
+
 @njit(cache=True, fastmath=True)
 def _iterate_rows(
     first_row, last_row, iteration, iterations, reserved, count, x, y, z, weight, p_old, p_new, prior, data, expected,
@@ -149,7 +157,7 @@ def _iterate_rows(
                 _m_step(data[r], p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1], share, spacing, p, l, h)
             if gamma > F(0):
                 _add_prior(prior[r], gamma, p, l, h)
-            p[:, columns + 1 :] = F(0)  # spans end at a multiple of the vector length, maybe beyond the last node
+            _clear_beyond(p, columns + 1, h)
         _solve(p, expected[r], height_information, slope_information, mean[r], work, l, h)
         if iteration < iterations:
             end = min(h, columns + 1)
@@ -161,8 +169,8 @@ def _iterate_rows(
 @njit(parallel=True, cache=True, fastmath=True)
 def expectation_maximization(
     row_chunks, reserved, count, x, y, z, weight, information, prior, data, expected, mean, lo, hi, wide_lo, wide_hi,
-    scratch, spacing, iterations, alpha, beta, neighbours, gamma, sigma_up_early, sigma_up, sigma_down, height_information,
-    slope_information, slope_limit,
+    row_sums, work, spacing, iterations, alpha, beta, neighbours, gamma, sigma_up_early, sigma_up, sigma_down,
+    height_information, slope_information, slope_limit,
 ):  # fmt: skip
     """Run the EM from `information[0]`; returns which of the two buffers of `information` holds the result.
 
@@ -181,7 +189,7 @@ def expectation_maximization(
             _iterate_rows(
                 row_chunks[i], row_chunks[i + 1], iteration, iterations, reserved, count, x, y, z, weight,
                 information[old], information[1 - old], prior, data, expected, mean, lo, hi, wide_lo, wide_hi,
-                scratch[i, :27].reshape(3, 9, scratch.shape[2]), scratch[i, 27:], columns, spacing, alpha, share,
+                row_sums[i], work[i], columns, spacing, alpha, share,
                 neighbours == 8, gamma, up, down, height_information, slope_information, slope_limit,
             )  # fmt: skip
     return iterations % 2

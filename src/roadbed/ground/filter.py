@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from roadbed.compute.backend import Backend
     from roadbed.ground.stcrf import Stcrf
     from roadbed.ground.variance import GridVariance, VarianceCells
+    from roadbed.mapping.tiles import TileMap
 
 Moving = tuple[Lattice, NDArray[np.bool_]]
 
@@ -43,8 +44,10 @@ class GroundFilter:
         self.backend = None if backend == "cpu" else _opened(backend, device)
         self.cells: VarianceCells | None = None  # statistics of the last scan's cells, with grid variance
         if self.config.method == "stcrf":
+            long_term_map = self._open_map(map_folder)
             self._stcrf = _stcrf(self.config, self.backend)
-            self._drive = Drive(self.config.time)
+            self._stcrf.map = long_term_map
+            self._drive = Drive(self.config.time, long_term_map)
         else:
             self._variance = _grid_variance(self.config, self.backend)
         self._mountings: dict[str, MountingEstimator] = {}
@@ -118,6 +121,21 @@ class GroundFilter:
         """One frame per scan, in order."""
         for scan in scans:
             yield self(scan)
+
+    def save_map(self) -> None:
+        """Write what is known to the long-term map's folder; nodes that left the lattice may be there already."""
+        self._stcrf.save_map()
+
+    def _open_map(self, folder: str | Path | None) -> TileMap | None:
+        if folder is None:
+            return None
+        if self.config.time.motion != "rolling":
+            raise ConfigError("map_folder: a long-term map needs time.motion = rolling, found vehicle")
+        if self.backend is not None:
+            raise ConfigError("map_folder: a long-term map needs backend cpu")
+        from roadbed.mapping.tiles import TileMap
+
+        return TileMap(folder, self.config.stcrf.spacing, self.config.time.map_tiles_in_memory)
 
     def reset(self) -> None:
         """Forget the surface, the poses and the estimated mountings."""

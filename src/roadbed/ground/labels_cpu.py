@@ -10,7 +10,7 @@ from roadbed.frames import Label
 from roadbed.ground.columns_cpu import COLUMN
 from roadbed.ground.measure_cpu import BANDS, count_bands, measure_heights
 from roadbed.ground.numeric_cpu import FAST, HALF_LOG2_E, F, exp2_negative, njit, prange
-from roadbed.ground.regions_cpu import FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN, SMOOTH, classify_nodes
+from roadbed.ground.regions_cpu import FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN, SMOOTH
 from roadbed.ground.vote_cpu import cast_votes, clear_votes, outvoted
 
 _UNKNOWN, _GROUND, _OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
@@ -23,7 +23,8 @@ def _sum_around(bands, start, c, column, columns, rows, side, sums):
     """Band counts summed over the 3 x 3 columns around a column, across node borders."""
     column_x = c % columns * side + column % side
     column_y = c // columns * side + column // side
-    sums[:] = 0
+    for k in range(BANDS):
+        sums[k] = 0
     for y in range(max(column_y - 1, 0), min(column_y + 2, rows * side)):
         for x in range(max(column_x - 1, 0), min(column_x + 2, columns * side)):
             node = y // side * columns + x // side
@@ -126,37 +127,47 @@ def _write_outside(node, first, last, label, probability, height):
             height[i] = F(np.nan)
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
-def label_points(
-    chunks, start, x, y, z, column, origin, node, mean, p00, dz, bands, counters, planes, kinds, ground, votes,
-    columns, rows, side, rules, sigma_up, sigma_down, label, probability, height,
+MEASURE, DECIDE, WRITE, CLEAR = 0, 1, 2, 3  # phases of `label_points`, in this order
+
+
+@njit(cache=True, fastmath=FAST)
+def _label_range(
+    phase, part, parts, first, last, start, x, y, z, column, origin, node, mean, p00, dz, bands, counters, kinds,
+    ground, votes, columns, rows, side, rules, up, down, label, probability, height,
 ):  # fmt: skip
-    """All of it, in node order, on ranges of nodes. Ranges begin where no cell of the vote is shared."""
-    parts = chunks.shape[0] - 1
-    for i in prange(parts):
-        first, last = chunks[i], chunks[i + 1]
+    if phase == MEASURE:
         measure_heights(first, last, start, x, y, z, mean, columns, dz)
         if rules.around:
-            count_bands(first, last, start, dz, column, rules, bands, counters)
+            count_bands(first, last, start, dz, column, columns, rules, bands, counters)
         else:
             for k in range(start[first], start[last]):
                 ground[k] = dz[k] < rules.threshold and dz[k] >= -rules.low_outlier
-    if rules.around:
-        classify_nodes(counters, p00, rows, columns, rules.support_ratio, rules.support_even, planes, kinds)
-        for i in prange(parts):
-            first, last = chunks[i], chunks[i + 1]
-            _decide_nodes(first, last, start, column, dz, bands, kinds, p00, columns, rows, side, rules, ground)
-            if rules.vote:
-                cast_votes(first, last, start, column, dz, ground, columns, side, votes)
+    elif phase == DECIDE:
+        _decide_nodes(first, last, start, column, dz, bands, kinds, p00, columns, rows, side, rules, ground)
+        if rules.vote:
+            cast_votes(first, last, start, column, dz, ground, columns, side, votes)
+    elif phase == WRITE:
+        n = node.shape[0]
+        _write_outside(node, part * n // parts, (part + 1) * n // parts, label, probability, height)
+        _write_nodes(
+            first, last, start, column, origin, dz, ground, columns, side, rules, votes, up, down, label, probability,
+            height,
+        )  # fmt: skip
+    else:
+        clear_votes(first, last, start, column, dz, columns, side, votes)
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
+def label_points(
+    phase, chunks, start, x, y, z, column, origin, node, mean, p00, dz, bands, counters, kinds, ground, votes, columns,
+    rows, side, rules, sigma_up, sigma_down, label, probability, height,
+):  # fmt: skip
+    """One phase on ranges of nodes; ranges begin where no cell of the vote is shared. One loop: it compiles once."""
+    parts = chunks.shape[0] - 1
     up = HALF_LOG2_E / (sigma_up * sigma_up)
     down = HALF_LOG2_E / (sigma_down * sigma_down)
-    n = node.shape[0]
     for i in prange(parts):
-        _write_outside(node, i * n // parts, (i + 1) * n // parts, label, probability, height)
-        _write_nodes(
-            chunks[i], chunks[i + 1], start, column, origin, dz, ground, columns, side, rules, votes, up, down, label,
-            probability, height,
+        _label_range(
+            phase, i, parts, chunks[i], chunks[i + 1], start, x, y, z, column, origin, node, mean, p00, dz, bands,
+            counters, kinds, ground, votes, columns, rows, side, rules, up, down, label, probability, height,
         )  # fmt: skip
-    if rules.around and rules.vote:
-        for i in prange(parts):
-            clear_votes(chunks[i], chunks[i + 1], start, column, dz, columns, side, votes)

@@ -32,13 +32,15 @@ def measure_heights(first_node, last_node, start, x, y, z, mean, columns, dz):
 
 
 @njit(cache=True, fastmath=FAST)
-def count_bands(first_node, last_node, start, dz, column, rules, bands, counters):
+def count_bands(first_node, last_node, start, dz, column, columns, rules, bands, counters):
     """Per column how many points lie in each band of heights; per node the counters above."""
     for c in range(first_node, last_node):
         first, last = start[c], start[c + 1]
         near = near_high = open_near = open_high = seen = wall = 0
         if first < last:
-            bands[c, :, :] = 0
+            for inside in range(bands.shape[1]):
+                for band in range(BANDS):
+                    bands[c, inside, band] = 0
         for k in range(first, last):
             d = dz[k]
             in_wall = column[k] & WALL != 0
@@ -55,6 +57,7 @@ def count_bands(first_node, last_node, start, dz, column, rules, bands, counters
                 band = int(d >= rules.threshold) + int(d >= rules.clear_threshold)
                 band += int(d >= rules.highest) + int(d >= rules.top)
                 bands[c, column[k] & COLUMN, band] += np.uint16(1)
-        counters[NEAR, c], counters[NEAR_HIGH, c] = near, near_high
-        counters[OPEN_NEAR, c], counters[OPEN_HIGH, c] = open_near, open_high
-        counters[SEEN_GROUND, c], counters[WALL_RETURNS, c] = seen, wall
+        at = c // columns, c % columns
+        counters[NEAR][at], counters[NEAR_HIGH][at] = near, near_high
+        counters[OPEN_NEAR][at], counters[OPEN_HIGH][at] = open_near, open_high
+        counters[SEEN_GROUND][at], counters[WALL_RETURNS][at] = seen, wall

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.ground.numeric_cpu import F, njit
+from roadbed.ground.numeric_cpu import F, njit, solve3
 
 _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
 _INLIER = 0.2  # m
@@ -19,8 +19,9 @@ _BELOW_PENALTY = 0.5  # ground below a plane speaks against it, things above do 
 def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
     """The lowest return of each cell with at least two; `lowest` and `second` are scratch. Returns how many."""
     side = lowest.shape[0]
-    lowest[:, :] = -1
-    second[:, :] = -1
+    for row in range(side):
+        for column in range(side):
+            lowest[row, column] = second[row, column] = -1
     scale = F(1) / cell
     for i in range(points.shape[0]):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
@@ -69,23 +70,23 @@ def _consensus(q, weight, height, slope_x, slope_y):
 @njit(cache=True)
 def _refined(q, weight, height, slope_x, slope_y):
     """One reweighted least-squares step; the ridge keeps the slopes of a narrow view at bay."""
-    normal = np.zeros((3, 3))
-    right = np.zeros(3)
-    row = np.empty(3)
+    s = sx = sy = sxx = sxy = syy = z = zx = zy = 0.0
     for m in range(q.shape[0]):
-        d = q[m, 2] + height - slope_x * q[m, 0] - slope_y * q[m, 1]
+        x, y = q[m, 0], q[m, 1]
+        d = q[m, 2] + height - slope_x * x - slope_y * y
         sigma = 0.10 if d > 0 else 0.15
         w = weight[m] * math.exp(-0.5 * (d / sigma) ** 2)
-        row[0], row[1], row[2] = 1.0, q[m, 0], q[m, 1]
-        for i in range(3):
-            for j in range(3):
-                normal[i, j] += w * row[i] * row[j]
-            right[i] += w * row[i] * q[m, 2]
-    normal[0, 0] += 1e-6
-    normal[1, 1] += 0.5
-    normal[2, 2] += 0.5
-    plane = np.linalg.solve(normal, right)
-    return -plane[0], plane[1], plane[2]
+        s += w
+        sx += w * x
+        sy += w * y
+        sxx += w * x * x
+        sxy += w * x * y
+        syy += w * y * y
+        z += w * q[m, 2]
+        zx += w * q[m, 2] * x
+        zy += w * q[m, 2] * y
+    level, slope_x, slope_y = solve3(s + 1e-6, sx, sy, sxx + 0.5, sxy, syy + 0.5, z, zx, zy)
+    return -level, slope_x, slope_y
 
 
 @njit(cache=True)
@@ -115,4 +116,7 @@ def fit_plane(q, weight, lowest_height, highest_height, steepest, trials):
         return 0.0, 0.0, 0.0, 0.0
     for _ in range(6):
         best_height, best_x, best_y = _refined(q, weight, best_height, best_x, best_y)
-    return best_height, best_x, best_y, best / weight.sum()
+    total = 0.0
+    for m in range(n):
+        total += weight[m]
+    return best_height, best_x, best_y, best / total

@@ -46,3 +46,16 @@ def exp2_negative(x):
         F(0.693003834) + part * (F(0.241442757) + part * (F(0.052011461) + part * F(0.013534168)))
     )
     return series * _float_from_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
+
+
+@njit(cache=True)
+def solve3(a00, a01, a02, a11, a12, a22, b0, b1, b2):
+    """Solution of a symmetric positive 3 x 3 system by an unrolled L D L^T."""
+    l1, l2 = a01 / a00, a02 / a00
+    d1 = a11 - l1 * a01
+    t = a12 - l1 * a02
+    l3 = t / d1
+    y1 = b1 - l1 * b0
+    third = (b2 - l2 * b0 - l3 * y1) / (a22 - l2 * a02 - l3 * t)
+    second = y1 / d1 - l3 * third
+    return b0 / a00 - l1 * second - l2 * third, second, third

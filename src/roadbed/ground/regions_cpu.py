@@ -43,51 +43,70 @@ def _running_sum(values, reach, out):
 
 
 @njit(cache=True)
+def _add(total, values, sign):
+    for i in range(total.shape[0]):
+        total[i] += sign * values[i]
+
+
+@njit(cache=True)
+def _ring_sum(values, planes):
+    """Replace `values` by its sum over the 16 nodes exactly two away."""
+    _box_sum(values, 2, planes[6], planes[4])
+    _box_sum(values, 1, planes[6], planes[5])
+    for row in range(values.shape[0]):
+        for column in range(values.shape[1]):
+            values[row, column] = planes[4, row, column] - planes[5, row, column]
+
+
+@njit(cache=True)
+def _region_sum(values, planes):
+    """Replace `values` by its sum over the region around each node."""
+    _box_sum(values, _REGION, planes[6], planes[4])
+    for row in range(values.shape[0]):
+        for column in range(values.shape[1]):
+            values[row, column] = planes[4, row, column]
+
+
+@njit(cache=True)
 def _box_sum(values, reach, across, out):
     """Sum over the (2 reach + 1)^2 nodes around each node, clipped at the border; `across` is scratch."""
     rows, columns = values.shape
     for row in range(rows):
         _running_sum(values[row], reach, across[row])
-    total = np.zeros(columns, np.int32)
-    for row in range(min(reach, rows)):
-        total += across[row]
-    for row in range(rows):
+    for column in range(columns):
+        out[0, column] = 0
+    for row in range(min(reach + 1, rows)):
+        _add(out[0], across[row], 1)
+    for row in range(1, rows):
+        for column in range(columns):
+            out[row, column] = out[row - 1, column]
         if row + reach < rows:
-            total += across[row + reach]
+            _add(out[row], across[row + reach], 1)
         if row - reach - 1 >= 0:
-            total -= across[row - reach - 1]
-        out[row] = total
+            _add(out[row], across[row - reach - 1], -1)
 
 
 @njit(cache=True)
 def classify_nodes(counters, p00, rows, columns, most_ratio, most_even, planes, kinds):
-    """`kinds`: bits per node from `counters` (6, nodes) and the node's information p00. `planes`: int32 scratch.
+    """`kinds`: bits per node from `counters` (6, rows, columns) and information p00. `planes`: int32 scratch.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
     vouch for its own roughness, while a kerb, a bank or a verge crosses the ring.
     """
-    smooth, rough, even, uneven, ring, inner = planes[0], planes[1], planes[2], planes[3], planes[4], planes[5]
-    across = planes[6]
+    smooth, rough, even, uneven = planes[0], planes[1], planes[2], planes[3]
     for row in range(rows):
         for column in range(columns):
-            c = row * columns + column
-            state = _state(counters[NEAR, c], counters[NEAR_HIGH, c])
+            state = _state(counters[NEAR, row, column], counters[NEAR_HIGH, row, column])
             smooth[row, column], rough[row, column] = state == 1, state == 2
-            state = _state(counters[OPEN_NEAR, c], counters[OPEN_HIGH, c])
+            state = _state(counters[OPEN_NEAR, row, column], counters[OPEN_HIGH, row, column])
             even[row, column], uneven[row, column] = state == 1, state == 2
-    _box_sum(rough, 2, across, ring)
-    _box_sum(rough, 1, across, inner)
-    rough[:] = ring - inner
-    _box_sum(smooth, 2, across, ring)
-    _box_sum(smooth, 1, across, inner)
-    smooth[:] = ring - inner
-    _box_sum(even, _REGION, across, ring)
-    even[:] = ring
-    _box_sum(uneven, _REGION, across, ring)
-    uneven[:] = ring
-    ground, walls = ring, inner
-    _box_sum(counters[SEEN_GROUND].reshape(rows, columns), 1, across, ground)
-    _box_sum(counters[WALL_RETURNS].reshape(rows, columns), 1, across, walls)
+    _ring_sum(rough, planes)
+    _ring_sum(smooth, planes)
+    _region_sum(even, planes)
+    _region_sum(uneven, planes)
+    ground, walls = planes[4], planes[5]
+    _box_sum(counters[SEEN_GROUND], 1, planes[6], ground)
+    _box_sum(counters[WALL_RETURNS], 1, planes[6], walls)
     for row in range(rows):
         for column in range(columns):
             support = p00[row + 1, column + 1]

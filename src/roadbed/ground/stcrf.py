@@ -16,6 +16,7 @@ from roadbed.ground.mounting import rotation_to_level
 from roadbed.ground.stcrf_cpu import Placement, StcrfCpu
 from roadbed.ground.timing import timed
 from roadbed.mapping import rolling
+from roadbed.mapping.tiles import TileMap
 
 _FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
 _HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one: float32 stays fine
@@ -42,6 +43,7 @@ class Stcrf:
     def __init__(self, config: GroundConfig) -> None:
         stcrf = config.stcrf
         self.config = config
+        self.map: TileMap | None = None  # where nodes that leave the lattice are kept
         self._around_vehicle = Lattice.centred(stcrf.length, stcrf.width, stcrf.spacing)
         self.lattice = self._prior_lattice = self._around_vehicle
         self.base = self._prior_base = 0.0  # m, height in the lattice frame from which the engine counts
@@ -55,14 +57,18 @@ class Stcrf:
         self.lattice, self.base = self._around_vehicle, 0.0
         if step.link is Link.ALONE:
             return False
-        if step.link is Link.FIRST:
-            self.engine.forget()
         if self.config.time.motion == "vehicle":
+            if step.link is Link.FIRST:
+                self.engine.forget()
             if step.link is Link.NEXT:
                 self.engine.transport(step.T_old_new, self.lattice)
             return step.link is Link.NEXT
+        if step.link is Link.FIRST and self._prior_lattice is not self._around_vehicle:
+            self._store(np.ones(self._prior_lattice.shape, np.bool_))
+        if step.link is Link.FIRST:
+            self.engine.forget()
         self._roll(step)
-        return step.link is not Link.FIRST
+        return step.link is not Link.FIRST or (self.map is not None and self.engine.knows_something())
 
     def _roll(self, step: Step) -> None:
         """Shift the prior by whole nodes, and count heights from the road again after a climb."""
@@ -72,13 +78,37 @@ class Stcrf:
         if step.link is not Link.FIRST:
             columns, rows = rolling.steps_to(self._prior_lattice, self.lattice)
             if columns or rows:
+                self._store(rolling.outside(self._prior_lattice, columns, rows))
                 self.engine.shift(columns, rows)
             climb = z - self._prior_base
             if abs(climb) > _HIGHEST_CLIMB:
                 self.engine.lower(climb)
             else:
                 self.base = self._prior_base
+            entering = rolling.outside(self.lattice, -columns, -rows)
+        else:
+            entering = np.ones(self.lattice.shape, np.bool_)
         self._prior_lattice, self._prior_base = self.lattice, self.base
+        self._load(entering)
+
+    def _store(self, leaving: NDArray[np.bool_]) -> None:
+        """Nodes that leave go to the long-term map, if there is one."""
+        if self.map is not None and leaving.any():
+            self.map.store(self._prior_lattice, self.engine.prior_information(), self._prior_base, leaving)
+
+    def _load(self, entering: NDArray[np.bool_]) -> None:
+        """Nodes that enter are undefined, or what the map knows of them."""
+        if self.map is None or not entering.any():
+            return
+        information = self.engine.prior_information()
+        if self.map.load(self.lattice, information, self.base, entering):
+            self.engine.set_prior_information(information)
+
+    def save_map(self) -> None:
+        """Write everything known to the long-term map."""
+        if self.map is not None:
+            self._store(np.ones(self._prior_lattice.shape, np.bool_))
+            self.map.flush()
 
     def aligned(self, points: Float32, step: Step) -> tuple[Step, str | None]:
         """The scan's pose corrected against the prior surface; a note where it does not fit at all."""

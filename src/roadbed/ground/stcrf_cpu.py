@@ -16,14 +16,15 @@ from roadbed.ground.coarse_cpu import gather_lowest, spread_coarse
 from roadbed.ground.columns_cpu import ANCHORS, PAD, reserve, select_points
 from roadbed.ground.em_cpu import expectation_maximization
 from roadbed.ground.labels import LabelRules
-from roadbed.ground.labels_cpu import label_points
+from roadbed.ground.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, label_points
 from roadbed.ground.measure_cpu import BANDS, COUNTERS
+from roadbed.ground.regions_cpu import classify_nodes
 from roadbed.ground.spans_cpu import VECTOR, clear_spans, fill_expected, find_spans, share_rows
 from roadbed.ground.surface_cpu import describe_surface
 from roadbed.ground.vote_cpu import CELL_COLUMNS, LAYERS
 from roadbed.mapping import rolling
 from roadbed.mapping.alignment import fit_tilt, sample_residuals
-from roadbed.mapping.interpolate import transport
+from roadbed.mapping.interpolate import solve_field, transport
 
 F = np.float32
 _CHUNKS = 16  # ranges of rows handed to threads; results do not depend on it
@@ -71,7 +72,8 @@ class Field:
         self.lo, self.hi = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
         self.wide_lo, self.wide_hi = np.zeros(rows + 2, np.int32), np.zeros(rows + 2, np.int32)
         self.row_chunks = np.zeros(_CHUNKS + 1, np.int32)
-        self.scratch = np.zeros((_CHUNKS, 33, stride), F)
+        self.row_sums = np.zeros((_CHUNKS, 3, 9, stride), F)
+        self.work = np.zeros((_CHUNKS, 6, stride), F)
         self.result = 0  # which buffer of `information` is the posterior
 
 
@@ -100,7 +102,7 @@ class StcrfCpu:
             self.votes = np.zeros((*cells, LAYERS), np.int16)
         else:
             self.bands, self.votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
-        self.counters = np.zeros((COUNTERS, nodes), np.int32)
+        self.counters = np.zeros((COUNTERS, rows, columns), np.int32)
         self.planes = np.zeros((7, rows, columns), np.int32)
         self.kinds = np.zeros(nodes, np.uint8)
         self.anchored = np.zeros(nodes, np.uint8)
@@ -261,7 +263,8 @@ class StcrfCpu:
             field.hi,
             field.wide_lo,
             field.wide_hi,
-            field.scratch,
+            field.row_sums,
+            field.work,
             F(stcrf.spacing * wide),
             iterations,
             F(stcrf.alpha),
@@ -279,20 +282,33 @@ class StcrfCpu:
 
     def label(self, label: NDArray[np.uint8], probability: Float32, height: Float32) -> None:
         """Write one label, ground probability c_j and height over the surface per input point."""
-        stcrf, fine = self.config.stcrf, self.fine
+        rules = self.rules
+        p00 = self.fine.information[self.fine.result, :, 0]
+        outputs = label, probability, height
+        self._label_phase(MEASURE, p00, outputs)
+        if rules.around:
+            ratio, even = rules.support_ratio, rules.support_even
+            classify_nodes(self.counters, p00, self.rows, self.columns, ratio, even, self.planes, self.kinds)
+            self._label_phase(DECIDE, p00, outputs)
+        self._label_phase(WRITE, p00, outputs)
+        if rules.vote:
+            self._label_phase(CLEAR, p00, outputs)
+
+    def _label_phase(self, phase: int, p00: Float32, outputs: tuple[NDArray[np.uint8], Float32, Float32]) -> None:
+        stcrf = self.config.stcrf
         label_points(
+            phase,
             self.node_chunks,
             self.start_of_node,
             *self.sorted,
             self.column,
             self.origin,
             self.node[: self.points],
-            fine.mean,
-            fine.information[fine.result, :, 0],
+            self.fine.mean,
+            p00,
             self.dz,
             self.bands,
             self.counters,
-            self.planes,
             self.kinds,
             self.ground,
             self.votes,
@@ -302,9 +318,7 @@ class StcrfCpu:
             self.rules,
             F(stcrf.sigma_up),
             F(stcrf.sigma_down),
-            label,
-            probability,
-            height,
+            *outputs,
         )
 
     def surface(self, lattice: Lattice, base: float) -> tuple[Float32, Float32, Float32]:
@@ -337,6 +351,19 @@ class StcrfCpu:
 
     def forget(self) -> None:
         self.fine.prior[:] = 0
+
+    def prior_information(self) -> Float32:
+        """The prior as (9, rows, columns); a view, or a copy where it lives on a device."""
+        return self.fine.prior[1:-1, :, 1 : self.columns + 1].transpose(1, 0, 2)
+
+    def set_prior_information(self, information: Float32) -> None:
+        """Take (9, rows, columns) as the prior."""
+        self.fine.prior[1:-1, :, 1 : self.columns + 1] = information.transpose(1, 0, 2)
+        stcrf, fine = self.config.stcrf, self.fine
+        solve_field(fine.prior, F(stcrf.height_information), F(stcrf.slope_information), self.columns, fine.prior_mean)
+
+    def knows_something(self) -> bool:
+        return bool((self.fine.prior[:, 0] > _KNOWN_PRIOR).any())
 
     def shift(self, columns: int, rows: int) -> None:
         """Move the prior by whole nodes; nodes that enter are undefined."""

@@ -36,7 +36,8 @@ def sort_heights(points, forward_left, limits, resolution, columns, cell, count,
     """Phase 1: heights in cell order by a stable counting sort; `count` has one row per slice of the points."""
     slices, cells, n = count.shape[0], count.shape[1], points.shape[0]
     for s in prange(slices):
-        count[s, :] = 0
+        for c in range(cells):
+            count[s, c] = 0
         first, last = s * n // slices, (s + 1) * n // slices
         _assign(points, forward_left, limits, resolution, columns, cell, count[s], first, last)
     total = 0

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.ground.numeric_cpu import F, njit
+from roadbed.ground.numeric_cpu import F, njit, solve3
 
 _SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
 _NODE_LIMIT = 10.0  # points of one node count as no more than this many
@@ -68,14 +68,10 @@ def sample_residuals(
 def fit_tilt(sample, node, count, n):
     """dz = lift + a x + b y over the samples; returns lift, a, b and the share of samples then on the surface."""
     lift = a = b = 0.0
-    normal = np.zeros((3, 3))
-    right = np.zeros(3)
     share = 0.0
     for step in range(len(_SIGMAS)):
         sigma = _SIGMAS[step]
-        normal[:, :] = 0
-        right[:] = 0
-        total = near = 0.0
+        s = sx = sy = sxx = sxy = syy = z = zx = zy = total = near = 0.0
         for k in range(n):
             x, y, dz = sample[k, 0], sample[k, 1], sample[k, 2]
             rest = dz - (lift + a * x + b * y)
@@ -83,21 +79,16 @@ def fit_tilt(sample, node, count, n):
             weight = limited * math.exp(-0.5 * (rest / sigma) ** 2)
             total += limited
             near += limited * (abs(rest) < 0.1)
-            normal[0, 0] += weight
-            normal[0, 1] += weight * x
-            normal[0, 2] += weight * y
-            normal[1, 1] += weight * x * x
-            normal[1, 2] += weight * x * y
-            normal[2, 2] += weight * y * y
-            right[0] += weight * dz
-            right[1] += weight * dz * x
-            right[2] += weight * dz * y
-        normal[1, 0], normal[2, 0], normal[2, 1] = normal[0, 1], normal[0, 2], normal[1, 2]
-        normal[0, 0] += 1e-6
-        normal[1, 1] += 1.0
-        normal[2, 2] += 1.0
-        solution = np.linalg.solve(normal, right)
-        lift, a, b = solution[0], solution[1], solution[2]
+            s += weight
+            sx += weight * x
+            sy += weight * y
+            sxx += weight * x * x
+            sxy += weight * x * y
+            syy += weight * y * y
+            z += weight * dz
+            zx += weight * dz * x
+            zy += weight * dz * y
+        lift, a, b = solve3(s + 1e-6, sx, sy, sxx + 1.0, sxy, syy + 1.0, z, zx, zy)
         share = near / max(total, 1e-9)
     for k in range(n):
         count[node[k]] = 0

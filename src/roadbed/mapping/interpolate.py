@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.ground.numeric_cpu import FAST, F, njit, prange
+from roadbed.ground.numeric_cpu import FAST, F, njit, prange, solve3
 
 
 @njit(cache=True, fastmath=FAST)
@@ -34,7 +34,8 @@ def _sample(source, columns, x, y, x0, y0, spacing, total):
     rows = source.shape[0] - 2
     u, v = (x - x0) / spacing, (y - y0) / spacing
     column, row = np.int64(np.floor(u)), np.int64(np.floor(v))
-    total[:] = F(0)
+    for k in range(9):
+        total[k] = F(0)
     for corner in range(4):
         i, j = column + corner % 2, row + corner // 2
         if 0 <= i < columns and 0 <= j < rows:
@@ -45,16 +46,26 @@ def _sample(source, columns, x, y, x0, y0, spacing, total):
 @njit(cache=True, fastmath=FAST)
 def _plane(p, height_information, slope_information):
     """(h, sx, sy) of one node; the weak prior makes it solvable, and is level at zero height."""
-    p00 = p[0] + height_information
-    l1, l2 = p[1] / p00, p[2] / p00
-    d1 = p[3] + slope_information - l1 * p[1]
-    t = p[4] - l1 * p[2]
-    l3 = t / d1
-    d2 = p[5] + slope_information - l2 * p[2] - l3 * t
-    y1 = p[7] - l1 * p[6]
-    sy = (p[8] - l2 * p[6] - l3 * y1) / d2
-    sx = y1 / d1 - l3 * sy
-    return p[6] / p00 - l1 * sx - l2 * sy, sx, sy
+    return solve3(
+        p[0] + height_information,
+        p[1],
+        p[2],
+        p[3] + slope_information,
+        p[4],
+        p[5] + slope_information,
+        p[6],
+        p[7],
+        p[8],
+    )
+
+
+@njit(cache=True, fastmath=FAST)
+def solve_field(information, height_information, slope_information, columns, mean):
+    """The planes of padded information (rows + 2, 9, stride)."""
+    for r in range(1, information.shape[0] - 1):
+        for c in range(1, columns + 1):
+            plane = _plane(information[r, :, c], height_information, slope_information)
+            mean[r, 0, c], mean[r, 1, c], mean[r, 2, c] = plane
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
@@ -91,8 +102,10 @@ def transport(
                 height = d_new / m2 + sx * x + sy * y
             target = out[row + 1, :, column + 1]
             if total[0] <= F(1e-6):
-                target[:] = F(0)
-                mean[row + 1, :, column + 1] = F(0)
+                for k in range(9):
+                    target[k] = F(0)
+                for k in range(3):
+                    mean[row + 1, k, column + 1] = F(0)
                 continue
             # To first order d mu_old / d mu_new = A = blkdiag(1, R(yaw)); tilt only offsets the slopes.
             target[0] = total[0]

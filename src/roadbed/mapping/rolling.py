@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.frames import Float32, Lattice
 
@@ -25,6 +26,14 @@ def aligned(lattice: Lattice, x: float, y: float) -> Lattice:
 def steps_to(old: Lattice, new: Lattice) -> tuple[int, int]:
     """Columns and rows from one aligned lattice to another."""
     return round((new.x0 - old.x0) / old.spacing), round((new.y0 - old.y0) / old.spacing)
+
+
+def outside(lattice: Lattice, columns: int, rows: int) -> NDArray[np.bool_]:
+    """Which nodes (rows, columns) of a lattice are not covered once it has moved by so many columns and rows."""
+    height, width = lattice.shape
+    mask = np.ones(lattice.shape, np.bool_)
+    mask[max(0, rows) : max(0, height + min(0, rows)), max(0, columns) : max(0, width + min(0, columns))] = False
+    return mask
 
 
 def shift(layers: Float32, out: Float32, width: int, columns: int, rows: int) -> None:
