@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config import Config
 from roadbed.config.ground import GroundConfig
-from roadbed.errors import InputError
+from roadbed.errors import ConfigError, InputError
 from roadbed.frames import Float32, GroundFrame, Lattice, Mounting, Pose, Scan
 from roadbed.ground.drive import Drive, Link
 from roadbed.ground.mounting import MountingEstimator
