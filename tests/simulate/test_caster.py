@@ -10,12 +10,13 @@ import pytest
 
 from roadbed.frames import Pose
 from roadbed.simulate.caster import GROUND, cast_sweep
-from roadbed.simulate.heightfield import meet_ground
+from roadbed.simulate.ground_ray import meet_ground
+from roadbed.simulate.layers import Bend, Crown, Kerb, Plane
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.scenes import build_scene
 from roadbed.simulate.sensors import Mount, Sensor
 from roadbed.simulate.solids import NO_SOLIDS, Movements, build_grid, join, meet_solids, placed, span_of
-from roadbed.simulate.terrain import Bend, Crown, Kerb, Plane, Terrain
+from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.things import Part, Thing, ball, box, column
 
 NO_MOVEMENT = Movements(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1))

@@ -19,6 +19,7 @@ from roadbed.simulate.sensors import load_rig
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.things import box
 from roadbed.simulate.world import Scene
+from roadbed.sources.simulator import SimulatorSource
 
 
 def same(first: Scan, second: Scan) -> bool:
@@ -201,6 +202,8 @@ def test_a_part_needs_a_positive_density(density: float) -> None:
 
 def test_an_empty_scene_of_ones_own() -> None:
     scene = Scene("bare", Terrain(), (), Fixed(0.0, 0.0), 1.0)
-    scan, truth = Drive(scene, load_rig("vlp16"), 1).frame(0)
+    source = SimulatorSource.of(Drive(scene, load_rig("vlp16"), 1))
+    assert len(source) == 1
+    scan, truth = source[0], source.truth(0)
     assert truth.is_ground.all()
     np.testing.assert_allclose(scan.points[:, 2], -1.8, atol=0.1)

@@ -9,23 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed.errors import ConfigError
+from roadbed.simulate.layers import Banking, Bend, Crown, Ditch, Kerb, Plane, Ramp, Shoulder, SpeedBump, Wave
 from roadbed.simulate.scenes import SCENES, build_scene
-from roadbed.simulate.terrain import (
-    ROAD,
-    SIDEWALK,
-    TERRAIN,
-    Banking,
-    Bend,
-    Crown,
-    Ditch,
-    Kerb,
-    Plane,
-    Ramp,
-    Shoulder,
-    SpeedBump,
-    Terrain,
-    Wave,
-)
+from roadbed.simulate.terrain import ROAD, SIDEWALK, TERRAIN, Terrain
 
 LAYERS = {
     "plane": Plane(1.0, 0.1, -0.2),

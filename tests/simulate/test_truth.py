@@ -11,10 +11,11 @@ import pytest
 import roadbed
 from roadbed.frames import Lattice, Pose
 from roadbed.simulate.drive import Drive
+from roadbed.simulate.layers import Plane, Wave
 from roadbed.simulate.motion import Along, Fixed, Pace, Straight
 from roadbed.simulate.sensors import load_rig
 from roadbed.simulate.solids import reach
-from roadbed.simulate.terrain import Plane, Terrain, Wave
+from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.things import Thing, box, car, wall
 from roadbed.simulate.truth import FrameTruth
 from roadbed.simulate.world import Scene

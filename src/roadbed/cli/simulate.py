@@ -39,8 +39,8 @@ def simulate(
     facts = {
         "folder": str(output),
         "scene": source.drive.scene.name,
-        "sensor": source.settings.sensor,
-        "seed": source.settings.seed,
+        "sensor": [item.name for item in source.drive.rig.sensors],
+        "seed": source.drive.seed,
         "frames": len(source),
         "points": points,
         "points_per_frame": round(points / len(source)),

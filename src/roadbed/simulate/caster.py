@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from roadbed.frames import Float64, Pose
 from roadbed.simulate import heightfield
 from roadbed.simulate.chance import make_key, normal, uniform
-from roadbed.simulate.heightfield import meet_ground
+from roadbed.simulate.ground_ray import Bounds, meet_ground
 from roadbed.simulate.sensors import Sensor
 from roadbed.simulate.solids import Grid, Movements, Solids, facing_of, meet_solids
-from roadbed.simulate.terrain import Bounds, Terrain
+from roadbed.simulate.terrain import Terrain
 
 GROUND, NOTHING = -1, -2  # values of `Sweep.part` beside rows of the solids
 _GROUND_REFLECTIVITY = 0.25
@@ -104,14 +104,14 @@ def _turns(rate: Float64, lags: Float64) -> Float64:
     return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * (cross @ cross)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _detection_chance(reflectivity, cosine, distance, range_10_percent):
     """9 of 10 echoes of a 10 % target at `range_10_percent` are seen; grazing surfaces still scatter some back."""
     strength = reflectivity / 0.1 * math.sqrt(cosine) * (range_10_percent / distance) ** 2
     return 1.0 - 10.0 ** (-strength)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True, error_model="numpy")
 def _cast(azimuths, elevations, lags, rotations, origins, field, bounds, solids, movements, grid, errors, sweep_key):
     columns, layers = azimuths.size, elevations.size
     points = np.zeros((columns, layers, 3), np.float32)
@@ -124,8 +124,10 @@ def _cast(azimuths, elevations, lags, rotations, origins, field, bounds, solids,
         ray = np.empty(3)
         for layer in range(layers):
             key = make_key(sweep_key, 1, column * layers + layer)
-            azimuth = azimuths[column] + errors.angle_noise * normal(key, 8)
-            elevation = elevations[layer] + errors.angle_noise * normal(key, 10)
+            azimuth, elevation = azimuths[column], elevations[layer]
+            if errors.angle_noise > 0.0:
+                azimuth += errors.angle_noise * normal(key, 8)
+                elevation += errors.angle_noise * normal(key, 10)
             x, y = math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth)
             z = math.sin(elevation)
             for axis in range(3):

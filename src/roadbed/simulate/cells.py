@@ -37,7 +37,7 @@ def ground_under(terrain: Terrain, x: Float64, y: Float64, T_world_frame: Pose) 
     return z, -normal[..., :2] / normal[..., 2:]
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True, error_model="numpy")
 def occupants(nodes, rotation, spacing, above, below, field, solids, movements, grid):
     """(rows, columns) row of the thing that reaches into the band over each cell, -1 where none does."""
     rows, columns = nodes.shape[:2]
@@ -68,7 +68,7 @@ def occupants(nodes, rotation, spacing, above, below, field, solids, movements, 
     return owner
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def seen(origins, sensor, ends, x0, y0, spacing, elevation, below):
     """Cells that a beam crosses less than `below` over the ground, or in which it ends. All in the lattice frame."""
     rows, columns = elevation.shape

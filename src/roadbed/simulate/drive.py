@@ -12,10 +12,10 @@ from roadbed.errors import ConfigError
 from roadbed.frames import Pose, Scan
 from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
 from roadbed.simulate.chance import make_key
+from roadbed.simulate.ground_ray import Bounds
 from roadbed.simulate.motion import Bodies, Odometry
 from roadbed.simulate.sensors import Rig, Sensor
 from roadbed.simulate.solids import build_grid
-from roadbed.simulate.terrain import Bounds
 from roadbed.simulate.truth import OUTLIER, FrameTruth, thing_velocity
 from roadbed.simulate.world import SWATH, Instant, Scene
 

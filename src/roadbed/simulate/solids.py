@@ -101,7 +101,7 @@ def build_grid(solids: Solids, movements: Movements, x: float, y: float, radius:
     return Grid(float(x0), float(y0), start, items, cell_low, cell_high, ball)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _fill(low, high, x0, y0, count):
     start = np.zeros(count * count + 1, np.int64)
     cell_low, cell_high = np.full((count, count), np.inf), np.full((count, count), -np.inf)
@@ -127,7 +127,7 @@ def _fill(low, high, x0, y0, count):
     return start, items, cell_low, cell_high
 
 
-@njit
+@njit(error_model="numpy")
 def _slab(begin, end, origin, ray, half):
     """Narrow [begin, end] to where |origin + t ray| <= half."""
     if abs(ray) < 1e-12:
@@ -136,7 +136,7 @@ def _slab(begin, end, origin, ray, half):
     return max(begin, min(first, second)), min(end, max(first, second))
 
 
-@njit
+@njit(error_model="numpy")
 def _round(a, b, c):
     """Where a t^2 + 2 b t + c <= 0."""
     if a < 1e-18:
@@ -148,7 +148,7 @@ def _round(a, b, c):
     return (-b - root) / a, (-b + root) / a
 
 
-@njit
+@njit(error_model="numpy")
 def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
     """Entry and exit distance of a ray, given in the part's own axes; exit < entry where it misses."""
     if kind == BOX:
@@ -164,7 +164,7 @@ def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
     return _round(a + (uz / half_z) ** 2, b + pz * uz / half_z**2, c + (pz / half_z) ** 2)
 
 
-@njit
+@njit(inline="always")
 def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """A ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
     if lag != 0.0:
@@ -192,7 +192,7 @@ def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     )
 
 
-@njit
+@njit(inline="always")
 def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """Entry and exit distance of a world ray for one part."""
     px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
@@ -200,7 +200,7 @@ def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     return span(solids.kind[part], half[part, 0], half[part, 1], half[part, 2], px, py, pz, vx, vy, vz)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def facing(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz, t):
     """Cosine between the ray and the surface's normal where it enters, both in the part's own axes."""
     hx, hy, hz = px + t * ux, py + t * uy, pz + t * uz
@@ -217,7 +217,7 @@ def facing(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz, t):
     return abs(nx * ux + ny * uy + nz * uz) / max(length, 1e-12)
 
 
-@njit
+@njit(error_model="numpy")
 def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """Cosine of the incidence of a world ray on the part it enters."""
     px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
@@ -226,7 +226,7 @@ def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     return facing(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz, enter)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     """Distance to the nearest part and its row, (`limit`, -1) when nothing is nearer. `depth_draw` in [0, 1) says how
     deep the ray enters loose parts such as tree crowns."""
@@ -242,7 +242,6 @@ def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     stride_y = SQUARE / abs(uy) if uy != 0.0 else _MISS
     next_x = ((column + (1 if step_x > 0 else 0)) - x) * SQUARE / ux if ux != 0.0 else _MISS
     next_y = ((row + (1 if step_y > 0 else 0)) - y) * SQUARE / uy if uy != 0.0 else _MISS
-    free_path = -math.log(1.0 - depth_draw)
     t = 0.0
     while 0 <= column < columns and 0 <= row < rows and t < nearest:
         leave = min(min(next_x, next_y), nearest)
@@ -262,7 +261,7 @@ def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
                 if enter < 0.0 or leave_part < enter:
                     continue
                 if solids.density[part] < _MISS:
-                    enter += free_path / solids.density[part]
+                    enter -= math.log(1.0 - depth_draw) / solids.density[part]
                 if enter < leave_part and enter < nearest:
                     nearest, part_hit = enter, part
         t = leave

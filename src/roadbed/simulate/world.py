@@ -12,9 +12,10 @@ import numpy as np
 
 from roadbed.errors import ConfigError
 from roadbed.frames import Float64, Pose
+from roadbed.simulate.ground_ray import Bounds
 from roadbed.simulate.motion import Bodies, Path, bodies_at
 from roadbed.simulate.solids import NO_SOLIDS, Movements, Solids, join, placed, select
-from roadbed.simulate.terrain import Bounds, Terrain
+from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.things import SEMANTICS, Thing
 
 SWATH = 130.0  # m around the drive that is modelled

@@ -42,16 +42,24 @@ class SimulatorSource(Source):
 
     def __init__(self, location: str, **options: Any) -> None:
         super().__init__(location, **options)
-        self.settings: SimulatorOptions = SimulatorOptions.parse(self.options, location)
-        self._drive = _make_drive(self.path.removeprefix("sim:"), self.settings)
+        settings: SimulatorOptions = SimulatorOptions.parse(self.options, location)
+        self._drive = _make_drive(self.path.removeprefix("sim:"), settings)
         self._latest: tuple[int, Scan, FrameTruth] | None = None
+
+    @classmethod
+    def of(cls, drive: Drive) -> SimulatorSource:
+        """A drive with a scene or sensors of one's own, as a source."""
+        source = cls.__new__(cls)
+        Source.__init__(source, f"sim:{drive.scene.name}")
+        source._drive, source._latest = drive, None
+        return source
 
     @classmethod
     def matches(cls, location: str) -> bool:
         return location.startswith("sim:")
 
     def __len__(self) -> int:
-        return self.settings.frames
+        return len(self._drive)
 
     def __getitem__(self, index: int) -> Scan:
         return self._frame(index)[0]

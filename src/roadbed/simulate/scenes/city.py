@@ -7,8 +7,9 @@ from math import pi
 
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
+from roadbed.simulate.layers import Band, Bend, Crown, Kerb, Wave
 from roadbed.simulate.motion import Along, Beside, Pace
-from roadbed.simulate.terrain import ROAD, SIDEWALK, Band, Bend, Crown, Kerb, Terrain, Wave
+from roadbed.simulate.terrain import ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 60.0  # s

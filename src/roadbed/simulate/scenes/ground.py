@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import pi
 
 from roadbed.simulate.chance import Dice
-from roadbed.simulate.terrain import Wave
+from roadbed.simulate.layers import Wave
 
 
 def rough(
@@ -15,7 +15,7 @@ def rough(
     *,
     shortest: float = 1.2,
     longest: float = 7.0,
-    waves: int = 9,
+    waves: int = 6,
     fade: tuple[float, float] = (-1.0, -1.0),
 ) -> list[Wave]:
     """Band-limited noise: sines in random directions, wavelengths spread evenly in octaves, long ones higher."""

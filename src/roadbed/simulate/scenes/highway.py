@@ -7,9 +7,10 @@ from math import pi
 
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
+from roadbed.simulate.layers import Band, Bend, Crown, Ditch, Shoulder, Wave
 from roadbed.simulate.motion import Along, Beside, Pace
 from roadbed.simulate.scenes.ground import rough
-from roadbed.simulate.terrain import ROAD, Band, Bend, Crown, Ditch, Shoulder, Terrain, Wave
+from roadbed.simulate.terrain import ROAD, Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 60.0  # s

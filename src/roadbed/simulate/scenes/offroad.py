@@ -7,9 +7,10 @@ from math import pi
 
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
+from roadbed.simulate.layers import Bend, Ditch, Wave
 from roadbed.simulate.motion import Along, Beside, Pace
 from roadbed.simulate.scenes.ground import rough
-from roadbed.simulate.terrain import Bend, Ditch, Terrain, Wave
+from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 80.0  # s

@@ -7,8 +7,9 @@ from math import pi
 
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
+from roadbed.simulate.layers import Band, Crown, Kerb, Ramp, Shoulder, SpeedBump
 from roadbed.simulate.motion import Along, Beside, Fixed, Pace, Straight
-from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Band, Crown, Kerb, Ramp, Shoulder, SpeedBump, Terrain
+from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 40.0  # s

@@ -7,8 +7,9 @@ from math import pi
 
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
+from roadbed.simulate.layers import Band, Crown, Kerb
 from roadbed.simulate.motion import Along, Beside, Fixed, Pace
-from roadbed.simulate.terrain import ROAD, SIDEWALK, Band, Crown, Kerb, Terrain
+from roadbed.simulate.terrain import ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
 
