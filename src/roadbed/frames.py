@@ -373,3 +373,17 @@ class OccupancyFrame:
     objects: tuple[TrackedObject, ...] = ()
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
+    T_lattice_grid: Pose | None = None  # only of a grid that turns with the vehicle: from its axes to the lattice frame
+
+    def moving_cells(self) -> tuple[Lattice, NDArray[np.bool_]]:
+        """What moves, along the axes of the lattice frame: what `GroundFilter(..., moving=)` leaves out."""
+        if self.T_lattice_grid is None:
+            return self.lattice, self.moving
+        grid = self.lattice
+        size = float(np.hypot(grid.columns, grid.rows)) * grid.spacing
+        middle = self.T_lattice_grid @ np.array([grid.x.mean(), grid.y.mean(), 0.0])
+        upright = Lattice.centred(size, size, grid.spacing, float(middle[0]), float(middle[1]))
+        x, y = upright.mesh()
+        turned = self.T_lattice_grid.inverse() @ np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
+        cell = grid.index(turned[:, 0], turned[:, 1])
+        return upright, ((cell >= 0) & self.moving.ravel()[cell]).reshape(upright.shape)

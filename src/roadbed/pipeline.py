@@ -72,4 +72,4 @@ class Pipeline:
         """Cells that moved a frame ago, for the ground to leave out."""
         if self._last is None or not self._last.moving.any():
             return None
-        return self._last.lattice, self._last.moving
+        return self._last.moving_cells()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,7 +97,7 @@ def test_evidence_is_used_once_and_a_silent_sensor_fades_out():
         assert later.probability[0, 0] == 0.5
         seen.append(float(later.observedness[0, 0]))
     assert seen[0] == pytest.approx(0.8 * np.exp(-0.5), abs=1e-6)
-    assert all(b < a or a == b == 0 for a, b in zip(seen, seen[1:]))
+    assert all(b < a or a == b == 0 for a, b in pairwise(seen))
     assert seen[-1] == 0
 
 

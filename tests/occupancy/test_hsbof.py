@@ -58,7 +58,7 @@ def test_one_cell_agrees_with_the_oracle(weights, p_z, seen, particles, compose,
         particles=400, compose=compose, acceleration=0, diffusion=0, maturity={"enabled": False}, surface=False
     )
     filter_ = Hsbof((3, 3), 4.0, config)  # cells so large that nothing leaves its own
-    s, d, e, u = np.array(weights) / sum(weights)
+    s, d, e, _ = np.array(weights) / sum(weights)
     filter_.static[1, 1], filter_.dynamic[1, 1], filter_.free[1, 1] = s, d, e
     place(filter_, (1, 1), particles)
     p = np.full((3, 3), 0.5)

@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from roadbed.cli.evaluate_occupancy import occupancy
 from roadbed.cli.options import ConfigFile, Preset, SourceLocation, load_config
 from roadbed.cli.screen import Json, print_json, progress, table
 
 app = typer.Typer(help="Score results where truth is known.", no_args_is_help=True)
+app.command("occupancy")(occupancy)
 
 
 @app.command("ground")

@@ -43,7 +43,23 @@ _PRESETS: dict[str, dict[str, Any]] = {
                 "clear": False,
                 "vote": False,
             },
-        }
+        },
+        # Rakotovao et al. 2015: a grid in front of the vehicle that turns with it, and a filter without our rules.
+        "occupancy": {
+            "grid": {"length": 50.0, "width": 30.0, "resolution": 0.1, "ahead": 25.0, "motion": "interpolating"},
+            "filter": {
+                "particles": 19_000,
+                "compose": "normalise",
+                "empty_to_static": 0.005,
+                "acceleration": 2.0,
+                "unobserved_survival": 1.0,
+                "surface": False,
+                "unknown_hit": {"static": 0.25, "dynamic": 0.25},
+                "maturity": {"enabled": False},
+                "birth": {"traffic": 0.0, "fast": 0.0, "seeded": 0.0},
+                "moving": {"mahalanobis": 5.99, "old_share": 0.0, "age": 0},
+            },
+        },
     },
 }
 _REPORT_KEYS = set(VarianceConfig.model_fields) - {"axes"}

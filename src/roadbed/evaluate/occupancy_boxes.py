@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.evaluate.masks import Masks
-from roadbed.frames import Float64, OccupancyFrame, Pose
+from roadbed.frames import Float64, Lattice, OccupancyFrame, Pose
 from roadbed.occupancy.objects import mean_velocity
 
 WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged
@@ -30,6 +30,7 @@ class Annotation:
     id: str
     kind: str
     footprint: Float64  # (4, 2) m
+    velocity: Float64 | None = None  # (2,) m/s where it is known exactly; else a line is fit through the centres
 
 
 @dataclass
@@ -92,11 +93,15 @@ class BoxJudge:
             (float(frame.dynamic[counted].sum()), float(occupied[counted].sum())),
         )
         for box in boxes:
-            region = inside(box.footprint, x, y, REGION_MARGIN)
-            around = inside(box.footprint, x, y, EXCLUDED_MARGIN) & counted
-            entry.object_sums[box.id] = (float(frame.dynamic[around].sum()), float(occupied[around].sum()))
+            window = _window(frame.lattice, box.footprint, EXCLUDED_MARGIN)
+            region = inside(box.footprint, x[window], y[window], REGION_MARGIN)
+            around = inside(box.footprint, x[window], y[window], EXCLUDED_MARGIN) & counted[window]
+            entry.object_sums[box.id] = (
+                float(frame.dynamic[window][around].sum()),
+                float(occupied[window][around].sum()),
+            )
             self._kinds[box.id] = box.kind
-            self._sights.setdefault(box.id, []).append(_sight(frame, box, region))
+            self._sights.setdefault(box.id, []).append(_sight(frame, box, window, region))
         self._frames.append(entry)
 
     def result(self) -> dict[str, Any]:
@@ -110,17 +115,14 @@ class BoxJudge:
         warm = [frame.time >= start + WARM_UP - 1e-6 for frame in self._frames]
         settled_false = [count for count, late in zip(false_counts, warm) if late]
         settled = [frame for frame, late in zip(self._frames, warm) if late]
+        calm = {key: _after_warm_up(self._sights[key]) for key in standing}
         return {
             "frames": len(self._frames),
             "movers": [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers],
             "standing": [
-                {"id": key, "kind": self._kinds[key], "dynamic_share_percent": _share(self._sights[key])}
-                for key in standing
+                {"id": key, "kind": self._kinds[key], "dynamic_share_percent": _share(calm[key])} for key in standing
             ],
-            "static_dynamic_share_percent": _percent(
-                [s.dynamic for key in standing for s in self._sights[key] if s.visible],
-                [s.occupied for key in standing for s in self._sights[key] if s.visible],
-            ),
+            "static_dynamic_share_percent": _share([sight for key in standing for sight in calm[key]]),
             "world_dynamic_share_percent": _percent(*zip(*[_world_sums(frame, movers) for frame in settled]))
             if settled
             else None,
@@ -130,6 +132,17 @@ class BoxJudge:
             else None,
         }
 
+    def velocity_rmse(self, kinds: Sequence[str]) -> float | None:
+        """m/s, root mean square of the velocity error's length over movers of these kinds after the warm-up."""
+        squares = [
+            float(np.sum((s.velocity - s.true_velocity) ** 2))
+            for key, sights in self._sights.items()
+            if self._kinds[key] in kinds and _moves(sights)
+            for s in _after_warm_up(sights)
+            if s.visible and s.velocity is not None and s.true_velocity is not None
+        ]
+        return float(np.sqrt(np.mean(squares))) if squares else None
+
     def _false_moving(self, frame: _Frame, movers: list[str]) -> int:
         explained = np.zeros(len(frame.moving), bool)
         for key in movers:
@@ -138,17 +151,25 @@ class BoxJudge:
         return int(np.count_nonzero(~explained))
 
 
-def _sight(frame: OccupancyFrame, box: Annotation, region: NDArray[np.bool_]) -> _Sight:
-    chosen = region & frame.moving
+def _window(lattice: Lattice, footprint: Float64, margin: float) -> tuple[slice, slice]:
+    """Rows and columns around a footprint."""
+    low = (footprint.min(axis=0) - margin - (lattice.x0, lattice.y0)) / lattice.spacing
+    high = (footprint.max(axis=0) + margin - (lattice.x0, lattice.y0)) / lattice.spacing
+    columns = slice(max(int(np.floor(low[0])), 0), max(int(np.ceil(high[0])) + 1, 0))
+    rows = slice(max(int(np.floor(low[1])), 0), max(int(np.ceil(high[1])) + 1, 0))
+    return rows, columns
+
+
+def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], region: NDArray[np.bool_]) -> _Sight:
+    chosen = region & frame.moving[window]
     velocity = None
     if chosen.any():
-        cells = frame.velocity[chosen].astype(np.float64), frame.velocity_covariance[chosen].astype(np.float64)
-        velocity = mean_velocity(*cells)[0]
-    hits = 0 if frame.observation is None else int(np.count_nonzero(frame.observation[region] > 0.5))
-    dynamic = frame.dynamic[region].sum()
-    occupied = dynamic + frame.static[region].sum()
-    centre = box.footprint.mean(axis=0)
-    return _Sight(frame.time, centre, hits >= MIN_HITS, velocity, float(dynamic), float(occupied))
+        cells = frame.velocity[window][chosen], frame.velocity_covariance[window][chosen]
+        velocity = mean_velocity(*(values.astype(np.float64) for values in cells))[0]
+    hits = 0 if frame.observation is None else int(np.count_nonzero(frame.observation[window][region] > 0.5))
+    dynamic = float(frame.dynamic[window][region].sum())
+    occupied = dynamic + float(frame.static[window][region].sum())
+    return _Sight(frame.time, box.footprint.mean(axis=0), hits >= MIN_HITS, velocity, dynamic, occupied, box.velocity)
 
 
 def _moves(sights: list[_Sight]) -> bool:
@@ -165,6 +186,8 @@ def _moves(sights: list[_Sight]) -> bool:
 def _fit_velocities(sights: list[_Sight]) -> None:
     """True velocity: slope of a line through the centres of the neighbouring frames."""
     for k, sight in enumerate(sights):
+        if sight.true_velocity is not None:
+            continue
         near = sights[max(0, k - FIT_FRAMES) : k + FIT_FRAMES + 1]
         times = np.array([s.time for s in near])
         if len(near) < 3 or np.ptp(times) <= 0:
@@ -174,10 +197,14 @@ def _fit_velocities(sights: list[_Sight]) -> None:
         sight.true_velocity = centred @ (centres - centres.mean(axis=0)) / (centred @ centred)
 
 
+def _after_warm_up(sights: list[_Sight]) -> list[_Sight]:
+    return [s for s in sights if s.time >= sights[0].time + WARM_UP - 1e-6]
+
+
 def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
     judged = [s for s in sights if s.visible and s.true_velocity is not None]
     start = sights[0].time
-    late = [s for s in judged if s.time >= start + WARM_UP - 1e-6]
+    late = [s for s in _after_warm_up(sights) if s.visible and s.true_velocity is not None]
     errors = [_speed_error(s) for s in late]
     known = [error for error in errors if error is not None]
     found = [s for s in late if s.velocity is not None]
@@ -189,13 +216,15 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "error_percent": _mean([100 * abs(error) for error in known]),
         "bias_percent": _mean([100 * error for error in known]),
         "within_10_percent": _mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors]),
-        "heading_error_deg": _mean(
-            [_heading_error(s.velocity, s.true_velocity) for s in found if s.true_velocity is not None]
-        ),
+        "heading_error_deg": _mean([e for s in late if (e := _heading_error(s)) is not None]),
         "missed_frames": len(errors) - len(known),
         "settled_after_s": _settled(judged, start),
         "dynamic_share_percent": _share(late),
         "frames": len(late),
+        "speeds": [
+            (round(s.time - start, 3), _norm(s.true_velocity), _norm(s.velocity) if s.velocity is not None else None)
+            for s in judged
+        ],
     }
 
 
@@ -215,8 +244,10 @@ def _speed_error(sight: _Sight) -> float | None:
     return (_norm(sight.velocity) - true) / max(true, 1e-9)
 
 
-def _heading_error(velocity: Float64, true_velocity: Float64) -> float:
-    (ax, ay), (bx, by) = velocity, true_velocity
+def _heading_error(sight: _Sight) -> float | None:
+    if sight.velocity is None or sight.true_velocity is None:
+        return None
+    (ax, ay), (bx, by) = sight.velocity, sight.true_velocity
     return float(np.degrees(abs(np.arctan2(ax * by - ay * bx, ax * bx + ay * by))))
 
 

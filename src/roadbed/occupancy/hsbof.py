@@ -88,7 +88,13 @@ class Hsbof:
     def occupancy(self) -> Float32:
         return self.static + self.dynamic + np.float32(0.5) * self.unknown
 
-    def step(self, observation: FusedGrid, dt: float, motion: GridMotion | None = None) -> None:
+    def step(
+        self,
+        observation: FusedGrid,
+        dt: float,
+        motion: GridMotion | None = None,
+        own_velocity: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
         """One iteration: predict by `dt` seconds, update with the observation grid, resample."""
         motion = motion or GridMotion()
         self.timings = {}
@@ -104,7 +110,7 @@ class Hsbof:
         with self._timed("estimate_velocities"):
             self._estimate_velocities()
         with self._timed("give_birth"):
-            self._give_birth()
+            self._give_birth(own_velocity)
         with self._timed("resample"):
             self._resample()
         with self._timed("normalise"):
@@ -166,14 +172,17 @@ class Hsbof:
             self._old_mass, self.velocity, self.velocity_covariance, self.moving,
         )  # fmt: skip
 
-    def _give_birth(self) -> None:
+    def _give_birth(self, own_velocity: tuple[float, float]) -> None:
         b, config = self._born, self.config.birth
         self._per_cell[:] = 0
         b.count = particles_cpu.choose_birth_cells(
             self._birth.reshape(-1), len(b.x), self.seed, self.frame, b.cell, self._per_cell
         )
         seed_cells = max(1, round(config.seed_radius / self.resolution))
-        rule = particles_cpu.BirthRule(config.speed, config.seeded, seed_cells, config.seed_spread)
+        rule = particles_cpu.BirthRule(
+            config.speed, config.traffic, config.traffic_spread, *own_velocity, config.fast, config.fast_speed,
+            config.seeded, seed_cells, config.seed_spread,
+        )  # fmt: skip
         particles_cpu.give_birth(
             b.count, b.cell, self._per_cell, self._birth, self._old_mass, self.velocity, rule, self.resolution,
             self.seed, self.frame, b.x, b.y, b.vx, b.vy, b.mass, b.age,

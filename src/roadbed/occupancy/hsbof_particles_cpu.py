@@ -15,6 +15,8 @@ from numba import njit, prange
 from roadbed.occupancy.random_cpu import (
     BIRTH_PLACE,
     BIRTH_SEED,
+    BIRTH_SEED_SPREAD,
+    BIRTH_TRAFFIC,
     BIRTH_VELOCITY,
     PROPAGATE,
     SYSTEMATIC,
@@ -23,6 +25,7 @@ from roadbed.occupancy.random_cpu import (
 )
 
 _SEED_MASS = 0.2  # a neighbour with at least this much persistent mass passes its velocity on
+_SEED_ATTEMPTS = 4
 _MIN_MASS = 1e-3  # below it a cell has no velocity
 _MIN_VARIANCE = 1e-4  # m^2/s^2
 _STANDSTILL_VARIANCE = 0.01  # m^2/s^2 added before asking whether a velocity differs from zero
@@ -32,6 +35,12 @@ class BirthRule(NamedTuple):
     """BirthConfig as plain numbers; see there."""
 
     speed: float
+    traffic: float
+    traffic_spread: float
+    own_x: float  # m/s, the own vehicle
+    own_y: float
+    fast: float
+    fast_speed: float
     seeded: float
     seed_cells: int
     seed_spread: float
@@ -110,7 +119,7 @@ def gather(count, order, x, y, vx, vy, mass, age, cell, out_x, out_y, out_vx, ou
 
 @njit(cache=True, parallel=True)
 def velocities(start, vx, vy, mass, age, static, dynamic, free, rule, old_mass, velocity, covariance, moving):
-    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and which cells surely move."""
+    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves."""
     rows, columns = dynamic.shape
     for row in prange(rows):
         for column in range(columns):
@@ -176,33 +185,43 @@ def choose_birth_cells(birth, wanted, seed, frame, cells, born_in):
     return count
 
 
+@njit(cache=True, inline="always")
+def prior_velocity(rule, seed, frame, k):
+    """A velocity for something just discovered: a slow disc, the traffic around the own vehicle, or a fast disc."""
+    choice, radius, angle, _ = uniforms(seed, frame, BIRTH_VELOCITY, k)
+    if choice < rule.traffic:
+        nx, ny, _, _ = normals(seed, frame, BIRTH_TRAFFIC, k)
+        direction = 1.0 if angle < 0.5 else -1.0
+        return direction * rule.own_x + rule.traffic_spread * nx, direction * rule.own_y + rule.traffic_spread * ny
+    reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed
+    speed = reach * math.sqrt(radius)
+    return speed * math.cos(2 * math.pi * angle), speed * math.sin(2 * math.pi * angle)
+
+
 @njit(cache=True, parallel=True)
 def give_birth(
     count, cells, born_in, birth, old_mass, velocity, rule, resolution, seed, frame, x, y, vx, vy, mass, age
 ):
-    """New particles: uniform in their cell, velocity of a moving neighbour or from the prior disc."""
+    """New particles: uniform in their cell, with the velocity of a moving neighbour or from the prior."""
     rows, columns = old_mass.shape
+    reach = 2 * rule.seed_cells + 1
     for k in prange(count):
         cell = cells[k]
         row, column = cell // columns, cell % columns
-        px, py, radius, angle = uniforms(seed, frame, BIRTH_PLACE, k)
+        px, py, choice, _ = uniforms(seed, frame, BIRTH_PLACE, k)
         x[k] = (column + px) * resolution
         y[k] = (row + py) * resolution
-        speed = rule.speed * math.sqrt(radius)
-        vx[k] = speed * math.cos(2 * math.pi * angle)
-        vy[k] = speed * math.sin(2 * math.pi * angle)
+        vx[k], vy[k] = prior_velocity(rule, seed, frame, k)
         mass[k] = birth[row, column] / born_in[cell]
         age[k] = 0
-        choice, _, _, _ = uniforms(seed, frame, BIRTH_VELOCITY, k)
         if choice >= rule.seeded:
             continue
-        reach = 2 * rule.seed_cells + 1
-        for attempt in range(4):
-            ux, uy, _, _ = uniforms(seed, frame, BIRTH_SEED, 4 * k + attempt)
+        for attempt in range(_SEED_ATTEMPTS):
+            ux, uy, _, _ = uniforms(seed, frame, BIRTH_SEED, _SEED_ATTEMPTS * k + attempt)
             c = column + int(ux * reach) - rule.seed_cells
             r = row + int(uy * reach) - rule.seed_cells
             if 0 <= c < columns and 0 <= r < rows and old_mass[r, c] > _SEED_MASS:
-                nx, ny, _, _ = normals(seed, frame, BIRTH_VELOCITY, k)
+                nx, ny, _, _ = normals(seed, frame, BIRTH_SEED_SPREAD, k)
                 vx[k] = velocity[r, c, 0] + rule.seed_spread * nx
                 vy[k] = velocity[r, c, 1] + rule.seed_spread * ny
                 break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011), a pure function of (seed, frame, stream, index)."""
+"""Counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011), a function of (seed, frame, stream, index)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNIT = np.float32(2.0**-24)
 _HALF_UNIT = np.float32(2.0**-25)
 
 # Streams keep the draws of different steps apart.
-PROPAGATE, BIRTH_PLACE, BIRTH_VELOCITY, BIRTH_SEED, SYSTEMATIC = range(5)
+PROPAGATE, BIRTH_PLACE, BIRTH_VELOCITY, BIRTH_TRAFFIC, BIRTH_SEED, BIRTH_SEED_SPREAD, SYSTEMATIC = range(7)
 
 
 @njit(cache=True, inline="always")

@@ -103,8 +103,12 @@ class FrameTruth:
         *,
         above: float = 0.15,
         below: float = 2.0,
+        seen_below: float | None = None,
     ) -> OccupancyTruth:
-        """What reaches into the band between `above` and `below` metres over the ground, cell by cell."""
+        """What reaches into the band between `above` and `below` metres over the ground, cell by cell.
+
+        A cell is visible where a beam passes under `seen_below` (else `below`) or ends.
+        """
         T_world_lattice = self._T_world_lattice(T_lattice_sensor)
         elevation, _ = self._ground(lattice, T_lattice_sensor)
         nodes = self._nodes(lattice, elevation, T_world_lattice)
@@ -135,7 +139,7 @@ class FrameTruth:
             moving,
             velocity,
             (owner + 1).astype(np.int32),
-            self._visible(lattice, T_world_lattice, elevation, below),
+            self._visible(lattice, T_world_lattice, elevation, below if seen_below is None else seen_below),
         )
 
     def _T_world_lattice(self, T_lattice_sensor: Pose | None) -> Pose:

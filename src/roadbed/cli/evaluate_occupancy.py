@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`roadbed evaluate occupancy`: speeds, false alarms and cells against simulated truth or annotated boxes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from roadbed.cli.options import ConfigFile, Preset, SourceLocation, load_config
+from roadbed.cli.screen import Json, print_json, progress, table
+
+_MOVER_COLUMNS = (
+    "id",
+    "kind",
+    "true_speed",
+    "estimated_speed",
+    "error_percent",
+    "within_10_percent",
+    "settled_after_s",
+    "dynamic_share_percent",
+    "missed_frames",
+)
+
+
+def occupancy(
+    source: SourceLocation,
+    config: ConfigFile = None,
+    preset: Preset = "default",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs with different random seeds; figures are their means.")] = 1,
+    masks: Annotated[
+        Path | None,
+        typer.Option(help="JSON file of places where something moves without a box: see docs/occupancy.md."),
+    ] = None,
+    frames: Annotated[int | None, typer.Option(min=1, help="Only the first so many scans.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Score the occupancy of a drive with annotated boxes, or of a simulated one."""
+    from roadbed import open as open_source
+    from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
+
+    settings = load_config(config, preset, None)
+    scans = open_source(source)
+    total = len(scans) if frames is None else min(frames, len(scans))
+    runs = [
+        evaluate_occupancy(
+            scans,
+            settings.with_changes(seed=settings.seed + k),
+            masks,
+            frames,
+            watch=lambda items: progress(items, "evaluating", total),
+        )
+        for k in range(seeds)
+    ]
+    out = mean_over_seeds(runs)
+    if as_json:
+        print_json(out)
+        return
+    _print_tables(out)
+
+
+def _print_tables(out: dict[str, Any]) -> None:
+    if out["movers"]:
+        table("Movers", _MOVER_COLUMNS, [[row[name] for name in _MOVER_COLUMNS] for row in out["movers"]])
+    if out["standing"]:
+        rows = [[row["id"], row["kind"], row["dynamic_share_percent"]] for row in out["standing"]]
+        table("Standing", ("id", "kind", "dynamic %"), rows)
+    values = [(key, value) for key, value in out.items() if isinstance(value, int | float)]
+    table(f"{out['source']}, against {out['against']}", ("measure", "value"), values)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How good is the occupancy? Against the simulator's truth, or against the boxes annotated in a drive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadbed.config import Config
+from roadbed.errors import InputError
+from roadbed.evaluate.masks import Masks
+from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge
+from roadbed.evaluate.occupancy_truth import TruthJudge
+from roadbed.frames import GroundFrame, OccupancyFrame, Pose, Scan
+from roadbed.pipeline import Pipeline, Result
+from roadbed.sources import Source
+
+_MOVABLE = ("car", "truck", "cyclist", "pedestrian")
+_KEEP_WITHIN = 2.0  # m an object's middle must lie inside the grid to be judged
+
+
+def evaluate_occupancy(
+    source: Source,
+    config: Config | None = None,
+    masks: str | Path | None = None,
+    frames: int | None = None,
+    watch: Callable[[Iterable[Scan]], Iterable[Scan]] = iter,
+) -> dict[str, Any]:
+    """Run the whole chain over a source and judge its occupancy; the dictionary is what the command prints."""
+    simulated = hasattr(source, "truth")
+    if not simulated and not hasattr(source, "objects"):
+        raise InputError(f"{source.location}: expected annotated boxes (objects.jsonl) or a simulated drive")
+    config = config or Config()
+    boxes = BoxJudge(_learned(Masks.load(masks), source, config, frames) if masks else None)
+    cells = TruthJudge() if simulated else None
+    milliseconds: list[float] = []
+    pipeline = Pipeline(config)
+    for index, result in enumerate(pipeline.run(watch(_first(source, frames)))):
+        frame = result.occupancy
+        assert frame is not None
+        milliseconds.append(1e3 * sum(frame.timings.values()))
+        T_grid_sensor = _T_grid_sensor(frame, result.ground)
+        annotations = (
+            _simulated(source, index, T_grid_sensor) if simulated else _annotated(source, index, T_grid_sensor)
+        )
+        vehicle = T_grid_sensor @ result.ground.mounting.T_vehicle_sensor.inverse()
+        boxes.add(frame, [box for box in annotations if _in_grid(box, frame)], vehicle)
+        if cells is not None:
+            cells.add(frame, source.truth(index), T_grid_sensor)  # type: ignore[attr-defined]
+    out: dict[str, Any] = {"source": source.location, "against": "simulation" if simulated else "boxes"}
+    out |= boxes.result()
+    if cells is not None:
+        out |= cells.result()
+        out["velocity_rmse"] = boxes.velocity_rmse(("car", "truck"))
+    out["median_ms"] = round(float(np.median(milliseconds)), 3) if milliseconds else None
+    return out
+
+
+def mean_over_seeds(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Figures averaged over runs of the same source with different seeds; `seeds` says how many."""
+    out = dict(runs[0]) | {"seeds": len(runs)}
+    for name, value in runs[0].items():
+        if isinstance(value, float):
+            out[name] = _mean_of([run[name] for run in runs])
+    for group in ("movers", "standing"):
+        out[group] = []
+        for row in runs[0][group]:
+            twins = [twin for run in runs for twin in run[group] if twin["id"] == row["id"]]
+            merged = dict(row)
+            for name, value in row.items():
+                if isinstance(value, float) or (value is None and name != "speeds"):
+                    merged[name] = _mean_of([twin[name] for twin in twins])
+            out[group].append(merged)
+    return out
+
+
+def _mean_of(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _T_grid_sensor(frame: OccupancyFrame, ground: GroundFrame) -> Pose:
+    """From the scan to the grid's own axes, which turn with the vehicle on an interpolating grid."""
+    if frame.T_lattice_grid is None:
+        return ground.T_lattice_sensor
+    return frame.T_lattice_grid.inverse() @ ground.T_lattice_sensor
+
+
+def _first(source: Source, frames: int | None) -> Iterator[Scan]:
+    for index in range(len(source) if frames is None else min(frames, len(source))):
+        yield source[index]
+
+
+def _annotated(source: Source, index: int, T_grid_sensor: Pose) -> list[Annotation]:
+    found = []
+    for box in source.objects(index):  # type: ignore[attr-defined]
+        corners = np.column_stack([box.footprint, np.full(4, box.z)])
+        found.append(Annotation(box.id, box.kind, (T_grid_sensor @ corners)[:, :2]))
+    return found
+
+
+def _simulated(source: Source, index: int, T_grid_sensor: Pose) -> list[Annotation]:
+    truth = source.truth(index)  # type: ignore[attr-defined]
+    T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
+    found = []
+    for thing in truth.objects():
+        if thing.kind not in _MOVABLE:
+            continue
+        corners = np.column_stack([thing.footprint, np.full(4, thing.T_world_object.translation[2])])
+        velocity = (T_grid_world.rotation @ thing.velocity)[:2]
+        found.append(Annotation(str(thing.id), thing.kind, (T_grid_world @ corners)[:, :2], velocity))
+    return found
+
+
+def _in_grid(box: Annotation, frame: OccupancyFrame) -> bool:
+    x_min, x_max, y_min, y_max = frame.lattice.extent
+    x, y = box.footprint.mean(axis=0)
+    return bool(x_min + _KEEP_WITHIN < x < x_max - _KEEP_WITHIN and y_min + _KEEP_WITHIN < y < y_max - _KEEP_WITHIN)
+
+
+def _learned(masks: Masks, source: Source, config: Config, frames: int | None) -> Masks:
+    """A first pass over the drive in which the masks find what passes through their places."""
+    if not masks.passers:
+        return masks
+    ground = Pipeline(config, occupancy=False)
+    for result in ground.run(_first(source, frames)):
+        points = _world_points(result)
+        masks.learn(points[:, 0], points[:, 1], result.ground.height_above_ground)
+    return masks
+
+
+def _world_points(result: Result) -> np.ndarray:
+    if result.scan.T_world_sensor is None:
+        raise InputError(f"{result.scan.name}: masks need odometry")
+    return result.ground.T_lattice_sensor @ result.scan.points

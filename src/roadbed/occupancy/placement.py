@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the grid lies: around the vehicle, along fixed axes by whole cells, or turning with the vehicle."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.config.occupancy import GridConfig
+from roadbed.errors import ConfigError
+from roadbed.frames import GroundFrame, Lattice, Pose, Scan
+from roadbed.occupancy.hsbof import GridMotion
+
+_SAME = 1e-6  # m, rad: poses closer than this are one
+_MAX_SPEED = 100.0  # m/s; odometry that moves faster has jumped
+_SLACK = 2.0  # m that odometry may jump in no time
+
+
+class GridPlacement:
+    """Follows the vehicle. The home frame is the ground's lattice frame at the first scan, fixed to the world."""
+
+    def __init__(self, config: GridConfig) -> None:
+        self.config = config
+        self.lattice = lattice_around(config, 0.0, 0.0)
+        self.reset()
+
+    def reset(self) -> None:
+        self._T_home_world: Pose | None = None
+        self._T_home_vehicle: Pose | None = None
+        self._T_home_grid = Pose.identity()
+        self.T_lattice_grid: Pose | None = None  # None: the grid's axes are those of the ground's lattice frame
+        self.own_velocity = (0.0, 0.0)  # m/s along the grid's axes
+
+    def jump(self, scan: Scan, ground: GroundFrame, dt: float) -> float | None:
+        """How far the odometry jumped, m; None where the vehicle may really have driven so."""
+        if self._T_home_vehicle is None:
+            return None
+        distance = self._T_home_vehicle.distance_to(self._vehicle_at_home(scan, ground)[1])
+        return distance if distance > _MAX_SPEED * dt + _SLACK else None
+
+    def follow(self, scan: Scan, ground: GroundFrame, dt: float) -> GridMotion:
+        """Move the grid to where the vehicle is now; the answer says how the grid moved."""
+        T_lattice_home, T_home_vehicle = self._vehicle_at_home(scan, ground)
+        if self._T_home_world is None and scan.T_world_sensor is not None:
+            self._T_home_world = ground.T_lattice_sensor @ scan.T_world_sensor.inverse()
+        before, self._T_home_vehicle = self._T_home_vehicle, T_home_vehicle
+        if self.config.motion == "rolling":
+            motion = self._roll(T_home_vehicle, first=before is None)
+        else:
+            motion = self._turn(T_home_vehicle, first=before is None)
+        T_lattice_grid = T_lattice_home @ self._T_home_grid
+        self.T_lattice_grid = None if _is_identity(T_lattice_grid) else T_lattice_grid
+        self.own_velocity = (0.0, 0.0)
+        if before is not None and dt > 0:
+            travelled = T_home_vehicle.translation - before.translation
+            x, y, _ = self._T_home_grid.rotation.T @ travelled / dt
+            self.own_velocity = (float(x), float(y))
+        return motion
+
+    def _vehicle_at_home(self, scan: Scan, ground: GroundFrame) -> tuple[Pose, Pose]:
+        """T_lattice_home and T_home_vehicle; the ground's lattice frame may itself move with the vehicle."""
+        T_lattice_home = Pose.identity()
+        if self._T_home_world is not None and scan.T_world_sensor is not None:
+            T_lattice_home = ground.T_lattice_sensor @ (self._T_home_world @ scan.T_world_sensor).inverse()
+        T_lattice_vehicle = ground.T_lattice_sensor @ ground.mounting.T_vehicle_sensor.inverse()
+        return T_lattice_home, T_lattice_home.inverse() @ T_lattice_vehicle
+
+    def _roll(self, T_home_vehicle: Pose, first: bool) -> GridMotion:
+        old, heading = self.lattice, T_home_vehicle.yaw
+        x = float(T_home_vehicle.translation[0]) + self.config.ahead * math.cos(heading)
+        y = float(T_home_vehicle.translation[1]) + self.config.ahead * math.sin(heading)
+        self.lattice = lattice_around(self.config, x, y)
+        if first:
+            return GridMotion()
+        columns = round((self.lattice.x0 - old.x0) / old.spacing)
+        rows = round((self.lattice.y0 - old.y0) / old.spacing)
+        return GridMotion(shift=np.array([columns, rows]) * old.spacing, cells=(columns, rows))
+
+    def _turn(self, T_home_vehicle: Pose, first: bool) -> GridMotion:
+        config, before = self.config, self._T_home_grid
+        self.lattice = Lattice.centred(config.length, config.width, config.resolution, x=config.ahead)
+        x, y, _ = T_home_vehicle.translation
+        self._T_home_grid = Pose.from_euler(float(x), float(y), yaw=T_home_vehicle.yaw)
+        if first:
+            return GridMotion(cells=None)
+        T_old_new = before.inverse() @ self._T_home_grid
+        rotation = T_old_new.rotation[:2, :2]
+        corner = np.array([self.lattice.extent[0], self.lattice.extent[2]])
+        return GridMotion(rotation, rotation @ corner + T_old_new.translation[:2] - corner, None)
+
+
+def lattice_around(grid: GridConfig, x: float, y: float) -> Lattice:
+    """A lattice whose cells lie on multiples of the resolution, with (x, y) in its middle."""
+    columns, rows = round(grid.length / grid.resolution), round(grid.width / grid.resolution)
+    if columns < 1 or rows < 1:
+        raise ConfigError(f"occupancy.grid: {grid.length:g} x {grid.width:g} m holds no cell of {grid.resolution:g} m")
+    first_column = math.floor(x / grid.resolution) - columns // 2
+    first_row = math.floor(y / grid.resolution) - rows // 2
+    return Lattice(
+        (first_column + 0.5) * grid.resolution, (first_row + 0.5) * grid.resolution, grid.resolution, columns, rows
+    )
+
+
+def _is_identity(pose: Pose) -> bool:
+    return bool(np.abs(pose.matrix - np.eye(4)).max() < _SAME)
