@@ -100,7 +100,8 @@ def test_maturity_grows_where_static_is_seen_and_decays_where_free():
 
 
 def test_velocity_moments_agree_with_the_oracle():
-    filter_ = Hsbof((3, 3), 4.0, FilterConfig(particles=400, acceleration=0, diffusion=0))
+    config = FilterConfig(particles=400, acceleration=0, diffusion=0, moving={"untested": 1.0})
+    filter_ = Hsbof((3, 3), 4.0, config)
     rng = np.random.default_rng(2)
     particles = [
         (float(a), float(b), 0.1, int(age)) for (a, b), age in zip(rng.normal(2, 1, (6, 2)), (5, 9, 3, 2, 7, 0))
@@ -117,6 +118,26 @@ def test_velocity_moments_agree_with_the_oracle():
     xx, xy, yy = filter_.velocity_covariance[1, 1]
     np.testing.assert_allclose([[xx, xy], [xy, yy]], covariance, rtol=1e-3, atol=1e-4)
     assert np.isnan(filter_.velocity[0, 0]).all()
+
+
+def test_particles_whose_motion_was_tested_count_more_than_those_inside():
+    filter_ = Hsbof((1, 8), 1.0, FilterConfig(particles=400, acceleration=0, diffusion=0))
+    # A body over cells 2-4 moves on to 3-5: one particle arrives where it was free, one stays inside.
+    filter_.free[0] = (0.9, 0.9, 0, 0, 0, 0.9, 0.9, 0.9)
+    filter_.dynamic[0, 2:5] = 0.9
+    place(filter_, (0, 4), [(10.0, 0.0, 0.9)])
+    place(filter_, (0, 3), [(0.5, 0.0, 0.9)])
+    place(filter_, (0, 2), [(10.0, 0.0, 0.9)])
+    p = np.array([[0.05, 0.05, 0.05, 0.9, 0.9, 0.9, 0.05, 0.05]])
+    filter_.step(fused(p, 0.95), 0.1)
+    order = np.argsort(filter_._sorted.cell[:3], kind="stable")
+    cells, tested = filter_._sorted.cell[:3][order], filter_._sorted.tested[:3][order]
+    assert list(cells) == [3, 3, 5]
+    assert sorted(tested[:2]) == [0, 1]
+    assert tested[2] == 1
+    # In cell 3 the tested particle outweighs its equal that was not, and the cell admits its doubt.
+    assert filter_.velocity[0, 3, 0] > 9
+    assert filter_.velocity_covariance[0, 3, 0] > 1.5 * filter_.velocity_covariance[0, 5, 0]
 
 
 def test_particles_follow_their_velocity_and_the_grids_motion():

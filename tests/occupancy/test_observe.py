@@ -35,7 +35,7 @@ def at(layer, x, y, lattice=LATTICE):
 )
 def test_agrees_with_a_beam_by_beam_oracle(points, sigma):
     points = np.round(np.array(points), 2) + 0.0031  # off the bins' borders, where float32 decides
-    config = ObservationConfig(azimuth_step=2.0)
+    config = ObservationConfig(azimuth_step=2.0, underside=0.0)
     lattice = Lattice.centred(16.0, 16.0, 0.8)
     scan = scan_at(points, 0.0)
     ground = flat_ground(scan, sigma=sigma)
@@ -106,13 +106,33 @@ def test_uncertain_ground_weakens_both_kinds_of_evidence():
 def test_points_that_are_nothing_change_nothing():
     scan = scan_at(sweep([box_points(6.0, 0.0)]), 0.0)
     ground = flat_ground(scan)
-    rubbish = np.float32([[np.nan, 0, 0], [np.inf, 1, 1], [0.2, 0.1, 0.5], [4.0, 0.0, -3.0], [4.0, 0.0, 0.0]])
+    rubbish = np.float32([[np.nan, 0, 0], [np.inf, 1, 1], [0.2, 0.1, 0.5], [4.0, 0.0, -3.0]])
     dirty_scan = replace(scan, points=np.vstack([scan.points, rubbish]))
-    heights = np.float32([0.5, 0.5, 0.5, -1.3, np.nan])
+    heights = np.float32([0.5, 0.5, 0.5, -1.3])
     dirty_ground = replace(ground, height_above_ground=np.concatenate([ground.height_above_ground, heights]))
     clean, dirty = observe(scan, ground, LATTICE)[0], observe(dirty_scan, dirty_ground, LATTICE)[0]
     np.testing.assert_array_equal(clean.probability, dirty.probability)
     np.testing.assert_array_equal(clean.surface, dirty.surface)
+
+
+def test_where_no_ground_is_known_the_vehicles_plane_stands_in():
+    scan = scan_at(np.array([[6.0, 0.1, 1.0], [8.0, 0.1, 0.05]]), 0.0)
+    ground = flat_ground(scan)
+    nothing = np.full_like(ground.height_above_ground, np.nan)
+    unknown = replace(ground, height_above_ground=nothing, elevation=np.full_like(ground.elevation, np.nan))
+    grid = observe(scan, unknown, LATTICE)[0]
+    assert at(grid.probability, 6, 0.1) > 0.7
+    assert at(grid.probability, 8, 0.1) <= 0.5
+
+
+def test_beams_under_a_car_do_not_free_the_space_it_fills():
+    body = np.vstack([box_points(6.0, y, 0.3, 0.4, 1.4) for y in np.arange(-0.8, 0.9, 0.4)])
+    body[:, 2] += 0.1  # the lowest returns are 0.4 m up: there is room beneath
+    seen_beneath, in_the_open = grid_of(sweep([body])), grid_of(sweep())
+    assert at(in_the_open.probability, 7, 0.1) < 0.1
+    assert at(seen_beneath.probability, 7, 0.1) == 0.5
+    assert at(seen_beneath.probability, 4, 0.1) < 0.1
+    assert at(seen_beneath.probability, 11.8, 0.1) < 0.1
 
 
 def test_every_sensor_of_a_rig_gets_its_own_grid_from_its_own_place():

@@ -34,6 +34,8 @@ class ObservationConfig(Stage):
     obstacle_height_sigma: float = Field(0.05, gt=0, le=2, description="m, softness of that height")
     clearance: float = Field(2.5, gt=0, le=50, description="m; higher returns are overhangs a vehicle passes under")
     low_outlier: float = Field(1.0, gt=0, le=50, description="m below ground from which a return is ignored")
+    underside: float = Field(1.3, ge=0, le=10, description="m; beams may pass beneath obstacles that start lower")
+    underside_reach: float = Field(5.0, ge=0, le=50, description="m behind such an obstacle where they prove nothing")
     sure_height: float = Field(0.3, ge=0, le=10, description="m, a_0: every obstacle is at least this high")
     height_spread: float = Field(0.5, gt=0, le=10, description="m, h_0: how obstacle heights scatter above that")
     detection: Probability = Field(0.9, description="p_d: an obstacle in a beam's way stops it")
@@ -110,6 +112,8 @@ class MovingConfig(Stage):
     speed: float = Field(0.5, ge=0, le=50, description="m/s, at least")
     mahalanobis: float = Field(2.0, ge=0, le=100, description="of the velocity from zero, squared, at least")
     old_share: Probability = Field(0.5, description="of the dynamic mass carried by particles old enough")
+    untested: Probability = Field(0.05, description="weight of particles whose motion was not tested lately, against 1")
+    test_memory: float = Field(0.3, gt=0, le=60, description="s in which a test fades")
     age: int = Field(3, ge=0, le=1000, description="resamplings a particle must survive to count for velocities")
 
 

@@ -39,7 +39,9 @@ class TruthJudge:
         if frame.time < self._start + self.warm_up - 1e-6:
             return
         there = truth.occupancy(frame.lattice, T_grid_sensor, seen_below=SEEN_BELOW)
-        visible = there.visible
+        # An occupied cell is seen where a beam ends in it: beams also pass under and over things.
+        ended = _hit_cells(frame, truth, T_grid_sensor)
+        visible = np.where(there.occupied, ended, there.visible)
         level = np.minimum((frame.occupancy * _LEVELS).astype(int), _LEVELS - 1)
         self._occupied += np.bincount(level[visible & there.occupied], minlength=_LEVELS)
         self._empty += np.bincount(level[visible & ~there.occupied], minlength=_LEVELS)
@@ -50,7 +52,7 @@ class TruthJudge:
         self._dynamic += _confusion(moves, there.occupied & there.moving, visible)
         self._static += _confusion(stands, there.occupied & ~there.moving, visible)
 
-        free = (frame.occupancy < FREE) & visible
+        free = (frame.occupancy < FREE) & there.visible
         self._free += (np.count_nonzero(free), np.count_nonzero(free & _deeply(there.occupied)))
         still = visible & there.occupied & ~there.moving
         dynamic = float(frame.dynamic[still].sum())
@@ -86,6 +88,16 @@ class TruthJudge:
             return None
         below = np.cumsum(self._empty) - self._empty
         return float((self._occupied * (below + 0.5 * self._empty)).sum() / (float(occupied) * float(empty)))
+
+
+def _hit_cells(frame: OccupancyFrame, truth: FrameTruth, T_grid_sensor: Pose) -> NDArray[np.bool_]:
+    """Cells in which a beam ended on a thing."""
+    on_things = truth.points_world[(truth.object_id > 0) & ~truth.spurious]
+    ends = (T_grid_sensor @ truth.T_world_sensor.inverse()) @ on_things
+    cell = frame.lattice.index(ends[:, 0], ends[:, 1])
+    hit = np.zeros(frame.lattice.size, bool)
+    hit[cell[cell >= 0]] = True
+    return hit.reshape(frame.lattice.shape)
 
 
 def _confusion(said: NDArray[np.bool_], true: NDArray[np.bool_], visible: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -34,7 +34,9 @@ class Particles:
         self.vx, self.vy = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)  # m/s
         self.mass = np.zeros(capacity, np.float32)
         self.age = np.zeros(capacity, np.int32)  # resamplings survived
+        self.tested = np.zeros(capacity, np.float32)  # 1: its motion just stood a test, fading to 0
         self.cell = np.zeros(capacity, np.int32)
+        self.origin = np.zeros(capacity, np.int32)  # the cell it came from in this step
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,7 @@ class Hsbof:
     @staticmethod
     def bytes_needed(cells: int, particles: int) -> int:
         """Memory of the filter's arrays."""
-        return cells * (9 * 4 + 2 * 4 + 5 * 4 + 4 + 1) + particles * (3 * 7 * 4 + 8)
+        return cells * (9 * 4 + 2 * 4 + 5 * 4 + 4 + 1) + particles * (3 * 9 * 4 + 8)
 
     @property
     def unknown(self) -> Float32:
@@ -132,15 +134,15 @@ class Hsbof:
         acceleration = config.acceleration * math.sqrt(_RATE_STEP / dt) if dt > 0 else 0.0
         particles_cpu.propagate(
             p.count, p.x, p.y, p.vx, p.vy, dt, acceleration, diffusion, motion.rotation, motion.shift,
-            self.resolution, self.shape[1], self.shape[0], self.seed, self.frame, p.cell,
+            self.resolution, self.shape[1], self.shape[0], self.seed, self.frame, p.cell, p.origin,
         )  # fmt: skip
 
     def _reorder_particles(self) -> None:
         p, s = self.particles, self._sorted
         s.count = particles_cpu.reorder(p.count, p.cell, self._start, self._order)
         particles_cpu.gather(
-            s.count, self._order, p.x, p.y, p.vx, p.vy, p.mass, p.age, p.cell,
-            s.x, s.y, s.vx, s.vy, s.mass, s.age, s.cell,
+            s.count, self._order, p.x, p.y, p.vx, p.vy, p.mass, p.age, p.tested, p.cell, p.origin,
+            s.x, s.y, s.vx, s.vy, s.mass, s.age, s.tested, s.cell, s.origin,
         )  # fmt: skip
 
     def _propagate_priors(self, motion: GridMotion) -> None:
@@ -156,6 +158,10 @@ class Hsbof:
     def _update_measurement(self, observation: FusedGrid, dt: float) -> None:
         static, dynamic, free, maturity = self._prior
         s = self._sorted
+        memory = math.exp(-dt / self.config.moving.test_memory)
+        cells_cpu.test_particles(
+            s.count, s.cell, s.origin, s.tested, free, observation.probability, observation.observedness, memory
+        )
         radius = round(self.config.maturity.radius / self.resolution)
         cells_cpu.update_measurement(
             _COMPOSE[self.config.compose], static, dynamic, free, maturity,
@@ -167,8 +173,8 @@ class Hsbof:
     def _estimate_velocities(self) -> None:
         s, rule = self._sorted, self.config.moving
         particles_cpu.velocities(
-            self._start, s.vx, s.vy, s.mass, s.age, self.static, self.dynamic, self.free,
-            particles_cpu.MovingRule(**rule.model_dump()),
+            self._start, s.vx, s.vy, s.mass, s.age, s.tested, self.static, self.dynamic, self.free,
+            particles_cpu.MovingRule(**rule.model_dump(exclude={"test_memory"})),
             self._old_mass, self.velocity, self.velocity_covariance, self.moving,
         )  # fmt: skip
 
@@ -202,8 +208,8 @@ class Hsbof:
         lost, total = particles_cpu.drop_uncarried(dynamic, self._per_cell)
         self.uncarried = lost / total if total > 0 else 0.0
         particles_cpu.normalise(
-            p.count, self._source, p.cell, self._per_cell, dynamic, s.x, s.y, s.vx, s.vy, s.age,
-            b.x, b.y, b.vx, b.vy, p.x, p.y, p.vx, p.vy, p.mass, p.age,
+            p.count, self._source, p.cell, self._per_cell, dynamic, s.x, s.y, s.vx, s.vy, s.age, s.tested,
+            b.x, b.y, b.vx, b.vy, p.x, p.y, p.vx, p.vy, p.mass, p.age, p.tested,
         )  # fmt: skip
 
     def _rates(self, dt: float) -> cells_cpu.CellRates:

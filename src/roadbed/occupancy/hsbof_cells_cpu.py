@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
 from numba import njit, prange
 
 from roadbed.occupancy.observe_cpu import SUBCELLS
@@ -118,12 +117,23 @@ def mature_neighbour(maturity, row, column, radius, rates):
 
 
 @njit(cache=True, inline="always")
+def matured(q, s, p_z, seen, rates):
+    """Seconds of static life of a cell after the update."""
+    if p_z > 0.5 and s > 0.6:
+        return min(q + rates.time_step, 10.0)
+    if seen > 0.5 and p_z < 0.3:
+        return q * rates.maturity_decay
+    return q
+
+
+@njit(cache=True, inline="always")
 def transit(s, e, mature, rates):
     """P9 in hit cells: empty and static mass become static or newborn dynamic mass."""
+    e_sd = rates.static_to_dynamic
     e_ed = rates.empty_to_dynamic * (1 - mature)
     e_es = rates.empty_to_static + mature * (rates.maturity_static - rates.empty_to_static)
-    born = rates.static_to_dynamic * s + e_ed * e
-    s = (1 - rates.static_to_dynamic) * s + e_es * e
+    born = e_sd * s + e_ed * e
+    s = (1 - e_sd) * s + e_es * e
     e = (1 - e_es - e_ed) * e
     return s, e, born
 
@@ -159,6 +169,24 @@ def resolve_unknown(s, e, born, u, seen, hit, mature, rates):
     else:
         k_s, k_d = rates.free_static, rates.free_dynamic
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
+
+
+@njit(cache=True, parallel=True)
+def test_particles(count, cell, origin, tested, free, probability, observedness, memory):
+    """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
+    empty now. Particles inside a large object are not tested, whatever their velocity."""
+    columns = free.shape[1]
+    for i in prange(count):
+        tested[i] *= memory
+        here, before = cell[i], origin[i]
+        row, column = here // columns, here % columns
+        if here == before or before < 0 or probability[row, column] <= 0.5:
+            continue
+        old_row, old_column = before // columns, before % columns
+        arrived = free[row, column] > 0.5
+        left = probability[old_row, old_column] < 0.3 and observedness[old_row, old_column] > 0.5
+        if arrived or left:
+            tested[i] = 1
 
 
 @njit(cache=True, inline="always")
@@ -237,9 +265,4 @@ def update_measurement(
             out_free[row, column] = min((1 - p_z) * e / z, CEILING)
             birth[row, column] = born * gain
 
-            q = maturity_prior[row, column]
-            if hit and s > 0.6:
-                q = min(q + rates.time_step, np.float32(10))
-            elif seen > 0.5 and p_z < 0.3:
-                q *= rates.maturity_decay
-            out_maturity[row, column] = q
+            out_maturity[row, column] = matured(maturity_prior[row, column], s, p_z, seen, rates)

@@ -55,29 +55,45 @@ class MovingRule(NamedTuple):
     mahalanobis: float
     old_share: float
     age: int
+    untested: float
+
+
+@njit(cache=True, inline="always")
+def _cell_at(x, y, resolution, columns, rows):
+    column, row = math.floor(x / resolution), math.floor(y / resolution)
+    if 0 <= column < columns and 0 <= row < rows:
+        return row * columns + column
+    return -1
 
 
 @njit(cache=True, parallel=True)
 def propagate(
-    count, x, y, vx, vy, dt, acceleration, diffusion, rotation, shift, resolution, columns, rows, seed, frame, cell
-):
-    """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`."""
+    count, x, y, vx, vy, dt, acceleration, diffusion, rotation, shift, resolution, columns, rows, seed, frame,
+    cell, origin,
+):  # fmt: skip
+    """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
+
+    `origin` is the cell of the new grid in which the particle was before.
+    """
     for i in prange(count):
         ax, ay, ex, ey = normals(seed, frame, PROPAGATE, i)
         ax *= acceleration
         ay *= acceleration
-        px = x[i] + vx[i] * dt + 0.5 * ax * dt * dt + diffusion * ex - shift[0]
-        py = y[i] + vy[i] * dt + 0.5 * ay * dt * dt + diffusion * ey - shift[1]
+        px, py = x[i] - shift[0], y[i] - shift[1]
+        origin[i] = _cell_at(
+            rotation[0, 0] * px + rotation[1, 0] * py,
+            rotation[0, 1] * px + rotation[1, 1] * py,
+            resolution, columns, rows,
+        )  # fmt: skip
+        px += vx[i] * dt + 0.5 * ax * dt * dt + diffusion * ex
+        py += vy[i] * dt + 0.5 * ay * dt * dt + diffusion * ey
         qx = vx[i] + ax * dt
         qy = vy[i] + ay * dt
         x[i] = rotation[0, 0] * px + rotation[1, 0] * py
         y[i] = rotation[0, 1] * px + rotation[1, 1] * py
         vx[i] = rotation[0, 0] * qx + rotation[1, 0] * qy
         vy[i] = rotation[0, 1] * qx + rotation[1, 1] * qy
-        column = math.floor(x[i] / resolution)
-        row = math.floor(y[i] / resolution)
-        inside = 0 <= column < columns and 0 <= row < rows
-        cell[i] = row * columns + column if inside else -1
+        cell[i] = _cell_at(x[i], y[i], resolution, columns, rows)
 
 
 @njit(cache=True)
@@ -104,7 +120,10 @@ def reorder(count, cell, start, order):
 
 
 @njit(cache=True, parallel=True)
-def gather(count, order, x, y, vx, vy, mass, age, cell, out_x, out_y, out_vx, out_vy, out_mass, out_age, out_cell):
+def gather(
+    count, order, x, y, vx, vy, mass, age, tested, cell, origin,
+    out_x, out_y, out_vx, out_vy, out_mass, out_age, out_tested, out_cell, out_origin,
+):  # fmt: skip
     """Copy particles into the order found."""
     for k in prange(count):
         i = order[k]
@@ -114,29 +133,35 @@ def gather(count, order, x, y, vx, vy, mass, age, cell, out_x, out_y, out_vx, ou
         out_vy[k] = vy[i]
         out_mass[k] = mass[i]
         out_age[k] = age[i]
+        out_tested[k] = tested[i]
         out_cell[k] = cell[i]
+        out_origin[k] = origin[i]
 
 
 @njit(cache=True, parallel=True)
-def velocities(start, vx, vy, mass, age, static, dynamic, free, rule, old_mass, velocity, covariance, moving):
-    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves."""
+def velocities(start, vx, vy, mass, age, tested, static, dynamic, free, rule, old_mass, velocity, covariance, moving):
+    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
+
+    Particles whose motion was put to the test lately count most: inside a large object any velocity survives a while.
+    """
     rows, columns = dynamic.shape
     for row in prange(rows):
         for column in range(columns):
             cell = row * columns + column
-            m = mx = my = mxx = mxy = myy = 0.0
+            old = m = mx = my = mxx = mxy = myy = 0.0
             for i in range(start[cell], start[cell + 1]):
                 if age[i] >= rule.age:
-                    w = mass[i]
+                    old += mass[i]
+                    w = mass[i] * (rule.untested + (1 - rule.untested) * tested[i])
                     m += w
                     mx += w * vx[i]
                     my += w * vy[i]
                     mxx += w * vx[i] * vx[i]
                     mxy += w * vx[i] * vy[i]
                     myy += w * vy[i] * vy[i]
-            old_mass[row, column] = m
+            old_mass[row, column] = old
             moving[row, column] = False
-            if m <= _MIN_MASS:
+            if old <= _MIN_MASS:
                 velocity[row, column, 0] = velocity[row, column, 1] = np.nan
                 covariance[row, column, 0] = covariance[row, column, 1] = covariance[row, column, 2] = np.nan
                 continue
@@ -147,13 +172,14 @@ def velocities(start, vx, vy, mass, age, static, dynamic, free, rule, old_mass, 
             cxy = mxy / m - mx * my
             velocity[row, column, 0] = mx
             velocity[row, column, 1] = my
-            covariance[row, column, 0] = cxx
-            covariance[row, column, 1] = cxy
-            covariance[row, column, 2] = cyy
+            doubt = old / m  # 1 where every particle was tested, up to 1 / untested
+            covariance[row, column, 0] = cxx * doubt
+            covariance[row, column, 1] = cxy * doubt
+            covariance[row, column, 2] = cyy * doubt
 
             s, d = static[row, column], dynamic[row, column]
             occupancy = 0.5 * (1 + s + d - free[row, column])  # S + D + U/2
-            if occupancy <= rule.occupancy or d <= rule.dynamic_share * (s + d) or m < rule.old_share * d:
+            if occupancy <= rule.occupancy or d <= rule.dynamic_share * (s + d) or old < rule.old_share * d:
                 continue
             if mx * mx + my * my <= rule.speed**2:
                 continue
@@ -263,8 +289,8 @@ def resample(count, cell, mass, born, born_cell, born_mass, wanted, seed, frame,
 
 @njit(cache=True, parallel=True)
 def normalise(
-    count, source, cell, drawn, dynamic, x, y, vx, vy, age, born_x, born_y, born_vx, born_vy,
-    out_x, out_y, out_vx, out_vy, out_mass, out_age,
+    count, source, cell, drawn, dynamic, x, y, vx, vy, age, tested, born_x, born_y, born_vx, born_vy,
+    out_x, out_y, out_vx, out_vy, out_mass, out_age, out_tested,
 ):  # fmt: skip
     """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
     for k in prange(count):
@@ -272,10 +298,12 @@ def normalise(
         if i >= 0:
             out_x[k], out_y[k], out_vx[k], out_vy[k] = x[i], y[i], vx[i], vy[i]
             out_age[k] = age[i] + 1
+            out_tested[k] = tested[i]
         else:
             j = -1 - i
             out_x[k], out_y[k], out_vx[k], out_vy[k] = born_x[j], born_y[j], born_vx[j], born_vy[j]
             out_age[k] = 1
+            out_tested[k] = 0
         out_mass[k] = dynamic[cell[k]] / drawn[cell[k]]
 
 

@@ -64,25 +64,28 @@ def _observe_sensor(
     count, cells = len(chosen), grid.rows * grid.columns
     ray, cell = np.empty(count, np.int32), np.empty(count, np.int32)
     slope, weight = np.empty(count, np.float32), np.empty(count, np.float32)
-    on_ground, subcell = np.empty(count, np.uint8), np.empty(count, np.uint8)
+    on_ground, subcell, low = np.empty(count, np.uint8), np.empty(count, np.uint8), np.empty(count, np.int32)
     pose = ground.T_lattice_sensor
     height = np.asarray(ground.height_above_ground, np.float32)
     cpu.locate_points(
         scan.points, chosen, height, pose.rotation, pose.translation, origin, grid, surface, model,
-        ray, slope, cell, subcell, weight, on_ground,
+        ray, slope, cell, subcell, weight, on_ground, low,
     )  # fmt: skip
 
     table = np.empty((model.azimuth_bins, model.range_bins), np.float32)
     hits, ground_seen = np.empty(cells, np.float32), np.empty(cells, np.uint8)
     returned = np.empty((grid.rows, grid.columns), np.uint16)
+    cover = np.empty_like(table)
     cpu.collect(
-        ray, slope, cell, subcell, weight, on_ground, table.reshape(-1), hits, returned.reshape(-1), ground_seen
-    )
+        ray, slope, cell, subcell, weight, on_ground, low,
+        table.reshape(-1), cover.reshape(-1), hits, returned.reshape(-1), ground_seen,
+    )  # fmt: skip
     cpu.running_minimum(table)
+    cpu.spread_cover(cover, model.underside_bins)
 
     probability = np.empty((grid.rows, grid.columns), np.float32)
     observedness = np.empty_like(probability)
-    cpu.judge_cells(table, hits, ground_seen, origin, grid, surface, model, probability, observedness)
+    cpu.judge_cells(table, cover, hits, ground_seen, origin, grid, surface, model, probability, observedness)
     return probability, observedness, returned
 
 
@@ -98,12 +101,14 @@ def _grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> cpu.GridShape:
 def _surface(ground: GroundFrame) -> cpu.GroundSurface:
     lattice = ground.lattice
     T_lattice_vehicle = ground.T_lattice_sensor @ ground.mounting.T_vehicle_sensor.inverse()
+    (x, y, z), up = T_lattice_vehicle.translation, T_lattice_vehicle.rotation[:, 2]
+    slope_x, slope_y = -up[0] / up[2], -up[1] / up[2]
     return cpu.GroundSurface(
         lattice.x0, lattice.y0, lattice.spacing, lattice.columns, lattice.rows,
         np.ascontiguousarray(ground.elevation, np.float32).reshape(-1),
         np.ascontiguousarray(ground.slope, np.float32).reshape(-1, 2),
         np.ascontiguousarray(ground.variance, np.float32).reshape(-1),
-        float(T_lattice_vehicle.translation[2]),
+        np.array([z - slope_x * x - slope_y * y, slope_x, slope_y]),
     )  # fmt: skip
 
 
@@ -132,4 +137,6 @@ def _model(config: ObservationConfig, lattice: Lattice, T_lattice_grid: Pose, or
         clip=config.clip,
         ground_sigma=config.ground_sigma,
         unknown_ground=config.unknown_ground,
+        underside=config.underside,
+        underside_bins=round(config.underside_reach / lattice.spacing),
     )

@@ -27,7 +27,7 @@ class GridShape(NamedTuple):
 
 
 class GroundSurface(NamedTuple):
-    """The ground's layers as flat arrays with NaN where unknown, and the height to assume there."""
+    """The ground's layers as flat arrays with NaN where unknown, and the plane to assume there."""
 
     x0: float
     y0: float
@@ -37,7 +37,7 @@ class GroundSurface(NamedTuple):
     elevation: np.ndarray  # (nodes,)
     slope: np.ndarray  # (nodes, 2)
     variance: np.ndarray  # (nodes,)
-    fallback: float
+    fallback: np.ndarray  # height at x = y = 0 and slopes along x and y of the plane the vehicle stands on
 
 
 class SensorModel(NamedTuple):
@@ -61,6 +61,8 @@ class SensorModel(NamedTuple):
     clip: float
     ground_sigma: float
     unknown_ground: float
+    underside: float
+    underside_bins: int
 
 
 @njit(cache=True, inline="always")
@@ -73,31 +75,41 @@ def _nearest_node(ground, x, y):
 
 
 @njit(cache=True, inline="always")
+def _plane_at(ground, x, y):
+    return ground.fallback[0] + ground.fallback[1] * x + ground.fallback[2] * y
+
+
+@njit(cache=True, inline="always")
 def _azimuth_bin(dx, dy, bins):
     return min(int((math.atan2(dy, dx) + math.pi) * (bins / (2 * math.pi))), bins - 1)
 
 
 @njit(cache=True, parallel=True)
 def locate_points(
-    points, chosen, height, rotation, origin, sensor, grid, ground, model, ray, slope, cell, subcell, weight, on_ground
-):
-    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, and whether it shows
-    the ground."""
+    points, chosen, height, rotation, origin, sensor, grid, ground, model,
+    ray, slope, cell, subcell, weight, on_ground, low,
+):  # fmt: skip
+    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
+    ground, and the polar bin where it ends if it is a low obstacle."""
     for k in prange(chosen.shape[0]):
         j = chosen[k]
         ray[k] = -1
         cell[k] = -1
         weight[k] = 0
         on_ground[k] = 0
+        low[k] = -1
         dz = height[j]
         px, py, pz = points[j, 0], points[j, 1], points[j, 2]
-        if not (math.isfinite(dz) and math.isfinite(px) and math.isfinite(py) and math.isfinite(pz)):
-            continue
-        if dz <= -model.low_outlier:
+        if not (math.isfinite(px) and math.isfinite(py) and math.isfinite(pz)):
             continue
         x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + origin[0]
         y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + origin[1]
         z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + origin[2]
+        known = math.isfinite(dz)
+        if not known:
+            dz = z - _plane_at(ground, x, y)
+        if dz <= -model.low_outlier:
+            continue
         dx, dy = x - sensor[0], y - sensor[1]
         distance = math.sqrt(dx * dx + dy * dy)
         if distance < model.min_range:
@@ -108,6 +120,9 @@ def locate_points(
             azimuth = _azimuth_bin(dx, dy, model.azimuth_bins)
             ray[k] = azimuth * model.range_bins + min(last, model.range_bins - 1)
             slope[k] = (z - sensor[2]) / distance
+            end = int(distance / grid.resolution)
+            if model.obstacle_height < dz < model.underside and end < model.range_bins:
+                low[k] = azimuth * model.range_bins + end
         gx, gy = x - grid.x, y - grid.y
         fine_column = math.floor((grid.cosine * gx + grid.sine * gy) * SUBCELLS / grid.resolution)
         fine_row = math.floor((grid.cosine * gy - grid.sine * gx) * SUBCELLS / grid.resolution)
@@ -116,27 +131,33 @@ def locate_points(
             continue
         cell[k] = row * grid.columns + column
         subcell[k] = (fine_row % SUBCELLS) * SUBCELLS + fine_column % SUBCELLS
-        if dz > model.obstacle_height - 3 * model.obstacle_height_sigma and dz < model.clearance:
+        lowest = model.obstacle_height - (3 * model.obstacle_height_sigma if known else 0.0)
+        if lowest < dz < model.clearance:
             # An uncertain ground makes the step from ground to obstacle softer.
             node = _nearest_node(ground, x, y)
-            variance = model.obstacle_height_sigma**2
-            if node >= 0 and math.isfinite(ground.variance[node]):
-                variance += min(ground.variance[node], model.ground_sigma**2)
+            uncertain = model.ground_sigma**2
+            if known and node >= 0 and math.isfinite(ground.variance[node]):
+                uncertain = min(ground.variance[node], uncertain)
+            variance = model.obstacle_height_sigma**2 + uncertain
             weight[k] = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
-        if dz <= model.obstacle_height:
+        if known and dz <= model.obstacle_height:
             on_ground[k] = 1
 
 
 @njit(cache=True)
-def collect(ray, slope, cell, subcell, weight, on_ground, table, hits, surface, ground_seen):
-    """Scatter the points: lowest slope per polar bin; obstacle weight, hit subcells and ground returns per cell."""
+def collect(ray, slope, cell, subcell, weight, on_ground, low, table, cover, hits, surface, ground_seen):
+    """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
+    subcells and ground returns."""
     table[:] = NO_BEAM
+    cover[:] = NO_BEAM
     hits[:] = 0
     surface[:] = 0
     ground_seen[:] = 0
     for k in range(ray.shape[0]):
         if ray[k] >= 0 and slope[k] < table[ray[k]]:
             table[ray[k]] = slope[k]
+        if low[k] >= 0:
+            cover[low[k]] = min(cover[low[k]], slope[k])
         c = cell[k]
         if c < 0:
             continue
@@ -156,6 +177,22 @@ def running_minimum(table):
             table[azimuth, k] = lowest
 
 
+@njit(cache=True, parallel=True)
+def spread_cover(cover, bins):
+    """What stands low in a bin covers the next `bins` bins behind it: there is room for its body. (rays, bins)
+
+    In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath something.
+    """
+    for azimuth in prange(cover.shape[0]):
+        slope, until = -NO_BEAM, -1
+        for k in range(cover.shape[1]):
+            found = cover[azimuth, k]
+            cover[azimuth, k] = slope if k <= until else -NO_BEAM
+            if found < NO_BEAM:
+                slope = max(slope, found) if k <= until else found
+                until = k + bins
+
+
 @njit(cache=True, inline="always")
 def passing_odds(clearance, ground_sigma, detection, model):
     """LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground."""
@@ -170,8 +207,11 @@ def passing_odds(clearance, ground_sigma, detection, model):
 
 
 @njit(cache=True, parallel=True)
-def judge_cells(table, hits, ground_seen, sensor, grid, ground, model, probability, observedness):
-    """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it."""
+def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, probability, observedness):
+    """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
+
+    A beam that went beneath something, as under a car, does not show that the space there is free.
+    """
     for row in prange(grid.rows):
         for column in range(grid.columns):
             gx = (column + 0.5) * grid.resolution
@@ -182,21 +222,28 @@ def judge_cells(table, hits, ground_seen, sensor, grid, ground, model, probabili
             distance = math.sqrt(dx * dx + dy * dy)
             cell = row * grid.columns + column
 
-            lowest = NO_BEAM
+            lowest, beneath = NO_BEAM, -NO_BEAM
             bin_ = int(distance / grid.resolution)
             if bin_ < model.range_bins:
-                lowest = table[_azimuth_bin(dx, dy, model.azimuth_bins), bin_]
+                azimuth = _azimuth_bin(dx, dy, model.azimuth_bins)
+                lowest = table[azimuth, bin_]
+                beneath = cover[azimuth, bin_]
             n_o = min(hits[cell], model.hits)
-            if lowest >= NO_BEAM and n_o == 0 and ground_seen[cell] == 0:
+            covered = lowest < beneath
+            if covered:
+                lowest = NO_BEAM
+            free_ground = ground_seen[cell] != 0 and not covered
+            if lowest >= NO_BEAM and n_o == 0 and not free_ground:
                 probability[row, column] = 0.5
                 observedness[row, column] = 0
                 continue
 
             odds = 1.0
-            if ground_seen[cell]:
+            if free_ground:
                 odds = passing_odds(0.0, 0.0, model.ground_detection, model)
             elif lowest < NO_BEAM:
-                surface, sigma, detection = ground.fallback, model.ground_sigma, model.detection * model.unknown_ground
+                surface, sigma = _plane_at(ground, x, y), model.ground_sigma
+                detection = model.detection * model.unknown_ground
                 node = _nearest_node(ground, x, y)
                 if node >= 0 and math.isfinite(ground.elevation[node]):
                     variance = ground.variance[node]
