@@ -39,7 +39,10 @@ def test_folder_reads_back(tmp_path: Path) -> None:
         np.testing.assert_allclose(layers["elevation"], truth.elevation(lattice), atol=1e-5)
         np.testing.assert_array_equal(layers["occupied"], truth.occupancy(lattice).occupied)
         np.testing.assert_array_equal(layers["point.is_ground"], truth.is_ground)
-    moving = {box.id for box in written.objects(2)}
+    boxes = written.objects(2)
+    for box, expected in zip(boxes, source.objects(2), strict=True):
+        np.testing.assert_allclose(box.footprint, expected.footprint)
+    moving = {box.id for box in boxes}
     assert {str(item.id) for item in truth.objects() if item.moving} <= moving
     assert roadbed.open("sim:parking", sensor=str(tmp_path / "rig.yaml"), frames=1)[0].sensor == "vlp16"
 

@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit, parallel_chunksize, prange
 from numpy.typing import NDArray
 
 from roadbed.frames import Float64, Pose
@@ -20,6 +20,7 @@ from roadbed.simulate.terrain import Terrain
 
 GROUND, NOTHING = -1, -2  # values of `Sweep.part` beside rows of the solids
 _GROUND_REFLECTIVITY = 0.25
+_CHUNK = 64  # columns; small enough to share out the busy side of a scene
 
 
 class Sweep(NamedTuple):
@@ -77,9 +78,21 @@ def cast_sweep(
         sensor.range_min,
         sensor.range_max,
     )
-    points, exact, part, spurious, intensity = _cast(
-        azimuths, elevations, lags, rotations, origins, terrain.compiled, bounds, solids, movements, grid, errors, key
-    )
+    with parallel_chunksize(_CHUNK):
+        points, exact, part, spurious, intensity = _cast(
+            azimuths,
+            elevations,
+            lags,
+            rotations,
+            origins,
+            terrain.compiled,
+            bounds,
+            solids,
+            movements,
+            grid,
+            errors,
+            key,
+        )
     kept = np.flatnonzero(part.ravel() != NOTHING)
     layers = len(elevations)
     return Sweep(

@@ -226,7 +226,7 @@ def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     return facing(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz, enter)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(inline="always")  # a call would count references to every array, which costs more than the search
 def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     """Distance to the nearest part and its row, (`limit`, -1) when nothing is nearer. `depth_draw` in [0, 1) says how
     deep the ray enters loose parts such as tree crowns."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from roadbed.config.base import Stage
 from roadbed.errors import ConfigError
 from roadbed.frames import Scan
+from roadbed.sources.objects import Box
 from roadbed.sources.registry import Source
 
 if TYPE_CHECKING:
@@ -67,6 +69,15 @@ class SimulatorSource(Source):
     def truth(self, index: int) -> FrameTruth:
         """Labels, objects, elevation and occupancy of frame `index`."""
         return self._frame(index)[1]
+
+    def objects(self, index: int) -> tuple[Box, ...]:
+        """Boxes around the road users near frame `index`, in the frame of its scan."""
+        from roadbed.simulate.record import annotate
+
+        return tuple(
+            Box(item["id"], item["kind"], np.array(item["footprint"]), item["z"], item["height"])
+            for item in annotate(self.truth(index))
+        )
 
     @property
     def drive(self) -> Drive:
