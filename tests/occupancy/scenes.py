@@ -32,7 +32,8 @@ def flat_ground(scan: Scan, lattice: Lattice | None = None, sigma: float = 0.02,
 
 def box_points(x: float, y: float, length: float = 0.4, width: float = 0.4, height: float = 1.5) -> np.ndarray:
     """Returns spread over a box's footprint at several heights."""
-    u, v, w = np.meshgrid(np.linspace(-0.5, 0.5, 5), np.linspace(-0.5, 0.5, 5), np.linspace(0.3, height, 6))
+    along, across = (np.linspace(-0.5, 0.5, max(5, round(size / 0.1))) for size in (length, width))
+    u, v, w = np.meshgrid(along, across, np.linspace(0.3, height, 6))
     return np.column_stack([x + u.ravel() * length, y + v.ravel() * width, w.ravel()])
 
 

@@ -130,7 +130,7 @@ def test_beams_under_a_car_do_not_free_the_space_it_fills():
     body[:, 2] += 0.1  # the lowest returns are 0.4 m up: there is room beneath
     seen_beneath, in_the_open = grid_of(sweep([body])), grid_of(sweep())
     assert at(in_the_open.probability, 7, 0.1) < 0.1
-    assert at(seen_beneath.probability, 7, 0.1) == 0.5
+    assert 0.3 < at(seen_beneath.probability, 7, 0.1) <= 0.5
     assert at(seen_beneath.probability, 4, 0.1) < 0.1
     assert at(seen_beneath.probability, 11.8, 0.1) < 0.1
 

@@ -109,10 +109,15 @@ def forget_and_vacate(s, d, e, seen, rates):
 @njit(cache=True, inline="always")
 def mature_neighbour(maturity, row, column, radius, rates):
     """Weight in [0, 1] of the oldest static cell within `radius` cells: 0 none, 1 has been there for long."""
-    oldest = 0.0
+    full = rates.maturity_begin + rates.maturity_span
+    oldest = maturity[row, column]
+    if oldest >= full:
+        return 1.0
     for r in range(max(row - radius, 0), min(row + radius + 1, maturity.shape[0])):
         for c in range(max(column - radius, 0), min(column + radius + 1, maturity.shape[1])):
             oldest = max(oldest, maturity[r, c])
+        if oldest >= full:
+            return 1.0
     return min(max((oldest - rates.maturity_begin) / rates.maturity_span, 0.0), 1.0)
 
 

@@ -139,4 +139,5 @@ def _model(config: ObservationConfig, lattice: Lattice, T_lattice_grid: Pose, or
         unknown_ground=config.unknown_ground,
         underside=config.underside,
         underside_bins=round(config.underside_reach / lattice.spacing),
+        beneath=config.beneath,
     )

@@ -63,6 +63,7 @@ class SensorModel(NamedTuple):
     unknown_ground: float
     underside: float
     underside_bins: int
+    beneath: float
 
 
 @njit(cache=True, inline="always")
@@ -210,7 +211,7 @@ def passing_odds(clearance, ground_sigma, detection, model):
 def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, probability, observedness):
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 
-    A beam that went beneath something, as under a car, does not show that the space there is free.
+    A beam that went beneath something, as under a car, hardly shows that the space there is free.
     """
     for row in prange(grid.rows):
         for column in range(grid.columns):
@@ -229,18 +230,15 @@ def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, pr
                 lowest = table[azimuth, bin_]
                 beneath = cover[azimuth, bin_]
             n_o = min(hits[cell], model.hits)
-            covered = lowest < beneath
-            if covered:
-                lowest = NO_BEAM
-            free_ground = ground_seen[cell] != 0 and not covered
-            if lowest >= NO_BEAM and n_o == 0 and not free_ground:
+            if lowest >= NO_BEAM and n_o == 0 and ground_seen[cell] == 0:
                 probability[row, column] = 0.5
                 observedness[row, column] = 0
                 continue
 
             odds = 1.0
-            if free_ground:
-                odds = passing_odds(0.0, 0.0, model.ground_detection, model)
+            trust = model.beneath if lowest < beneath else 1.0
+            if ground_seen[cell]:
+                odds = passing_odds(0.0, 0.0, trust * model.ground_detection, model)
             elif lowest < NO_BEAM:
                 surface, sigma = _plane_at(ground, x, y), model.ground_sigma
                 detection = model.detection * model.unknown_ground
@@ -255,7 +253,7 @@ def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, pr
                         surface = ground.elevation[node]
                         if math.isfinite(ground.slope[node, 0]):
                             surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)
-                odds = passing_odds(sensor[2] + lowest * distance - surface, sigma, detection, model)
+                odds = passing_odds(sensor[2] + lowest * distance - surface, sigma, trust * detection, model)
 
             log_occupied = n_o * model.log_hit_ratio
             kappa = model.mixed_free if n_o >= 0.5 else 1.0

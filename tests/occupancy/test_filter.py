@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole stage on made-up scans: what it finds, and what it says about bad input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scenes import box_points, flat_ground, scan_at, sweep
+
+from roadbed import OccupancyFilter
+from roadbed.config import Config
+from roadbed.config.occupancy import OccupancyConfig
+from roadbed.errors import ConfigError, DeviceError, InputError
+from roadbed.frames import Lattice, Pose, Scan
+
+CONFIG = OccupancyConfig.parse({"grid": {"length": 30, "width": 30, "resolution": 0.25}, "filter": {"particles": 4000}})
+GROUND = sweep(reach=16.0)
+
+
+def scene(time, sensor="lidar", ego=0.0, car=True):
+    """A car drives along y = 4 at 5 m/s, a box stands; the sensor may drive along x."""
+    things = [box_points(5.0, -4.0, 1.0, 1.0)]
+    if car:
+        things.append(box_points(-6.0 + 5.0 * time, 4.0, 3.0, 1.5, 1.4))
+    world = np.vstack([GROUND + np.array([ego, 0, 0]), *things])
+    scan = scan_at(world, time, x=ego, sensor=sensor)
+    lattice = Lattice.centred(80.0, 60.0, 1.0)
+    return scan, flat_ground(scan, lattice)
+
+
+def drive(filter_, frames=18, first=0.0, speed=0.0):
+    for k in range(frames):
+        frame = filter_(*scene(first + 0.1 * k, ego=speed * 0.1 * k))
+    return frame
+
+
+def valid(frame):
+    total = frame.static + frame.dynamic + frame.free + frame.unknown
+    np.testing.assert_allclose(total, 1, atol=1e-5)
+    assert np.isfinite(frame.occupancy).all()
+    return True
+
+
+@pytest.mark.parametrize("motion", ["rolling", "interpolating"])
+def test_finds_the_moving_car_and_the_standing_box(motion):
+    config = CONFIG.with_changes(grid={"motion": motion})
+    filter_ = OccupancyFilter(config)
+    frame = drive(filter_, speed=2.0)
+    assert valid(frame)
+    assert len(frame.objects) == 1
+    found = frame.objects[0]
+    ego = 2.0 * 1.7
+    middle = np.array([-6.0 + 5.0 * 1.7, 4.0])
+    if motion == "interpolating":
+        assert frame.T_lattice_grid is not None
+        middle = middle - [ego, 0]
+    else:
+        assert frame.T_lattice_grid is None
+    assert np.linalg.norm(found.position - middle) < 1.0
+    assert np.linalg.norm(found.velocity - [5.0, 0.0]) < 0.75
+    assert found.extent[0] > found.extent[1]
+    assert abs(found.heading) < 0.2
+    standing = frame.lattice.index(5.0 - (ego if motion == "interpolating" else 0.0), -4.0)
+    assert frame.static.ravel()[standing] > 0.9
+    assert not frame.moving.ravel()[standing]
+    assert sum(frame.timings.values()) > 0
+
+
+def test_what_moves_is_handed_to_the_ground_along_its_own_axes():
+    turned = drive(OccupancyFilter(CONFIG.with_changes(grid={"motion": "interpolating"})), speed=2.0)
+    lattice, moving = turned.moving_cells()
+    rows, columns = np.nonzero(moving)
+    assert abs(lattice.x[columns].mean() - 2.5) < 1.0
+    assert abs(lattice.y[rows].mean() - 4.0) < 1.0
+    straight = drive(OccupancyFilter(CONFIG), speed=2.0)
+    assert straight.moving_cells() == (straight.lattice, straight.moving)
+
+
+def test_a_ground_lattice_that_moves_with_the_vehicle_changes_nothing():
+    fixed, moved = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
+    for k in range(6):
+        scan, ground = scene(0.1 * k, ego=0.3 * k)
+        one = fixed(scan, ground)
+        T = Pose.from_euler(-0.3 * k, 0.0, 0.0)
+        shifted = replace(
+            ground,
+            T_lattice_sensor=T @ ground.T_lattice_sensor,
+            lattice=replace(ground.lattice, x0=ground.lattice.x0 - 0.3 * k),
+        )
+        other = moved(scan, shifted)
+    assert one.lattice == other.lattice
+    np.testing.assert_allclose(one.occupancy, other.occupancy, atol=2e-3)
+
+
+def test_ids_stay_with_their_objects():
+    filter_ = OccupancyFilter(CONFIG)
+    ids = set()
+    for k in range(24):
+        frame = filter_(*scene(0.1 * k))
+        if k > 12:
+            ids |= {item.id for item in frame.objects}
+    assert len(ids) == 1
+    assert frame.objects[0].age > 1.0
+
+
+def test_two_sensors_one_by_one_and_one_falling_silent():
+    filter_ = OccupancyFilter(CONFIG)
+    for k in range(30):
+        silent = k > 15
+        sensor = "front" if silent or k % 2 else "rear"
+        frame = filter_(*scene(0.05 * k, sensor))
+        assert valid(frame)
+    assert frame.objects
+    assert np.linalg.norm(frame.objects[0].velocity - [5.0, 0.0]) < 1.0
+
+
+def test_merged_sensors_are_pooled():
+    scan, _ = scene(0.0)
+    left = replace(scan, sensor="left", T_vehicle_sensor=Pose.from_euler(z=1.7))
+    right = replace(left, sensor="right")
+    merged = Scan.merged([left, right])
+    frame = OccupancyFilter(CONFIG)(merged, flat_ground(merged))
+    single = OccupancyFilter(CONFIG)(scan, flat_ground(scan))
+    np.testing.assert_allclose(frame.observation, single.observation, atol=2e-3)
+    assert (frame.observedness >= single.observedness - 1e-5).all()
+
+
+def test_time_that_stands_still_or_runs_back_a_little_leaves_the_state_alone():
+    filter_ = OccupancyFilter(CONFIG)
+    before = drive(filter_)
+    for time in (1.7, 1.2):
+        frame = filter_(*scene(time))
+        assert "not newer than the last: not used" in frame.notes[0]
+        np.testing.assert_array_equal(frame.occupancy, before.occupancy)
+    assert filter_(*scene(1.8)).notes == ()
+
+
+def test_another_sensor_at_the_same_time_is_used():
+    filter_ = OccupancyFilter(CONFIG)
+    drive(filter_, 3)
+    frame = filter_(*scene(0.2, "second"))
+    assert frame.notes == ()
+    assert frame.observation is not None
+    assert valid(frame)
+
+
+def test_a_recording_that_starts_again_starts_anew():
+    filter_ = OccupancyFilter(CONFIG)
+    drive(filter_, first=100.0)
+    frame = filter_(*scene(0.0))
+    assert "started anew" in frame.notes[0]
+    assert not frame.moving.any()
+    assert valid(frame)
+
+
+def test_a_gap_forgets_what_moved_and_keeps_the_rest():
+    filter_ = OccupancyFilter(CONFIG)
+    before = drive(filter_)
+    assert before.moving.any()
+    scan, ground = scene(11.7, car=False)
+    frame = filter_(scan, ground)
+    assert "gap of 10 s" in frame.notes[0]
+    assert not frame.moving.any()
+    assert frame.dynamic.sum() < 0.2 * before.dynamic.sum()
+    box = frame.lattice.index(5.0, -4.0)
+    assert frame.static.ravel()[box] > 0.5
+    assert valid(frame)
+
+
+def test_without_odometry_every_scan_stands_alone():
+    filter_ = OccupancyFilter(CONFIG)
+    for k in range(3):
+        scan, ground = scene(0.1 * k)
+        frame = filter_(replace(scan, T_world_sensor=None), ground)
+    assert frame.notes == ("no odometry: every scan stands alone",)
+    assert not frame.moving.any()
+
+
+def test_odometry_that_jumps_starts_anew():
+    filter_ = OccupancyFilter(CONFIG)
+    drive(filter_)
+    frame = filter_(*scene(1.8, ego=500.0))
+    assert "odometry jumped by 500.0 m" in frame.notes[0]
+    assert valid(frame)
+
+
+def test_two_sensors_of_one_name_are_refused():
+    filter_ = OccupancyFilter(CONFIG)
+    scan, ground = scene(0.0)
+    filter_(scan, ground)
+    other = replace(scan, T_vehicle_sensor=Pose.from_euler(x=2.0, z=1.7), time=0.1)
+    with pytest.raises(InputError, match=r"'lidar': found at two places of the vehicle 2.00 m apart"):
+        filter_(other, ground)
+
+
+def test_too_few_particles_are_reported_and_survived():
+    config = CONFIG.with_changes(filter={**CONFIG.filter.model_dump(), "particles": 100})
+    filter_ = OccupancyFilter(config)
+    notes: set[str] = set()
+    for k in range(10):
+        frame = filter_(*scene(0.1 * k))
+        notes |= set(frame.notes)
+        assert valid(frame)
+    assert any("raise occupancy.filter.particles" in note for note in notes)
+
+
+def test_a_grid_larger_than_memory_is_refused_with_its_size():
+    huge = OccupancyConfig.parse({"grid": {"length": 2000, "width": 2000, "resolution": 0.02}})
+    with pytest.raises(ConfigError, match=r"10,000,000,000 cells.* needs 1[0-9]{3}\.[0-9] GiB, found"):
+        OccupancyFilter(huge)
+
+
+def test_a_grid_without_cells_and_an_unknown_backend_are_refused():
+    with pytest.raises(ConfigError, match="holds no cell"):
+        OccupancyFilter(OccupancyConfig.parse({"grid": {"length": 0.3, "width": 10, "resolution": 5.0}}))
+    with pytest.raises(DeviceError, match="expected cpu"):
+        OccupancyFilter(backend="abacus")
+
+
+def test_a_ground_frame_of_another_scan_is_refused():
+    scan, ground = scene(0.0)
+    with pytest.raises(InputError, match="points, its ground frame"):
+        OccupancyFilter(CONFIG)(replace(scan, points=scan.points[:-1]), ground)
+    with pytest.raises(InputError, match="finite time"):
+        OccupancyFilter(CONFIG)(replace(scan, time=float("nan")), ground)
+
+
+def test_an_empty_scan_is_a_scan():
+    filter_ = OccupancyFilter(CONFIG)
+    empty = scan_at(np.zeros((0, 3)), 0.0)
+    frame = filter_(empty, flat_ground(empty))
+    assert (frame.unknown == 1).all()
+
+
+def test_the_papers_preset_runs():
+    config = Config.preset("paper").occupancy.with_changes(
+        grid={"length": 30, "width": 30, "resolution": 0.25, "ahead": 0.0, "motion": "interpolating"}
+    )
+    frame = drive(OccupancyFilter(config), 12)
+    assert valid(frame)
+    assert frame.dynamic.sum() > 5

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of moving cells: their box, their velocity, and identities that survive a while unseen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roadbed.config.occupancy import ObjectsConfig
+from roadbed.frames import Lattice
+from roadbed.occupancy.objects import Cluster, ObjectTracker, find_clusters, mean_velocity
+
+LATTICE = Lattice.centred(20.0, 20.0, 0.2)
+
+
+def grids(blocks):
+    """Moving cells in blocks (x_min, x_max, y_min, y_max, vx, vy) with small covariances."""
+    x, y = LATTICE.mesh()
+    moving = np.zeros(LATTICE.shape, bool)
+    velocity = np.full((*LATTICE.shape, 2), np.nan, np.float32)
+    covariance = np.full((*LATTICE.shape, 3), np.nan, np.float32)
+    for x_min, x_max, y_min, y_max, vx, vy in blocks:
+        chosen = (x > x_min) & (x < x_max) & (y > y_min) & (y < y_max)
+        moving |= chosen
+        velocity[chosen] = (vx, vy)
+        covariance[chosen] = (0.1, 0.0, 0.1)
+    return LATTICE, moving, velocity, covariance
+
+
+def test_separate_blocks_are_separate_objects_with_their_boxes():
+    clusters = find_clusters(*grids([(0, 4, 0, 2, 3.0, 0.0), (-5, -4, -6, -3, 0.0, -2.0), (8, 8.2, 8, 8.2, 1, 1)]))
+    assert len(clusters) == 2
+    car, other = sorted(clusters, key=lambda c: -c.cells)
+    np.testing.assert_allclose(car.position, [2.0, 1.0], atol=0.11)
+    np.testing.assert_allclose(car.extent, [4.0, 2.0], atol=0.01)
+    np.testing.assert_allclose(other.extent, [3.0, 1.0], atol=0.01)
+    np.testing.assert_allclose(other.velocity, [0.0, -2.0], atol=1e-6)
+
+
+def test_mean_velocity_trusts_cells_where_they_know():
+    # One cell knows vx well and vy badly, the other the reverse.
+    velocity = np.array([[4.0, 9.0], [-5.0, 1.0]])
+    covariance = np.array([[0.01, 0.0, 50.0], [50.0, 0.0, 0.01]])
+    mean, spread = mean_velocity(velocity, covariance)
+    assert mean == pytest.approx([4.0, 1.0], abs=0.05)
+    assert np.linalg.eigvalsh(spread).min() > 0
+    equal, _ = mean_velocity(velocity, np.tile([1.0, 0.2, 1.0], (2, 1)))
+    assert equal == pytest.approx(velocity.mean(axis=0))
+
+
+def cluster(x, y, vx, vy, cells=20):
+    return Cluster(np.array([x, y]), np.array([2.0, 1.0]), np.array([vx, vy]), np.eye(2) * 0.05, cells)
+
+
+def test_ids_survive_crossing_paths_and_short_absence():
+    tracker = ObjectTracker()
+    first = tracker.update([cluster(0, 0, 5, 0), cluster(0, 6, 5, -6)], 0.0)
+    names = {round(item.velocity[1]): item.id for item in first}
+    for k in range(1, 11):
+        time = 0.1 * k
+        seen = [cluster(5 * time, 0, 5, 0)]
+        if k not in (4, 5, 6):
+            seen.append(cluster(5 * time, 6 - 6 * time, 5, -6))
+        now = tracker.update(seen, time)
+        for item in now:
+            assert names[round(item.velocity[1])] == item.id
+    assert now[0].age == pytest.approx(1.0)
+
+
+def test_a_new_object_gets_a_new_id_and_old_ones_never_return():
+    tracker = ObjectTracker(ObjectsConfig(keep=0.3))
+    a = tracker.update([cluster(0, 0, 1, 0)], 0.0)[0].id
+    b = tracker.update([cluster(1.0, 0, 1, 0)], 1.0)[0].id
+    tracker.reset()
+    c = tracker.update([cluster(1.0, 0, 1, 0)], 1.1)[0].id
+    assert len({a, b, c}) == 3
+
+
+def test_no_moving_cells_no_objects():
+    assert find_clusters(*grids([])) == []
