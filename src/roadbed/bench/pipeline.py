@@ -10,7 +10,8 @@ from typing import Any
 
 from roadbed.bench.timing import measure
 from roadbed.config import Config
-from roadbed.pipeline import Pipeline, Result
+from roadbed.frames import Scan
+from roadbed.pipeline import Pipeline
 from roadbed.sources import open_source
 
 CASES = {
@@ -24,25 +25,31 @@ def pipeline_rows(backend: str = "cpu") -> Iterator[dict[str, Any]]:
     """One row per sensor: median and 95th percentile of a whole frame, and its stages."""
     for case, location in CASES.items():
         scans = list(open_source(location))
-        step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
         pipeline = Pipeline(Config.parse({"backend": backend}))
-        # There and back again, time running on: the filters never see a jump.
-        order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
-        frames = count()
-
-        def next_frame() -> Result:
-            number = next(frames)
-            return pipeline(replace(scans[order[number % len(order)]], time=step * number))  # noqa: B023
-
-        timing = measure(next_frame, lambda result: dict(result.seconds), repeats=100, warm_up=len(scans), seconds=8)
-        cells = pipeline.config.occupancy.grid
+        frames = _there_and_back(scans)
+        timing = measure(
+            lambda pipeline=pipeline, frames=frames: pipeline(next(frames)),  # type: ignore[misc]
+            lambda result: dict(result.seconds),
+            repeats=100,
+            seconds=8,
+            warm_up=len(scans),
+        )
+        grid = pipeline.config.occupancy.grid
         yield {
             "case": case,
             "sensors": len(scans[0].mounts) or 1,
             "points": len(scans[0]),
-            "cells": round(cells.length / cells.resolution) * round(cells.width / cells.resolution),
+            "cells": round(grid.length / grid.resolution) * round(grid.width / grid.resolution),
             "median_ms": round(timing.median_ms, 2),
             "p95_ms": round(timing.p95_ms, 2),
             "hz": round(1e3 / timing.median_ms, 1),
             **{f"{stage}_ms": round(value, 2) for stage, value in timing.phases_ms.items()},
         }
+
+
+def _there_and_back(scans: list[Scan]) -> Iterator[Scan]:
+    """The drive forwards and backwards for ever, time running on: the filters never see a jump."""
+    step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
+    order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
+    for number in count():
+        yield replace(scans[order[number % len(order)]], time=step * number)

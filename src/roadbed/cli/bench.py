@@ -26,17 +26,48 @@ def ground(
     from roadbed.bench.timing import report
 
     rows = list(progress(ground_rows(backend), "measuring"))
-    endless = {"soak": soak_drive(soak, backend)} if soak else {}
+    out = report("ground", rows, backend=backend)
+    if soak:
+        out["soak"] = soak_drive(soak, backend)
     columns = ("case", "points", "cells", "iterations", "median_ms", "p95_ms", "paper_ms", "ns_per_point")
-    _show("ground", backend, rows, columns, as_json, report("ground", rows, backend=backend, **endless))
+    _show(out, columns, as_json)
+    if soak and not as_json:
+        print("; ".join(f"{key} {value}" for key, value in out["soak"].items()))
 
 
-def _show(
-    name: str, backend: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, out: Any
-) -> None:
+@app.command("occupancy")
+def occupancy(as_json: Json = False) -> None:
+    """The occupancy filter: the many-core paper's table 1, and each task against particles and resolution."""
+    from roadbed.bench.occupancy import bench_occupancy
+    from roadbed.bench.timing import report
+
+    measured = bench_occupancy()
+    out = report("occupancy", measured.pop("rows"), backend="cpu", **measured)
+    columns = ("particles", "resolution_m", "cells", "step_ms", "best_ms", "paper_many_core_ms", "paper_gpu_ms")
+    _show(out, columns, as_json)
+    if not as_json:
+        tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
+        for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
+            rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
+            table(
+                f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows
+            )
+
+
+@app.command("pipeline")
+def pipeline(backend: BackendOption = "cpu", as_json: Json = False) -> None:
+    """The whole chain, scan in to occupancy out, for three sensors."""
+    from roadbed.bench.pipeline import pipeline_rows
+    from roadbed.bench.timing import report
+
+    rows = list(progress(pipeline_rows(backend), "measuring"))
+    columns = ("case", "sensors", "points", "cells", "median_ms", "p95_ms", "hz", "ground_ms", "occupancy_ms")
+    _show(report("pipeline", rows, backend=backend), columns, as_json)
+
+
+def _show(out: dict[str, Any], columns: Sequence[str], as_json: bool) -> None:
     if as_json:
         print_json(out)
         return
-    table(f"roadbed bench {name} --backend {backend}", columns, [[row.get(key) for key in columns] for row in rows])
-    if "soak" in out:
-        print("; ".join(f"{key} {value}" for key, value in out["soak"].items()))
+    title = f"roadbed bench {out['bench']} --backend {out['backend']}"
+    table(title, columns, [[row.get(key) for key in columns] for row in out["rows"]])
