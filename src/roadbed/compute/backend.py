@@ -90,12 +90,20 @@ class Backend(Protocol):
         """A host array that transfers fastest: pinned and visible to kernels on CUDA."""
         ...
 
+    def mailbox(self, size: int) -> Any:
+        """A few bytes that describe a frame, read by kernels where they lie."""
+        ...
+
+    def post(self, array: NDArray, mailbox: Any) -> None:
+        """Put bytes into a mailbox; work queued before may still read the old ones until `finish`."""
+        ...
+
     def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
-        """Memory from which kernels read what the caller gives with `offer`."""
+        """Memory on the device for what the caller gives with `offer`."""
         ...
 
     def offer(self, array: Any, intake: Any, start: int = 0) -> int:
-        """Let kernels read `array`: its address if the device can reach it, else it is copied into `intake`."""
+        """Let kernels read `array`: its address if it lies on the device, else 0 after it was copied into `intake`."""
         ...
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:

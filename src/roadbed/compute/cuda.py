@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,9 @@ from roadbed.errors import DeviceError, InputError
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 _EXACT = ("--std=c++17", "--fmad=false")
 _PINNED = 1  # cudaMemoryTypeHost
+_TO_DEVICE = 1  # cudaMemcpyHostToDevice
+_LETTERS = 16  # posts whose pinned memory is kept while they may be under way
+_WORTH_THREADS = 50_000  # elements from which copying by several threads pays
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
     long long start = clock64();
@@ -68,6 +72,14 @@ def why_missing() -> str:
     return _found()[1]
 
 
+@dataclass(frozen=True, eq=False)
+class Intake:
+    """Room on the device for what comes from the host, and pinned memory through which ordinary arrays pass."""
+
+    device: Any  # cupy.ndarray
+    staging: NDArray
+
+
 def definitions(defines: Mapping[str, int | float]) -> dict[str, int | float]:
     """A program's definitions with those every CUDA program has."""
     return {"ROADBED_CUDA": 1, "LANES": common.GPU_LANES, "WITH_DOUBLE": 1, **defines}
@@ -79,9 +91,13 @@ def options(exact: bool) -> tuple[str, ...]:
 
 
 class CudaBackend:
-    """One CUDA device with its own stream."""
+    """One CUDA device with its own stream.
 
-    def __init__(self, device: Device) -> None:
+    Kernels read a scan in pinned memory where it lies: that is the shortest way for one scan. With `copies` it is copied
+    to the device first, which leaves the multiprocessors to other scans under way.
+    """
+
+    def __init__(self, device: Device, copies: bool = False) -> None:
         import cupy
         import cupyx
 
@@ -90,6 +106,8 @@ class CudaBackend:
         self._handle = cupy.cuda.Device(device.index)
         with self._handle:
             self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.copies = copies
+        self._letter = 0
         self._in_flight: list[Any] = []  # arrays that queued work still reads
 
     def build(self, files: Sequence[str], defines: Mapping[str, int | float], exact: bool = False) -> Any:
@@ -125,17 +143,36 @@ class CudaBackend:
                 size = common.elements(shape) * np.dtype(dtype).itemsize
                 raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
 
-    intake = host  # where `offer` puts what the device cannot read in place
+    def mailbox(self, size: int) -> Intake:
+        return Intake(self.zeros(size, np.uint8), self.host((_LETTERS, size), np.uint8))
 
-    def offer(self, array: Any, buffer: NDArray, start: int = 0) -> int:
+    def post(self, array: NDArray, mailbox: Intake) -> None:
+        self._letter = (self._letter + 1) % _LETTERS
+        letter = mailbox.staging[self._letter]
+        letter[:] = array.view(np.uint8)
+        self._copy(mailbox.device.data.ptr, letter.ctypes.data, letter.nbytes)
+
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Intake:
+        return Intake(self.zeros(shape if self.copies else 1, dtype), self.host(shape, dtype))
+
+    def offer(self, array: Any, intake: Intake, start: int = 0) -> int:
         if not isinstance(array, np.ndarray):
-            return self._offer_device_array(array, buffer.dtype)
-        if array.dtype == buffer.dtype and array.flags.c_contiguous and array.size and self._is_pinned(array):
+            return self._offer_device_array(array, intake.staging.dtype)
+        if not array.size:
+            return intake.staging.ctypes.data
+        if array.dtype == intake.staging.dtype and array.flags.c_contiguous and self._is_pinned(array):
             self._in_flight.append(array)
-            return array.ctypes.data
-        flat = buffer.reshape(-1)[start : start + array.size]
-        np.copyto(flat.reshape(array.shape), array, casting="same_kind")
-        return flat.ctypes.data
+            source = array
+        else:
+            source = intake.staging.reshape(-1)[start : start + array.size]
+            _copy_in_parallel(source, np.ascontiguousarray(array, source.dtype).reshape(-1))
+        if not self.copies:
+            return source.ctypes.data
+        self._copy(intake.device.data.ptr + start * source.itemsize, source.ctypes.data, source.nbytes)
+        return 0
+
+    def _copy(self, target: int, source: int, size: int) -> None:
+        self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
     def _offer_device_array(self, array: Any, dtype: np.dtype) -> int:
         with self._handle, self.stream:
@@ -179,7 +216,7 @@ class CudaTape:
         self._owner = owner
         self._steps = []
         for launch in launches:
-            arguments = tuple(np.uint64(a.ctypes.data) if _is_host(a) else a for a in launch.arguments)
+            arguments = tuple(_argument(a) for a in launch.arguments)
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             self._steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
@@ -213,5 +250,20 @@ class CudaTape:
         return seconds
 
 
-def _is_host(argument: Any) -> bool:
-    return isinstance(argument, np.ndarray) and argument.ndim > 0
+def _copy_in_parallel(target: NDArray, source: NDArray) -> None:
+    """Into pinned memory by several threads: one alone takes longer than the whole frame on the device."""
+    if source.size < _WORTH_THREADS:
+        target[:] = source
+        return
+    from roadbed.compute.copy_cpu import copy
+
+    copy(target, source)
+
+
+def _argument(argument: Any) -> Any:
+    """Kernels take pinned host memory by its address, and of an intake the device's part."""
+    if isinstance(argument, Intake):
+        return argument.device
+    if isinstance(argument, np.ndarray) and argument.ndim > 0:
+        return np.uint64(argument.ctypes.data)
+    return argument

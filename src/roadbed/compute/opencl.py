@@ -138,7 +138,13 @@ class OpenclBackend:
             self._in_flight.append(array)
         return 0
 
-    intake = zeros  # where `offer` puts what the device cannot read in place
+    intake = zeros
+
+    def mailbox(self, size: int) -> Buffer:
+        return self.zeros(size, np.uint8)
+
+    def post(self, array: NDArray, mailbox: Buffer) -> None:
+        self.offer(array.view(np.uint8).copy(), mailbox)
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))

@@ -17,6 +17,8 @@ typedef unsigned long long address_t;
 #define LOCAL_ARRAY __shared__
 #define LOCAL
 #define RESTRICT __restrict__
+#define UNROLL _Pragma("unroll")
+#define POPULATION(bits) __popc(bits)
 
 #define LOCAL_ID ((int)threadIdx.x)
 #define LOCAL_SIZE ((int)blockDim.x)
@@ -34,6 +36,7 @@ typedef unsigned long long address_t;
 
 #define FLOAT4(x, y, z, w) make_float4(x, y, z, w)
 #define INT2(x, y) make_int2(x, y)
+#define INT4(x, y, z, w) make_int4(x, y, z, w)
 #define UINT4(x, y, z, w) make_uint4(x, y, z, w)
 #define BITS_OF(value) __float_as_uint(value)
 #define FLOAT_OF(bits) __uint_as_float(bits)
@@ -53,6 +56,8 @@ typedef ulong address_t;
 #define LOCAL_ARRAY __local
 #define LOCAL __local
 #define RESTRICT restrict
+#define UNROLL
+#define POPULATION(bits) popcount(bits)
 
 #define LOCAL_ID ((int)get_local_id(0))
 #define LOCAL_SIZE ((int)get_local_size(0))
@@ -70,6 +75,7 @@ typedef ulong address_t;
 
 #define FLOAT4(x, y, z, w) ((float4)(x, y, z, w))
 #define INT2(x, y) ((int2)(x, y))
+#define INT4(x, y, z, w) ((int4)(x, y, z, w))
 #define UINT4(x, y, z, w) ((uint4)(x, y, z, w))
 #define BITS_OF(value) as_uint(value)
 #define FLOAT_OF(bits) as_float(bits)

@@ -77,17 +77,16 @@ class StcrfDevice:
         self.rows, self.columns, self.nodes = rows, columns, rows * columns
         self._program = backend.build(FILES, definitions(config, rows, columns))
         zeros, nodes = backend.zeros, self.nodes
-        self._frames = zeros(slots * FRAME.itemsize, np.uint8)
         self._counts = zeros(slots * nodes, np.int32)
         self._cursors = zeros(slots * 6, np.int32)
         self._segments = zeros(slots * nodes * 2, np.int32)
-        self._lists = zeros(slots * 3 * nodes, np.int32)
+        self._lists = zeros(slots * 3 * nodes * 4, np.int32)
         self._states = [zeros(slots * nodes * 12, np.float32) for _ in range(2)]
         self._priors = zeros(slots * 2 * nodes * 12, np.float32)
         self._expected = zeros(slots * nodes * 4, np.float32)
         self._surface = zeros(slots * nodes * 4, np.float32)
-        self._incoming = backend.intake(slots * FRAME.itemsize, np.uint8)
-        self._motion = backend.intake(slots * FRAME.itemsize, np.uint8)
+        self._frames = backend.mailbox(slots * FRAME.itemsize)
+        self._motion = backend.mailbox(slots * FRAME.itemsize)
         self._layers = backend.output((slots, 4, nodes), np.float32)
         self._tallies = zeros(slots * tally_words(config, rows, columns), np.uint32)
         self._row_sums, self._kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
@@ -138,7 +137,7 @@ class StcrfDevice:
         move = Launch("move_prior", over_nodes, GROUP, (self._motion, self._states[0], self._priors), self.slots)
         self._motion_tape = self.backend.tape(self._program, [move])
         # Samples lie where the sorted points will: those come later.
-        samples = (self._incoming, self._intake, self._priors, self._sorted, self._sample_counts, self._samples_found)
+        samples = (self._frames, self._intake, self._priors, self._sorted, self._sample_counts, self._samples_found)
         fit = (self._sorted, self._sample_counts, self._samples_found, self._fit.buffer, capacity)
         self._alignment_tape = self.backend.tape(
             self._program,
@@ -155,8 +154,7 @@ class StcrfDevice:
         over_points, over_nodes = self._groups_over_points(), -(-self.nodes // GROUP)
         coarse = self._coarse
         locate = (
-            self._incoming, self._frames, self._intake, self._located, self._rank, self._counts, self._cursors,
-            self._tallies,
+            self._frames, self._intake, self._located, self._rank, self._counts, self._cursors, self._tallies,
         )  # fmt: skip
         allocate = (self._frames, self._counts, self._segments, self._cursors, self._lists, self._priors, start)
         coarse_start = (coarse.start, coarse.expected) if coarse else (start, self._expected)
@@ -205,7 +203,7 @@ class StcrfDevice:
         groups = whole_groups + -(-self.nodes * device.lanes // GROUP)
         launches = [Launch("select_points", groups, GROUP, arguments, self.slots)]
         if whole_groups and self.config.stcrf.points_per_node:
-            thin = (self._frames, self._segments, self._sorted, self._lists, self._cursors, np.int32(self.capacity))
+            thin = (self._frames, self._sorted, self._lists, self._cursors, np.int32(self.capacity))
             launches.append(Launch("thin_out", whole_groups, GROUP, thin, self.slots))
         return launches
 
@@ -272,7 +270,7 @@ class StcrfDevice:
             ("layers", self._layers),
         ):
             frames[name] = output.addresses
-        self._hand_over(self._incoming)
+        self.backend.post(self.frames, self._frames)
         self._offered = None
         stcrf = self.config.stcrf
         tape = self._tapes[warm, stcrf.warm_iterations if warm else stcrf.iterations]
@@ -280,10 +278,6 @@ class StcrfDevice:
             return tape.timed()
         tape.run()
         return {}
-
-    def _hand_over(self, intake: Any) -> None:
-        """Frames go to the device as they are now; queued work never sees later changes."""
-        self.backend.offer(self.frames.view(np.uint8).copy(), intake)
 
     def fetch(self, slot: int = 0) -> None:
         """Wait for the outputs of a slot; where the prior knew too little under it, all iterations are run first."""
@@ -356,7 +350,7 @@ class StcrfDevice:
             self.frames["prior_from"] = _POSTERIOR
         else:
             self.frames["prior_from"], self.frames["prior"] = current, 1 - current
-        self._hand_over(self._motion)
+        self.backend.post(self.frames, self._motion)
         self._motion_tape.run()
         self._kept = self._to_move = False
         self._stay()
@@ -370,7 +364,7 @@ class StcrfDevice:
         self.sort(points, placement)
         self._offered = points
         self._move()
-        self._hand_over(self._incoming)
+        self.backend.post(self.frames, self._frames)
         self._alignment_tape.run()
         self.backend.fetch(self._fit, 0, 5)
         self.backend.finish()

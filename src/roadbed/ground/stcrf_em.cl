@@ -8,16 +8,18 @@
 // no end.
 
 #define WIDE 32
+#if LANES > 1
+#define AT_ONCE 4
+#else
+#define AT_ONCE 1
+#endif
 
 // beta / |N| of each of the eight neighbours, dealt out among `lanes` work-items, and gamma of the previous frame.
 FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL const float4 *prior, int node,
                              float gamma, int lane, int lanes) {
     int column = node % COLUMNS, row = node / COLUMNS;
     if (gamma > 0.0f && lane == 0) add_transported(sum, load_information(prior, node), 0.0f, 0.0f, gamma);
-#ifdef ROADBED_CUDA
-#pragma unroll
-#endif
-    for (int k = lane; k < 8; k += lanes) {
+    UNROLL for (int k = lane; k < 8; k += lanes) {
         int place = k < 4 ? k : k + 1;
         int i = place % 3 - 1, j = place / 3 - 1;
         int inside = column + i >= 0 && column + i < COLUMNS && row + j >= 0 && row + j < ROWS;
@@ -33,23 +35,26 @@ FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int coun
     float h = plane.y;
     float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.w, -SLOPE_LIMIT), SLOPE_LIMIT);
     float w = 0.0f, wx = 0.0f, wy = 0.0f, wxx = 0.0f, wxy = 0.0f, wyy = 0.0f, wz = 0.0f, wzx = 0.0f, wzy = 0.0f;
-#ifdef ROADBED_CUDA
-#pragma unroll 2
-#endif
-    for (int k = lane; k < count; k += lanes) {
-        float4 p = points[k];
-        float dz = p.z - (h + sx * p.x + sy * p.y);
-        float c = EXP2(dz * dz * (dz >= 0.0f ? up : DOWN));
-        float cx = c * p.x, cy = c * p.y;
-        w += c;
-        wx += cx;
-        wy += cy;
-        wxx += cx * p.x;
-        wxy += cx * p.y;
-        wyy += cy * p.y;
-        wz += c * p.z;
-        wzx += cx * p.z;
-        wzy += cy * p.z;
+    // Four points are under way at a time; those beyond the last weigh nothing.
+    for (int first = lane; first < count; first += AT_ONCE * lanes) {
+        float4 some[AT_ONCE];
+        UNROLL for (int j = 0; j < AT_ONCE; ++j) some[j] = points[min(first + j * lanes, count - 1)];
+        UNROLL for (int j = 0; j < AT_ONCE; ++j) {
+            float4 p = some[j];
+            float dz = p.z - (h + sx * p.x + sy * p.y);
+            float c = EXP2(dz * dz * (dz >= 0.0f ? up : DOWN));
+            c = first + j * lanes < count ? c : 0.0f;
+            float cx = c * p.x, cy = c * p.y;
+            w += c;
+            wx += cx;
+            wy += cy;
+            wxx += cx * p.x;
+            wxy += cx * p.y;
+            wyy += cy * p.y;
+            wz += c * p.z;
+            wzx += cx * p.z;
+            wzy += cy * p.z;
+        }
     }
     sum->p00 += ALPHA * w;
     sum->p01 += ALPHA * wx;
@@ -68,8 +73,7 @@ FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int coun
 // The sum over `lanes` neighbouring work-items, known at least to the first of them. scratch: nine floats per work-item.
 FUNCTION void sum_over_lanes(Information *s, int lanes, LOCAL float *scratch) {
 #ifdef ROADBED_CUDA
-#pragma unroll
-    for (int offset = 1; offset < min(lanes, WIDE); offset *= 2) {
+    UNROLL for (int offset = 1; offset < min(lanes, WIDE); offset *= 2) {
 #define ADD_OTHER(number) s->number += __shfl_xor_sync(0xffffffffu, s->number, offset);
         FOR_EACH_NUMBER(ADD_OTHER)
 #undef ADD_OTHER
@@ -137,7 +141,7 @@ FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment,
 // `groups`: work-groups for listed nodes of each kind; the others serve nodes of few points by their number.
 KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL float4 *to_all,
                GLOBAL const float4 *priors, GLOBAL const float4 *expected_all, GLOBAL const int2 *segments,
-               GLOBAL const float4 *sorted, GLOBAL const int *lists, GLOBAL const int *cursors,
+               GLOBAL const float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
                GLOBAL float4 *surface_all, int per_slot, int groups, float up, float gamma, int last) {
     GLOBAL const float4 *from = from_all + 3 * SLOT * NODES, *prior = priors;
     if (gamma > 0.0f) prior += 3 * (2 * SLOT + frames[SLOT].prior) * NODES;
@@ -153,10 +157,16 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     int at_once = members * (GROUP / lanes);
     for (int round = 0; round * at_once < tasks; ++round) {
         int task = round * at_once + member * (GROUP / lanes) + LOCAL_ID / lanes;
-        int skip = task >= tasks;
-        int node = skip ? 0 : few ? task : lists[(3 * SLOT + kind) * NODES + task];
-        int2 segment = segments[SLOT * NODES + node];
-        skip = skip || (few && segment.y > FEW);
+        int node = min(task, NODES - 1);
+        int2 segment;
+        if (few) {
+            segment = segments[SLOT * NODES + node];
+        } else {
+            int4 entry = lists[(3 * SLOT + kind) * NODES + node];
+            node = entry.x;
+            segment = INT2(entry.y, entry.z);
+        }
+        int skip = task >= tasks || (few && segment.y > FEW);
         int lane = LOCAL_ID % lanes;
 #define UPDATE(lanes) \
     update_node(node, skip, lane, lanes, segment, from, to, prior, expected, points, surface, up, gamma, last, scratch)

@@ -104,38 +104,32 @@ FUNCTION void add_transported(Information *sum, Information n, float a, float b,
     sum->x2 += share * (b * n.x0 + n.x2);
 }
 
-// Step 1: each point to the lattice frame, to its node, and to its rank among the node's points.
-// `incoming` may be host memory, so it is read once per group and handed on to the later kernels as `frames`.
-KERNEL locate(GLOBAL const Frame *incoming, GLOBAL Frame *frames, GLOBAL const float *intake, GLOBAL float4 *located,
-              GLOBAL int *rank, GLOBAL int *counts, GLOBAL int *cursors, GLOBAL uint *tallies,
-              int capacity) {
-    LOCAL_ARRAY Frame frame;
+// Step 1: each point to the lattice frame, to its node, and to its rank among the node's points. The points may lie in
+// host memory: this is the only kernel that reads them.
+KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL float4 *located, GLOBAL int *rank,
+              GLOBAL int *counts, GLOBAL int *cursors, GLOBAL uint *tallies, int capacity) {
     LOCAL_ARRAY float tile[3 * GROUP];
-    GLOBAL const int *words = (GLOBAL const int *)&incoming[SLOT];
-    for (int k = LOCAL_ID; k < (int)sizeof(Frame) / 4; k += LOCAL_SIZE) {
-        ((LOCAL int *)&frame)[k] = words[k];
-        if (GROUP_ID == 0) ((GLOBAL int *)&frames[SLOT])[k] = words[k];
-    }
+    GLOBAL const Frame *frame = &frames[SLOT];
     // While points arrive: what the labels will count starts from zero.
     GLOBAL float4 *quads = (GLOBAL float4 *)(tallies + SLOT * TALLY_WORDS);
     for (int k = GLOBAL_ID; k < TALLY_WORDS / 4; k += GLOBAL_SIZE) quads[k] = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
     if (GROUP_ID == 0 && LOCAL_ID < CURSORS) cursors[CURSORS * SLOT + LOCAL_ID] = 0;
-    BARRIER();
-    GLOBAL const float *points = AT(const float, frame.points, intake + 3 * SLOT * capacity);
-    int count = frame.count;
+    GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
+    GLOBAL const float *r = frame->rotation, *t = frame->translation;
+    int count = frame->count;
     // A CPU's groups take consecutive tiles, so that points reach their nodes almost in scan order.
     int tiles = (count + LOCAL_SIZE - 1) / LOCAL_SIZE, share = (tiles + GROUP_COUNT - 1) / GROUP_COUNT;
     int first = LANES == 1 ? GROUP_ID * share : GROUP_ID, step = LANES == 1 ? 1 : GROUP_COUNT;
     int last = LANES == 1 ? min(first + share, tiles) : tiles;
-    for (int t = first; t < last; t += step) {
-        int begin = t * LOCAL_SIZE;
+    for (int k = first; k < last; k += step) {
+        int begin = k * LOCAL_SIZE;
         read_points(points, begin, count, tile);
         BARRIER();
         int i = begin + LOCAL_ID;
         float x = tile[3 * LOCAL_ID], y = tile[3 * LOCAL_ID + 1], z = tile[3 * LOCAL_ID + 2];
-        float u = frame.rotation[0] * x + frame.rotation[1] * y + frame.rotation[2] * z + frame.translation[0];
-        float v = frame.rotation[3] * x + frame.rotation[4] * y + frame.rotation[5] * z + frame.translation[1];
-        float w = frame.rotation[6] * x + frame.rotation[7] * y + frame.rotation[8] * z + frame.translation[2];
+        float u = r[0] * x + r[1] * y + r[2] * z + t[0];
+        float v = r[3] * x + r[4] * y + r[5] * z + t[1];
+        float w = r[6] * x + r[7] * y + r[8] * z + t[2];
         float column = u * (1.0f / SPACING), row = v * (1.0f / SPACING);
         int usable = i < count && is_return(x, y, z);
         int inside = column >= 0.0f && column < COLUMNS && row >= 0.0f && row < ROWS && fabs(w) < 1e4f;
@@ -170,11 +164,11 @@ FUNCTION void begin_node(GLOBAL const Frame *frame, GLOBAL const float4 *priors,
 }
 
 // Step 2, per node: room for its points (ANCHORS more under the vehicle), and the first plane: its own, or that of the
-// coarse node of the same number. Nodes with more than FEW points join the list of their kind.
+// coarse node of the same number. Nodes with more than FEW points join the list of their kind: {node, place, count}.
 // cursors: {next free place; nodes with some points, with many, with more; nodes with points that the prior does not and
 // does know}.
 KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors,
-                GLOBAL int *lists, GLOBAL const float4 *priors, GLOBAL float4 *start, GLOBAL float4 *expected,
+                GLOBAL int4 *lists, GLOBAL const float4 *priors, GLOBAL float4 *start, GLOBAL float4 *expected,
                 GLOBAL float4 *coarse_start, GLOBAL float4 *coarse_expected) {
     LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int first;
@@ -196,7 +190,7 @@ KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *seg
     if (!here) return;
     segments[SLOT * NODES + node] = INT2(first + before, count);
     counts[SLOT * NODES + node] = 0;
-    if (LANES > 1 && kind >= 0) lists[(3 * SLOT + kind) * NODES + listed] = node;
+    if (LANES > 1 && kind >= 0) lists[(3 * SLOT + kind) * NODES + listed] = INT4(node, first + before, count, 0);
     float4 level = FLOAT4(frame->road, 0.0f, 0.0f, 0.0f);
 #if COARSE_START
     if (node < COARSE_NODES) {

@@ -86,12 +86,12 @@ FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p
     int square = square_of(p.x, p.y, SIDE);
     int row = vote_row(node, square), column = vote_column(node, square), layer = vote_layer(dz);
     int total = 0;
-    for (int y = max(row - 1, 0); y < min(row + 2, VOTE_ROWS); ++y)
-        for (int x = max(column - 1, 0); x < min(column + 2, VOTE_COLUMNS); ++x)
-            for (int k = max(layer - 1, 0); k < min(layer + 2, VOTE_LAYERS); ++k) {
-                uint cell = votes[(y * VOTE_COLUMNS + x) * VOTE_LAYERS + k];
-                total += (int)(cell >> 16) - (int)(cell & 0xffffu);
-            }
+    UNROLL for (int k = 0; k < 27; ++k) {
+        int y = row + k / 9 - 1, x = column + k / 3 % 3 - 1, z = layer + k % 3 - 1;
+        if (y < 0 || y >= VOTE_ROWS || x < 0 || x >= VOTE_COLUMNS || z < 0 || z >= VOTE_LAYERS) continue;
+        uint cell = votes[(y * VOTE_COLUMNS + x) * VOTE_LAYERS + z];
+        total += (int)(cell >> 16) - (int)(cell & 0xffffu);
+    }
     return total == 0 ? ground : total > 0;
 }
 
@@ -107,49 +107,49 @@ FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL float *layers, float
     }
 }
 
-// Four consecutive points per work-item, so that outputs leave the device as whole words; buffers hold a multiple of four.
+// Labels leave the device as whole words, four points each; buffers hold a multiple of four points.
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
              GLOBAL const uint *tallies, GLOBAL const uchar *decisions, GLOBAL uchar *labels, GLOBAL float *probabilities,
              GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
              int capacity) {
+    LOCAL_ARRAY uchar kinds[GROUP];
     GLOBAL const Frame *frame = &frames[SLOT];
     if (GLOBAL_ID < 2) overlap[2 * SLOT + GLOBAL_ID] = cursors[CURSORS * SLOT + 4 + GLOBAL_ID];
     int count = frame->count, wanted = frame->wanted;
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels + SLOT * capacity);
-    GLOBAL float4 *probability = (GLOBAL float4 *)AT(float, frame->probability, probabilities + SLOT * capacity);
-    GLOBAL float4 *height = (GLOBAL float4 *)AT(float, frame->height, heights + SLOT * capacity);
+    GLOBAL float *probability = AT(float, frame->probability, probabilities + SLOT * capacity);
+    GLOBAL float *height = AT(float, frame->height, heights + SLOT * capacity);
     if (wanted & LAYERS)
         describe(surface + SLOT * NODES, AT(float, frame->layers, layers + 4 * SLOT * NODES), frame->base);
-    for (int word = GLOBAL_ID; 4 * word < count; word += GLOBAL_SIZE) {
-        uint four = 0;
-        float chance[4], over[4];
-        for (int k = 0; k < 4; ++k) {
-            int i = min(4 * word + k, count - 1);
-            float4 point = located[SLOT * capacity + i];
-            int node = (int)BITS_OF(point.w);
-            uint kind = UNKNOWN;
-            chance[k] = 0.0f;
-            over[k] = NOT_A_NUMBER;
-            if (node >= 0) {
-                float4 plane = surface[SLOT * NODES + node];
-                float dz = point.z - (plane.x + plane.y * point.x + plane.z * point.y);
-                over[k] = dz;
-                chance[k] = EXP2(dz * dz * (dz >= 0.0f ? UP : DOWN));
+    for (int begin = GROUP_ID * GROUP; begin < count; begin += GROUP_COUNT * GROUP) {
+        int i = min(begin + LOCAL_ID, count - 1);
+        float4 point = located[SLOT * capacity + i];
+        int node = (int)BITS_OF(point.w);
+        int kind = UNKNOWN;
+        float chance = 0.0f, over = NOT_A_NUMBER;
+        if (node >= 0) {
+            float4 plane = surface[SLOT * NODES + node];
+            over = point.z - (plane.x + plane.y * point.x + plane.z * point.y);
+            chance = EXP2(over * over * (over >= 0.0f ? UP : DOWN));
 #if LOOK_AROUND
-                int ground = after_vote(tallies + SLOT * TALLY_WORDS + VOTES_FROM, decisions[SLOT * capacity + i],
-                                        node, point, dz);
+            int ground = after_vote(tallies + SLOT * TALLY_WORDS + VOTES_FROM, decisions[SLOT * capacity + i], node,
+                                    point, over);
 #else
-                int ground = dz < THRESHOLD && dz >= -LOW_OUTLIER_DEPTH;
+            int ground = over < THRESHOLD && over >= -LOW_OUTLIER_DEPTH;
 #endif
-                kind = ground                    ? GROUND
-                     : dz < -LOW_OUTLIER_DEPTH ? LOW_OUTLIER
-                     : dz >= CLEARANCE         ? OVERHANG
-                                               : OBSTACLE;
-            }
-            four |= kind << (8 * k);
+            kind = ground                      ? GROUND
+                 : over < -LOW_OUTLIER_DEPTH ? LOW_OUTLIER
+                 : over >= CLEARANCE         ? OVERHANG
+                                             : OBSTACLE;
         }
-        words[word] = four;
-        if (wanted & PROBABILITY) probability[word] = FLOAT4(chance[0], chance[1], chance[2], chance[3]);
-        if (wanted & HEIGHT) height[word] = FLOAT4(over[0], over[1], over[2], over[3]);
+        if (wanted & PROBABILITY) probability[i] = chance;
+        if (wanted & HEIGHT) height[i] = over;
+        kinds[LOCAL_ID] = (uchar)kind;
+        BARRIER();
+        int four = 4 * LOCAL_ID;
+        if (LOCAL_ID < GROUP / 4 && begin + four < count)
+            words[begin / 4 + LOCAL_ID] = kinds[four] | (uint)kinds[four + 1] << 8 | (uint)kinds[four + 2] << 16 |
+                                          (uint)kinds[four + 3] << 24;
+        BARRIER();
     }
 }

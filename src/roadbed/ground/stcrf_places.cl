@@ -96,9 +96,11 @@ KERNEL sum_rows(GLOBAL const uint *tallies, GLOBAL uint *row_sums) {
     GLOBAL const int *counters = (GLOBAL const int *)(tallies + SLOT * TALLY_WORDS + COUNTERS_FROM);
     int column = node % COLUMNS, first = node - column;
     uint sums = 0;
-    for (int k = max(column - REGION, 0); k <= min(column + REGION, COLUMNS - 1); ++k) {
-        int state = roughness(counters[OPEN_NEAR * NODES + first + k], counters[OPEN_HIGH * NODES + first + k]);
-        sums += state == 1 ? 1u : state == 2 ? 0x10000u : 0u;
+    UNROLL for (int k = -REGION; k <= REGION; ++k) {
+        int other = first + min(max(column + k, 0), COLUMNS - 1);
+        int state = roughness(counters[OPEN_NEAR * NODES + other], counters[OPEN_HIGH * NODES + other]);
+        int inside = column + k >= 0 && column + k < COLUMNS;
+        sums += !inside ? 0u : state == 1 ? 1u : state == 2 ? 0x10000u : 0u;
     }
     row_sums[SLOT * NODES + node] = sums;
 }
@@ -112,12 +114,14 @@ KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, G
     GLOBAL const int *counters = (GLOBAL const int *)(tallies + SLOT * TALLY_WORDS + COUNTERS_FROM);
     int column = node % COLUMNS, row = node / COLUMNS;
     uint region = 0;
-    for (int j = max(row - REGION, 0); j <= min(row + REGION, ROWS - 1); ++j)
-        region += row_sums[SLOT * NODES + j * COLUMNS + column];
+    UNROLL for (int j = -REGION; j <= REGION; ++j) {
+        uint sums = row_sums[SLOT * NODES + min(max(row + j, 0), ROWS - 1) * COLUMNS + column];
+        region += row + j >= 0 && row + j < ROWS ? sums : 0u;
+    }
     int even = region & 0xffffu, uneven = region >> 16;
     int ring_rough = 0, ring_smooth = 0, ground = 0, walls = 0;
-    for (int j = -2; j <= 2; ++j)
-        for (int i = -2; i <= 2; ++i) {
+    UNROLL for (int j = -2; j <= 2; ++j)
+        UNROLL for (int i = -2; i <= 2; ++i) {
             if (column + i < 0 || column + i >= COLUMNS || row + j < 0 || row + j >= ROWS) continue;
             int other = node + j * COLUMNS + i;
             if (abs(i) == 2 || abs(j) == 2) {

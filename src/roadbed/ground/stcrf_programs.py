@@ -140,7 +140,7 @@ def _label_definitions(config: GroundConfig) -> dict[str, int | float]:
         "FOOT_AROUND": labels.foot_around,
         "THRESHOLD": labels.threshold,
         "CLEAR_THRESHOLD": labels.clear_threshold,
-        "HIGHEST": rules.highest,
+        "HIGHEST": float(rules.highest),
         "TOP": labels.top,
         "STANDING": labels.standing,
         "CLEARANCE": labels.clearance,

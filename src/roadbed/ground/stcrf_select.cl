@@ -10,7 +10,6 @@
 #define PARTS (LOW_SIDE * LOW_SIDE)
 #define NOTHING 0xffffffffu
 #define KEPT (LIMIT > 0 ? LIMIT : 1)
-#define MOST_SORTED 4096  // points of a node that are ranked in local memory
 
 // Floats as unsigned integers in the same order, for atomic minima.
 FUNCTION uint ordered(float z) {
@@ -45,7 +44,7 @@ FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
 #endif
 
 KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL int2 *segments,
-                     GLOBAL float4 *sorted, GLOBAL const int *lists, GLOBAL const int *cursors,
+                     GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
     LOCAL_ARRAY uint lowest[TASKS * FINE], wall[TASKS * FINE], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
     LOCAL_ARRAY int usable[TASKS];
@@ -57,7 +56,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
     int rounds = whole_group ? (many + more - GROUP_ID + whole_groups - 1) / whole_groups : 1;
     for (int round = 0; round < rounds; ++round) {
         int task = GROUP_ID + round * whole_groups, node = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
-        if (whole_group) node = lists[(3 * SLOT + (task < many ? 1 : 2)) * NODES + (task < many ? task : task - many)];
+        if (whole_group) node = lists[(3 * SLOT + (task < many ? 1 : 2)) * NODES + (task < many ? task : task - many)].x;
         int mine = node < NODES;
         int2 segment = mine ? segments[SLOT * NODES + node] : INT2(0, 0);
         float under = mine && ANCHORS ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
@@ -127,62 +126,55 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
 }
 
 #if LANES > 1
-// Bitonic sort of `size` (a power of two) keys in local memory.
-FUNCTION void sort_keys(LOCAL uint *keys, int size) {
-    for (int width = 2; width <= size; width *= 2)
-        for (int reach = width / 2; reach > 0; reach /= 2) {
-            for (int k = LOCAL_ID; k < size / 2; k += LOCAL_SIZE) {
-                int low = 2 * k - (k & (reach - 1)), high = low + reach;
-                uint a = keys[low], b = keys[high];
-                if ((a > b) == ((low & width) == 0)) keys[low] = b, keys[high] = a;
-            }
-            BARRIER();
-        }
-}
+// A work-group per listed node keeps every stride-th usable point in scan order, so that at most LIMIT remain. A point's
+// rank is the number of marks before its own in a bitmap of the scan, taken in windows that fit local memory.
+#define WORDS 4096
+#define WORDS_EACH (WORDS / GROUP)
 
-// A work-group per listed node keeps every stride-th usable point in scan order, so that at most LIMIT remain.
-KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL const int2 *segments, GLOBAL float4 *sorted, GLOBAL const int *lists,
-                GLOBAL const int *cursors, int capacity) {
-    LOCAL_ARRAY uint keys[MOST_SORTED];
+KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
+                int capacity) {
+    LOCAL_ARRAY uint marks[WORDS];
+    LOCAL_ARRAY int before[GROUP];
+    LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int usable;
+    GLOBAL const Frame *frame = &frames[SLOT];
     int many = cursors[CURSORS * SLOT + 2], more = cursors[CURSORS * SLOT + 3];
     for (int task = GROUP_ID; task < many + more; task += GROUP_COUNT) {
-        int node = lists[(3 * SLOT + (task < many ? 1 : 2)) * NODES + (task < many ? task : task - many)];
-        int2 segment = segments[SLOT * NODES + node];
-        int count = segment.y - (ANCHORS && is_finite(height_under_vehicle(&frames[SLOT], node)) ? ANCHORS : 0);
-        GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
-        int size = 2;
-        while (size < count) size *= 2;
-        int in_local = size <= MOST_SORTED;
+        int4 entry = lists[(3 * SLOT + (task < many ? 1 : 2)) * NODES + (task < many ? task : task - many)];
+        int count = entry.z - (ANCHORS && is_finite(height_under_vehicle(frame, entry.x)) ? ANCHORS : 0);
+        GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + entry.y;
         if (LOCAL_ID == 0) usable = 0;
         BARRIER();
         int found = 0;
-        for (int k = LOCAL_ID; k < (in_local ? size : count); k += LOCAL_SIZE) {
-            int good = k < count && points[k].z < FAR_ABOVE;
-            found += good;
-            if (in_local) keys[k] = good ? BITS_OF(points[k].w) : NOTHING;
-        }
+        for (int k = LOCAL_ID; k < count; k += LOCAL_SIZE) found += points[k].z < FAR_ABOVE;
         ATOMIC_ADD(&usable, found);
         BARRIER();
-        int stride = (usable + KEPT - 1) / KEPT;
-        sort_keys(keys, in_local && stride > 1 ? size : 1);
-        for (int k = LOCAL_ID; k < (stride > 1 ? count : 0); k += LOCAL_SIZE) {
-            uint mine = BITS_OF(points[k].w);
-            int rank = 0;
-            if (in_local) {
-                for (int reach = size / 2; reach > 0; reach /= 2)
-                    if (keys[rank + reach - 1] < mine) rank += reach;
-            } else {
-                for (int other = 0; other < count; ++other)
-                    rank += points[other].z < FAR_ABOVE && (BITS_OF(points[other].w) & 0x7fffffffu) < mine;
+        int stride = (usable + KEPT - 1) / KEPT, earlier = 0;
+        int windows = stride > 1 ? (frame->count + 32 * WORDS - 1) / (32 * WORDS) : 0;
+        for (int window = 0; window < windows; ++window) {
+            uint first = 32u * WORDS * window;
+            for (int k = LOCAL_ID; k < WORDS; k += LOCAL_SIZE) marks[k] = 0;
+            BARRIER();
+            for (int k = LOCAL_ID; k < count; k += LOCAL_SIZE) {
+                uint place = BITS_OF(points[k].w) - first;
+                if (points[k].z < FAR_ABOVE && place < 32u * WORDS) ATOMIC_OR(&marks[place / 32], 1u << (place % 32));
             }
-            // Marked in the index first: others still count this point.
-            if (points[k].z < FAR_ABOVE && rank % stride) points[k].w = FLOAT_OF(mine | 0x80000000u);
+            BARRIER();
+            int mine = 0, total;
+            for (int k = 0; k < WORDS_EACH; ++k) mine += POPULATION(marks[LOCAL_ID * WORDS_EACH + k]);
+            before[LOCAL_ID] = earlier + group_scan(mine, scratch, &total);
+            earlier += total;
+            BARRIER();
+            for (int k = LOCAL_ID; k < count; k += LOCAL_SIZE) {
+                uint place = BITS_OF(points[k].w) - first;
+                if (points[k].z >= FAR_ABOVE || place >= 32u * WORDS) continue;
+                int word = place / 32, rank = before[word / WORDS_EACH];
+                for (int other = word / WORDS_EACH * WORDS_EACH; other < word; ++other) rank += POPULATION(marks[other]);
+                rank += POPULATION(marks[word] & ((1u << (place % 32)) - 1));
+                if (rank % stride) points[k].z = FAR_ABOVE;
+            }
+            BARRIER();
         }
-        BARRIER();
-        for (int k = LOCAL_ID; k < count; k += LOCAL_SIZE)
-            if (BITS_OF(points[k].w) & 0x80000000u) points[k].z = FAR_ABOVE;
-        BARRIER();
     }
 }
 #endif

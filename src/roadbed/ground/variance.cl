@@ -28,19 +28,12 @@ typedef struct {
 FUNCTION float divide(float a, float b) { return (float)((double)a / (double)b); }
 
 // Phase 1: cell of every point, points per cell, and the point's rank in its cell (the report's fused histogram).
-KERNEL assign(GLOBAL const VarianceFrame *incoming, GLOBAL VarianceFrame *frames, GLOBAL const float *intake,
-              GLOBAL int2 *cell_and_rank, GLOBAL float *heights, GLOBAL int *counts, GLOBAL int *cursors) {
-    LOCAL_ARRAY VarianceFrame frame;
+KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *intake, GLOBAL int2 *cell_and_rank,
+              GLOBAL float *heights, GLOBAL int *counts, GLOBAL int *cursors) {
     LOCAL_ARRAY float tile[3 * GROUP];
-    GLOBAL const int *words = (GLOBAL const int *)incoming;
-    for (int k = LOCAL_ID; k < (int)sizeof(VarianceFrame) / 4; k += LOCAL_SIZE) {
-        ((LOCAL int *)&frame)[k] = words[k];
-        if (GROUP_ID == 0) ((GLOBAL int *)frames)[k] = words[k];
-    }
     if (GROUP_ID == 0 && LOCAL_ID < KINDS + 1) cursors[LOCAL_ID] = 0;
-    BARRIER();
-    GLOBAL const float *points = AT(const float, frame.points, intake);
-    int count = frame.count;
+    GLOBAL const float *points = AT(const float, frame->points, intake);
+    int count = frame->count;
     for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
         read_points(points, begin, count, tile);
         BARRIER();

@@ -44,11 +44,10 @@ class GridVarianceDevice(GridVariance):
         cells = self.columns * self.rows
         self._program = backend.build(["ground/variance.cl"], definitions(config, self.rows, self.columns), exact=True)
         zeros = backend.zeros
-        self._frames = zeros(_FRAME.itemsize, np.uint8)
         self._counts, self._segments = zeros(cells, np.int32), zeros(2 * cells, np.int32)
         self._cursors, self._lists = zeros(_KINDS + 1, np.int32), zeros(_KINDS * cells, np.int32)
         self._statistics, self._ground = zeros(4 * cells, np.float32), zeros(cells, np.uint8)
-        self._incoming = backend.intake(_FRAME.itemsize, np.uint8)
+        self._frames = backend.mailbox(_FRAME.itemsize)
         self._cell_statistics = backend.output((1, cells, 4), np.float32)
         self._cell_counts = backend.output((1, cells), np.int32)
         self._frame = np.zeros(1, _FRAME)
@@ -83,7 +82,7 @@ class GridVarianceDevice(GridVariance):
                 "assign",
                 over_points,
                 _GROUP,
-                (self._incoming, self._frames, self._intake, *points, self._counts, self._cursors),
+                (self._frames, self._intake, *points, self._counts, self._cursors),
             ),
             Launch(
                 "group_cells",
@@ -129,7 +128,7 @@ class GridVarianceDevice(GridVariance):
         frame["count"], frame["wanted"] = count, self.wanted
         for name, output in self._outputs().items():
             frame[name] = output.addresses
-        self.backend.offer(frame.view(np.uint8), self._incoming)
+        self.backend.post(frame, self._frames)
         if timed:
             return self._tape.timed()
         self._tape.run()
