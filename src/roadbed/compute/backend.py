@@ -172,6 +172,15 @@ def open_backend(name: str = "auto", device: int | str | None = None) -> Backend
     return cuda.CudaBackend(chosen) if chosen.backend == "cuda" else opencl.OpenclBackend(chosen)
 
 
+def open_like(backend: Backend) -> Backend:
+    """Another queue on the same device, for work beside the first; it copies scans instead of reading them in place."""
+    from roadbed.compute import cuda, opencl
+
+    if backend.device.backend == "cuda":
+        return cuda.CudaBackend(backend.device, copies=True)
+    return opencl.OpenclBackend(backend.device)
+
+
 def why_missing() -> list[str]:
     """For each backend without a device, one line that says what is missing."""
     from roadbed.compute import cuda, opencl

@@ -29,7 +29,7 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, 
         float dz = z - (plane.y + plane.z * dx + plane.w * dy);
         if (fabs(dz) >= 1.0f) continue;
         ATOMIC_ADD(&counts[SLOT * NODES + node], 1);
-        samples[SLOT * capacity + ATOMIC_ADD(&found[SLOT], 1)] = FLOAT4(from_x, from_y, dz, FLOAT_OF((uint)node));
+        samples[SLOT * capacity + ATOMIC_ADD(&found[2 * SLOT], 1)] = FLOAT4(from_x, from_y, dz, FLOAT_OF((uint)node));
     }
 }
 
@@ -45,44 +45,56 @@ FUNCTION float sum_over_group(float value, LOCAL float *scratch) {
     return scratch[0];
 }
 
-// dz = lift + a x + b y over the samples, by one work-group. fit: {lift, a, b, share of the samples near, samples}.
-KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *found, GLOBAL float *fit, int capacity) {
+#define SUMS 11
+
+// One step of the fit dz = lift + a x + b y. Each work-group adds up its share; the last to finish solves.
+// found: {samples, work-groups done}. fit: {lift, a, b, share of the samples near, samples}, carried from step to step.
+KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *found, GLOBAL float *parts,
+                GLOBAL float *fit_all, GLOBAL float *result, float sigma, int step, int capacity) {
     LOCAL_ARRAY float scratch[GROUP];
-    int n = found[SLOT];
-    float lift = 0.0f, a = 0.0f, b = 0.0f, share = 0.0f;
-    for (int step = 0; step < STEPS; ++step) {
-        float sigma = step == 0 ? 0.3f : step == 1 ? 0.15f : step == 2 ? 0.1f : 0.05f;
-        float factor = -0.72134752f / (sigma * sigma);  // log2(e) / 2
-        float total = 0.0f, near = 0.0f, w00 = 0.0f, w01 = 0.0f, w02 = 0.0f, w11 = 0.0f, w12 = 0.0f, w22 = 0.0f;
-        float y0 = 0.0f, y1 = 0.0f, y2 = 0.0f;
-        for (int k = LOCAL_ID; k < n; k += GROUP) {
-            float4 s = samples[SLOT * capacity + k];
-            float rest = s.z - (lift + a * s.x + b * s.y);
-            float limited = fmin(1.0f, NODE_LIMIT / counts[SLOT * NODES + (int)BITS_OF(s.w)]);
-            float w = limited * EXP2(factor * rest * rest);
-            total += limited;
-            near += fabs(rest) < 0.1f ? limited : 0.0f;
-            w00 += w, w01 += w * s.x, w02 += w * s.y;
-            w11 += w * s.x * s.x, w12 += w * s.x * s.y, w22 += w * s.y * s.y;
-            y0 += w * s.z, y1 += w * s.z * s.x, y2 += w * s.z * s.y;
-        }
-        w00 = sum_over_group(w00, scratch) + 1e-6f, w01 = sum_over_group(w01, scratch), w02 = sum_over_group(w02, scratch);
-        w11 = sum_over_group(w11, scratch) + 1.0f, w12 = sum_over_group(w12, scratch);
-        w22 = sum_over_group(w22, scratch) + 1.0f;
-        y0 = sum_over_group(y0, scratch), y1 = sum_over_group(y1, scratch), y2 = sum_over_group(y2, scratch);
-        total = sum_over_group(total, scratch), near = sum_over_group(near, scratch);
-        float l1 = w01 / w00, l2 = w02 / w00, d1 = w11 - l1 * w01, t = w12 - l1 * w02, l3 = t / d1;
-        float second = y1 - l1 * y0;
-        b = (y2 - l2 * y0 - l3 * second) / (w22 - l2 * w02 - l3 * t);
-        a = second / d1 - l3 * b;
-        lift = y0 / w00 - l1 * a - l2 * b;
-        share = near / fmax(total, 1e-9f);
+    LOCAL_ARRAY int done;
+    GLOBAL float *fit = fit_all + 5 * SLOT;
+    int n = found[2 * SLOT];
+    float lift = step ? fit[0] : 0.0f, a = step ? fit[1] : 0.0f, b = step ? fit[2] : 0.0f;
+    float factor = -0.72134752f / (sigma * sigma);  // log2(e) / 2
+    float sums[SUMS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (int k = GLOBAL_ID; k < n; k += GLOBAL_SIZE) {
+        float4 s = samples[SLOT * capacity + k];
+        float rest = s.z - (lift + a * s.x + b * s.y);
+        float limited = fmin(1.0f, NODE_LIMIT / counts[SLOT * NODES + (int)BITS_OF(s.w)]);
+        float w = limited * EXP2(factor * rest * rest);
+        sums[0] += w, sums[1] += w * s.x, sums[2] += w * s.y;
+        sums[3] += w * s.x * s.x, sums[4] += w * s.x * s.y, sums[5] += w * s.y * s.y;
+        sums[6] += w * s.z, sums[7] += w * s.z * s.x, sums[8] += w * s.z * s.y;
+        sums[9] += limited, sums[10] += fabs(rest) < 0.1f ? limited : 0.0f;
     }
+    for (int k = 0; k < SUMS; ++k) {
+        float sum = sum_over_group(sums[k], scratch);
+        if (LOCAL_ID == 0) parts[(SLOT * GROUP_COUNT + GROUP_ID) * SUMS + k] = sum;
+    }
+    FENCE();
+    if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[2 * SLOT + 1], 1);
     BARRIER();
-    for (int k = LOCAL_ID; k < n; k += GROUP) counts[SLOT * NODES + (int)BITS_OF(samples[SLOT * capacity + k].w)] = 0;
+    if (done < GROUP_COUNT - 1) return;
+    FENCE();
     if (LOCAL_ID == 0) {
-        GLOBAL float *out = fit + 5 * SLOT;
-        out[0] = lift, out[1] = a, out[2] = b, out[3] = share, out[4] = (float)n;
-        found[SLOT] = 0;
+        for (int k = 0; k < SUMS; ++k) {
+            sums[k] = 0.0f;
+            for (int group = 0; group < GROUP_COUNT; ++group) sums[k] += parts[(SLOT * GROUP_COUNT + group) * SUMS + k];
+        }
+        float w00 = sums[0] + 1e-6f, w11 = sums[3] + 1.0f, w22 = sums[5] + 1.0f;
+        float l1 = sums[1] / w00, l2 = sums[2] / w00, d1 = w11 - l1 * sums[1], t = sums[4] - l1 * sums[2], l3 = t / d1;
+        float second = sums[7] - l1 * sums[6];
+        fit[2] = (sums[8] - l2 * sums[6] - l3 * second) / (w22 - l2 * sums[2] - l3 * t);
+        fit[1] = second / d1 - l3 * fit[2];
+        fit[0] = sums[6] / w00 - l1 * fit[1] - l2 * fit[2];
+        fit[3] = sums[10] / fmax(sums[9], 1e-9f);
+        found[2 * SLOT + 1] = 0;
+        if (step == STEPS - 1) found[2 * SLOT] = 0;
+        for (int k = 0; k < 4; ++k) result[5 * SLOT + k] = fit[k];
+        result[5 * SLOT + 4] = (float)n;
     }
+    // The last step leaves no counts behind: every group has read them.
+    for (int k = LOCAL_ID; step == STEPS - 1 && k < n; k += GROUP)
+        counts[SLOT * NODES + (int)BITS_OF(samples[SLOT * capacity + k].w)] = 0;
 }

@@ -33,6 +33,8 @@ _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 9
 _POSTERIOR = 2  # `prior_from` of a prior that is the last posterior
 _ALIGNMENT_POINTS = 12000  # at most this many are compared with the prior surface
 _FEWEST_SAMPLES = 50
+_FIT_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
+_FIT_GROUPS = 32
 _ENOUGH_PRIOR = 0.2  # share of the nodes with points, from which a few iterations are enough
 PROBABILITY, HEIGHT, LAYERS = 1, 2, 4  # bits of `StcrfDevice.wanted`
 FRAME = np.dtype(
@@ -95,8 +97,9 @@ class StcrfDevice:
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels
         self._moving_capacity = 0
         self.frames = np.zeros(slots, FRAME)
-        self._sample_counts, self._samples_found = zeros(slots * nodes, np.int32), zeros(slots, np.int32)
-        self._fit = backend.output((slots, 5), np.float32)
+        self._sample_counts, self._samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
+        self._fit_parts = zeros(slots * _FIT_GROUPS * 11, np.float32)
+        self._fit_state, self._fit = zeros(slots * 5, np.float32), backend.output((slots, 5), np.float32)
         self._kept = self._to_move = False
         self._offered: Any = None
         self.capacity = 0
@@ -138,14 +141,12 @@ class StcrfDevice:
         self._motion_tape = self.backend.tape(self._program, [move])
         # Samples lie where the sorted points will: those come later.
         samples = (self._frames, self._intake, self._priors, self._sorted, self._sample_counts, self._samples_found)
-        fit = (self._sorted, self._sample_counts, self._samples_found, self._fit.buffer, capacity)
-        self._alignment_tape = self.backend.tape(
-            self._program,
-            [
-                Launch("sample_residuals", 2 * self.backend.device.units, GROUP, (*samples, capacity), self.slots),
-                Launch("fit_tilt", 1, GROUP, fit, self.slots),
-            ],
-        )
+        fit = (self._sorted, self._sample_counts, self._samples_found, self._fit_parts, self._fit_state)
+        alignment = [Launch("sample_residuals", 2 * self.backend.device.units, GROUP, (*samples, capacity), self.slots)]
+        for k, sigma in enumerate(_FIT_SIGMAS):
+            step = (*fit, self._fit.buffer, np.float32(sigma), np.int32(k), capacity)
+            alignment.append(Launch("fit_tilt", _FIT_GROUPS, GROUP, step, self.slots))
+        self._alignment_tape = self.backend.tape(self._program, alignment)
 
     def _launches(self, warm: bool, iterations: int) -> list[Launch]:
         """The kernels of one frame, in order."""
@@ -292,22 +293,34 @@ class StcrfDevice:
             self._fetch_all(slot)
 
     def _fetch_all(self, slot: int) -> None:
-        count = int(self.frames[slot]["count"])
-        for output in (self._label, self._probability, self._height):
-            self.backend.fetch(output, slot, count)
-        self.backend.fetch(self._layers, slot, 4 * self.nodes)
+        self.queue_fetch(slot)
         self.backend.finish()
 
-    def per_point(self, slot: int = 0) -> tuple[NDArray[np.uint8], Float32, Float32]:
-        """One label, ground probability c_j and height over the surface per input point."""
+    def queue_fetch(self, slot: int) -> None:
+        """Queue the copies of what is wanted."""
         count = int(self.frames[slot]["count"])
-        label, probability, height = (
-            output.host[slot, :count].copy() for output in (self._label, self._probability, self._height)
+        self.backend.fetch(self._label, slot, count)
+        if self.wanted & PROBABILITY:
+            self.backend.fetch(self._probability, slot, count)
+        if self.wanted & HEIGHT:
+            self.backend.fetch(self._height, slot, count)
+        if self.wanted & LAYERS:
+            self.backend.fetch(self._layers, slot, 4 * self.nodes)
+
+    def per_point(self, slot: int = 0) -> tuple[NDArray[np.uint8], Float32, Float32]:
+        """One label, ground probability c_j and height over the surface per input point; empty where not wanted."""
+        count = int(self.frames[slot]["count"])
+        return (
+            self._label.host[slot, :count].copy(),
+            self._probability.host[slot, : count if self.wanted & PROBABILITY else 0].copy(),
+            self._height.host[slot, : count if self.wanted & HEIGHT else 0].copy(),
         )
-        return label, probability, height
 
     def surface(self, lattice: Lattice, slot: int = 0) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
+        if not self.wanted & LAYERS:
+            nothing = np.empty((0, 0), np.float32)
+            return nothing, nothing, nothing
         layers = self._layers.host[slot].reshape(-1).copy()
         elevation, slope, variance = np.split(layers, [self.nodes, 3 * self.nodes])
         return elevation.reshape(lattice.shape), slope.reshape(*lattice.shape, 2), variance.reshape(lattice.shape)
