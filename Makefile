@@ -20,6 +20,16 @@ format: .stamps/dev
 	$(BIN)/ruff check --fix src tests scripts examples
 	$(BIN)/ruff format src tests scripts examples
 
+# On a CUDA machine: tests on every accelerator and the benchmark, into docs/benchmarks-gpu.json. Without a network, give
+# a Python that has the dependencies: make gpu-test GPU_PYTHON=python3 [SCAN=drive/000000.bin]
+GPU_PYTHON ?=
+gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
+	PYTHONPATH=src:$(PYTHONPATH) $(or $(GPU_PYTHON),$(BIN)/python) scripts/gpu_test.py $(if $(SCAN),--scan $(SCAN))
+
+.stamps/cuda: .stamps/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cuda]'
+	@touch $@
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Roadbed needs Python 3.11 or later, found " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)

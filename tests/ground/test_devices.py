@@ -141,6 +141,51 @@ def test_cells_that_move_stay_out_of_the_ground(device, monkeypatch):
     assert_alike(accelerated(scan, moving=(cells, mask)), expected, nodes_with_points(expected))
 
 
+def test_batches_keep_order_and_agree_with_single_scans(device, monkeypatch):
+    config = Config.preset("paper")
+    accelerated = on(device, config, monkeypatch)
+    scans = [alone(hilly_scan(seed, points)) for seed, points in enumerate((4000, 9000, 1, 6000, 5000, 300, 12_000))]
+    scans.insert(5, hilly_scan(9, 3000))
+    cpu = GroundFilter(config)
+    frames = list(accelerated.batch(iter(scans)))
+    assert [frame.scan for frame in frames] == scans
+    for frame, scan in zip(frames, scans):
+        expected = cpu(alone(scan))
+        assert_alike(frame, expected, nodes_with_points(expected)) if scan.T_world_sensor is None else None
+        assert len(frame.label) == len(scan)
+
+
+def test_compare_reports_agreement_and_phases(device, monkeypatch):
+    from roadbed.ground import compare
+
+    monkeypatch.setattr(ground_filter, "_opened", lambda name, index: device)
+    for method, phase in (("stcrf", "iterate"), ("variance", "reduce")):
+        config = Config.parse({"ground": {"method": method}})
+        comparison = compare(alone(hilly_scan()), config, ("cpu", "opencl"), repeats=1)
+        cpu, accelerated = comparison.runs
+        assert comparison.agree
+        assert accelerated.labels_different <= 2
+        assert accelerated.largest_elevation_difference < 1e-3 or method == "stcrf"
+        assert phase in accelerated.phases
+        assert cpu.labels_different == 0
+
+
+def test_arrays_on_the_gpu_go_in_without_a_copy(device, monkeypatch):
+    if device.device.backend != "cuda":
+        pytest.skip("only CUDA arrays live on a GPU")
+    import cupy
+
+    for config in (Config.preset("paper"), Config.parse({"ground": {"method": "variance"}})):
+        config = config.with_changes(
+            ground=config.ground.with_changes(mounting={"height": HEIGHT, "pitch": 0, "roll": 0})
+        )
+        accelerated = on(device, config, monkeypatch)
+        points = alone(hilly_scan()).points
+        expected = accelerated(points)
+        found = accelerated(cupy.asarray(points))
+        np.testing.assert_array_equal(found.label, expected.label)
+
+
 def test_real_scans_agree_with_the_cpu(device, real_data, monkeypatch):
     files = sorted((real_data / "semantickitti" / "08-singles" / "velodyne").glob("*.bin"))[:1]
     for preset in ("paper", "default"):

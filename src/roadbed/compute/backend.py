@@ -106,6 +106,10 @@ class Backend(Protocol):
         """Let kernels read `array`: its address if it lies on the device, else 0 after it was copied into `intake`."""
         ...
 
+    def to_host(self, array: Any) -> NDArray:
+        """A device array of any library as a NumPy array."""
+        ...
+
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         """Memory to which kernels write what the caller asks for, one row per slot."""
         ...

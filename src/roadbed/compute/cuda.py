@@ -93,8 +93,8 @@ def options(exact: bool) -> tuple[str, ...]:
 class CudaBackend:
     """One CUDA device with its own stream.
 
-    Kernels read a scan in pinned memory where it lies: that is the shortest way for one scan. With `copies` it is copied
-    to the device first, which leaves the multiprocessors to other scans under way.
+    Kernels read a scan in pinned memory where it lies: the shortest way for one scan. With `copies` it is copied to the
+    device first, which leaves the multiprocessors to other scans under way.
     """
 
     def __init__(self, device: Device, copies: bool = False) -> None:
@@ -188,6 +188,10 @@ class CudaBackend:
 
     def _is_pinned(self, array: NDArray) -> bool:
         return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
+
+    def to_host(self, array: Any) -> NDArray:
+        with self._handle, self.stream:
+            return self._cupy.asnumpy(self._cupy.from_dlpack(array))
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         host = self.host(shape, dtype)

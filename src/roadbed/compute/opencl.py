@@ -146,6 +146,9 @@ class OpenclBackend:
     def post(self, array: NDArray, mailbox: Buffer) -> None:
         self.offer(array.view(np.uint8).copy(), mailbox)
 
+    def to_host(self, array: Any) -> NDArray:
+        return np.from_dlpack(array)
+
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from roadbed.ground.compare import Comparison, compare
 from roadbed.ground.filter import GroundFilter
 
-__all__ = ["GroundFilter"]
+__all__ = ["Comparison", "GroundFilter", "compare"]

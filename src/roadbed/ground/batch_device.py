@@ -39,7 +39,8 @@ class BatchStcrf:
                 engine.wanted = wanted
 
     def run(self, scans: Iterable[tuple[Any, Pose]]) -> Iterator[StcrfResult]:
-        free, busy = deque(self._engines), deque()
+        free: deque[StcrfDevice] = deque(self._engines)
+        busy: deque[tuple[StcrfDevice, int]] = deque()
         group: list[tuple[Any, Pose]] = []
         for scan in scans:
             group.append(scan)
@@ -72,5 +73,6 @@ class BatchStcrf:
         engine.backend.finish()
         for slot in range(scans):
             label, probability, height = engine.per_point(slot)
-            yield StcrfResult(label, probability, height, *engine.surface(self.lattice, slot), {})
+            elevation, slope, variance = engine.surface(self.lattice, slot)
+            yield StcrfResult(label, probability, height, elevation, slope, variance, {})
         free.append(engine)

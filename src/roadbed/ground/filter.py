@@ -61,23 +61,29 @@ class GroundFilter:
     ) -> GroundFrame:
         """Label every point of a scan and estimate the surface under it."""
         begin = clock.perf_counter()
-        scan = as_scan(scan, T_world_sensor, time)
+        on_device = self.backend is not None and _lies_on_device(scan)
+        points: Any = scan
+        if on_device:  # the scan object stays empty: its points never leave the device
+            scan = Scan(np.empty((0, 3), np.float32), time=time, T_world_sensor=T_world_sensor)
+        else:
+            scan = as_scan(scan, T_world_sensor, time)
+            points = scan.points
         if self.config.method == "variance":
-            return self._grid_variance(scan, begin)
+            return self._grid_variance(scan, points, begin)
         timings: dict[str, float] = {}
         notes: list[str] = []
         with timed(timings, "mounting"):
-            mounting = self._mounting(scan, notes)
+            mounting = self._mounting(scan, points, notes)
         with timed(timings, "motion"):
             step = self._drive.step(scan, mounting)
             notes.extend(step.notes)
             warm = self._stcrf.place(step)
             if warm and self.config.time.alignment:
-                step, misfit = self._stcrf.aligned(scan.points, step)
+                step, misfit = self._stcrf.aligned(points, step)
                 if misfit:
                     notes.append(misfit)
                     warm = False
-        result = self._stcrf.frame(scan.points, step, warm, moving)
+        result = self._stcrf.frame(points, step, warm, moving)
         with timed(timings, "keep"):
             if step.link in (Link.FIRST, Link.NEXT):
                 self._stcrf.engine.keep()
@@ -99,9 +105,9 @@ class GroundFilter:
             timings=timings,
         )
 
-    def _grid_variance(self, scan: Scan, begin: float) -> GroundFrame:
+    def _grid_variance(self, scan: Scan, points: Any, begin: float) -> GroundFrame:
         method = self._variance
-        result = method(scan.points)
+        result = method(points)
         self.cells = cells = result.cells
         return GroundFrame(
             label=result.label,
@@ -118,9 +124,22 @@ class GroundFilter:
         )
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:
-        """One frame per scan, in order."""
-        for scan in scans:
-            yield self(scan)
+        """One frame per scan, in order. On an accelerator scans without odometry are computed several at a time."""
+        if self.backend is None or self.config.method != "stcrf":
+            yield from map(self, scans)
+            return
+        from roadbed.ground.on_device import batch
+
+        yield from batch(self, scans)
+
+    def profile(self, scan: Scan) -> dict[str, float]:
+        """Seconds per kernel on the accelerator for one scan alone; empty on the CPU."""
+        if self.backend is None:
+            return {}
+        if self.config.method == "variance":
+            return self._variance(scan.points, timed=True).timings  # type: ignore[call-arg]
+        step = Drive(self.config.time).step(Scan(scan.points), self._mounting(scan, scan.points, []))
+        return self._stcrf.frame(scan.points, step, False, None, profile=True).timings  # type: ignore[call-arg]
 
     def save_map(self) -> None:
         """Write what is known to the long-term map's folder; nodes that left the lattice may be there already."""
@@ -143,18 +162,28 @@ class GroundFilter:
         for estimator in self._mountings.values():
             estimator.forget()
 
-    def _mounting(self, scan: Scan, notes: list[str]) -> Mounting:
+    def _mounting(self, scan: Scan, points: Any, notes: list[str]) -> Mounting:
         if scan.T_vehicle_sensor is not None:
             return Mounting(scan.T_vehicle_sensor, estimated=False)
         if scan.sensor not in self._mountings:
             self._mountings[scan.sensor] = MountingEstimator(self.config.mounting)
         estimator = self._mountings[scan.sensor]
+        on_host = points if isinstance(points, np.ndarray) else self.backend.to_host(points)  # type: ignore[union-attr]
         if scan.T_world_sensor is None:
-            return estimator.estimate(scan.points)
-        mounting, changed = estimator.track(scan.points)
+            return estimator.estimate(on_host)
+        mounting, changed = estimator.track(on_host)
         if changed:
             notes.append(f"mounting of {scan.sensor} re-estimated: height {mounting.height:.2f} m")
         return mounting
+
+
+def _lies_on_device(points: Any) -> bool:
+    """An array of CuPy, PyTorch or the like in GPU memory."""
+    if isinstance(points, (Scan, np.ndarray)):
+        return False
+    if hasattr(points, "__dlpack_device__"):
+        return points.__dlpack_device__()[0] not in (1, 3)  # neither ordinary nor pinned host memory
+    return hasattr(points, "__cuda_array_interface__")
 
 
 def _opened(name: str, device: Any) -> Backend | None:

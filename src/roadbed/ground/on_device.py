@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import tee
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.backend import Backend
 from roadbed.config.ground import GroundConfig
-from roadbed.frames import Lattice, Pose
+from roadbed.frames import GroundFrame, Lattice, Pose, Scan
+from roadbed.ground.batch_device import BatchStcrf
 from roadbed.ground.drive import Step
 from roadbed.ground.stcrf import Stcrf, StcrfResult
 from roadbed.ground.stcrf_device import StcrfDevice
 from roadbed.ground.timing import timed
+
+if TYPE_CHECKING:
+    from roadbed.ground.filter import GroundFilter
 
 
 class StcrfOnDevice(Stcrf):
@@ -55,3 +61,49 @@ class StcrfOnDevice(Stcrf):
         up = T_lattice_vehicle.rotation[:, 2]
         yaw = T_lattice_vehicle.yaw
         return np.array([x, y, np.cos(yaw), np.sin(yaw), -up[0] / up[2], -up[1] / up[2]], np.float32)
+
+
+def batch(ground: GroundFilter, scans: Iterable[Scan]) -> Iterator[GroundFrame]:
+    """Frames of scans that stand alone, in order; a scan with odometry is taken by the filter itself."""
+    assert ground.backend is not None
+    engines = BatchStcrf(ground.backend, ground.config)
+    scans = iter(scans)
+    for scan in scans:
+        if scan.T_world_sensor is not None:
+            yield ground(scan)
+            continue
+        alone = _UntilOdometry(scan, scans)
+        mounted, kept = tee((scan, ground._mounting(scan, scan.points, [])) for scan in alone.scans)
+        results = engines.run((scan.points, mounting.T_vehicle_sensor) for scan, mounting in mounted)
+        for result, (scan, mounting) in zip(results, kept):
+            yield GroundFrame(
+                label=result.label,
+                ground_probability=result.ground_probability,
+                height_above_ground=result.height_above_ground,
+                lattice=engines.lattice,
+                elevation=result.elevation,
+                slope=result.slope,
+                variance=result.variance,
+                T_lattice_sensor=mounting.T_vehicle_sensor,
+                mounting=mounting,
+                scan=scan,
+                timings={},
+            )
+        if alone.next is not None:
+            yield ground(alone.next)
+
+
+class _UntilOdometry:
+    """The scans up to the first with odometry, which is left in `next`."""
+
+    def __init__(self, first: Scan, rest: Iterator[Scan]) -> None:
+        self.next: Scan | None = None
+        self.scans = self._take(first, rest)
+
+    def _take(self, first: Scan, rest: Iterator[Scan]) -> Iterator[Scan]:
+        yield first
+        for scan in rest:
+            if scan.T_world_sensor is not None:
+                self.next = scan
+                return
+            yield scan
