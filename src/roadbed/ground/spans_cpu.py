@@ -8,6 +8,7 @@ import numpy as np
 
 from roadbed.ground.numeric_cpu import F, U, njit
 
+_SEEN = F(0.01)  # effective points
 VECTOR = 8  # nodes handled at once by vectorised loops
 
 
@@ -85,3 +86,20 @@ def share_rows(reserved, rows, columns, chunks, node_cost):
     while chunk <= parts:
         chunks[chunk] = rows
         chunk += 1
+
+
+@njit(cache=True)
+def keep_seen(information, data, mean, lo, hi, prior, prior_mean):
+    """`prior` takes the posterior of nodes with data now or with a prior before; all others become undefined."""
+    for row in range(lo.shape[0]):
+        r = row + 1
+        for c in range(prior.shape[2]):
+            seen = data[r, 0, c] > _SEEN or prior[r, 0, c] > _SEEN
+            if lo[row] <= c < hi[row] and seen:
+                for k in range(9):
+                    prior[r, k, c] = information[r, k, c]
+                for k in range(3):
+                    prior_mean[r, k, c] = mean[r, k, c]
+            elif prior[r, 0, c] != F(0):
+                for k in range(9):
+                    prior[r, k, c] = F(0)

@@ -19,7 +19,7 @@ from roadbed.ground.labels import LabelRules
 from roadbed.ground.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, label_points
 from roadbed.ground.measure_cpu import BANDS, COUNTERS
 from roadbed.ground.regions_cpu import classify_nodes
-from roadbed.ground.spans_cpu import VECTOR, clear_spans, fill_expected, find_spans, share_rows
+from roadbed.ground.spans_cpu import VECTOR, clear_spans, fill_expected, find_spans, keep_seen, share_rows
 from roadbed.ground.surface_cpu import describe_surface
 from roadbed.ground.vote_cpu import CELL_COLUMNS, LAYERS
 from roadbed.mapping import rolling
@@ -224,6 +224,7 @@ class StcrfCpu:
     def estimate(self, warm: bool) -> None:
         """The EM on the fine lattice; with a prior under most of the scan a few iterations are enough."""
         stcrf = self.config.stcrf
+        self.warm = warm
         few = warm and self._overlap() >= _ENOUGH_PRIOR
         self._run(self.fine, self.shaping, stcrf.warm_iterations if few else stcrf.iterations, warm)
 
@@ -329,6 +330,9 @@ class StcrfCpu:
         variance = np.empty(lattice.shape, F)
         describe_surface(
             fine.information[fine.result],
+            fine.data,
+            fine.prior,
+            self.warm,
             fine.mean,
             fine.lo,
             fine.hi,
@@ -344,10 +348,12 @@ class StcrfCpu:
         return elevation, slope, variance
 
     def keep(self) -> None:
-        """The posterior becomes the prior of the next frame."""
+        """The posterior becomes the prior of the next frame, where the ground was seen now or before.
+
+        What was only carried over from neighbours is not kept: it would be counted again in every frame.
+        """
         fine = self.fine
-        fine.prior[:] = fine.information[fine.result]
-        fine.prior_mean[:] = fine.mean
+        keep_seen(fine.information[fine.result], fine.data, fine.mean, fine.lo, fine.hi, fine.prior, fine.prior_mean)
 
     def forget(self) -> None:
         self.fine.prior[:] = 0
