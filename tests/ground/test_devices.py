@@ -44,6 +44,11 @@ def hilly_scan(seed=0, points=20_000, yaw=0.0, x=0.0):
     )
 
 
+def preset_of(name):
+    """A preset with every node reported: which ground was seen is kept on the CPU only."""
+    return Config.preset(name).with_changes(ground=Config.preset(name).ground.with_changes(stcrf={"seen_only": False}))
+
+
 def on(device, config, monkeypatch):
     """A ground filter on an opened device."""
     monkeypatch.setattr(ground_filter, "_opened", lambda name, index: device)
@@ -77,7 +82,7 @@ def alone(scan):
 
 @pytest.mark.parametrize("preset", ["paper", "default"])
 def test_single_scans_of_changing_size_agree_with_the_cpu(device, preset, monkeypatch):
-    config = Config.preset(preset)
+    config = preset_of(preset)
     cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
     for seed, points in ((0, 20_000), (1, 5_000), (2, 1), (3, 30_000)):
         scan = alone(hilly_scan(seed, points))
@@ -87,7 +92,7 @@ def test_single_scans_of_changing_size_agree_with_the_cpu(device, preset, monkey
 
 @pytest.mark.parametrize("preset", ["paper", "default"])
 def test_a_drive_agrees_with_the_cpu(device, preset, monkeypatch):
-    config = Config.preset(preset)
+    config = preset_of(preset)
     cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
     for k in range(4):
         scan = hilly_scan(k, 15_000, yaw=0.05 * k, x=1.3 * k)
@@ -135,7 +140,7 @@ def test_cells_that_move_stay_out_of_the_ground(device, monkeypatch):
     cells = Lattice.centred(40, 40, 0.4)
     mask = np.zeros(cells.shape, bool)
     mask[40:60, 60:80] = True
-    cpu, accelerated = GroundFilter(), on(device, Config(), monkeypatch)
+    cpu, accelerated = GroundFilter(preset_of("default")), on(device, preset_of("default"), monkeypatch)
     scan = alone(hilly_scan())
     expected = cpu(scan, moving=(cells, mask))
     assert_alike(accelerated(scan, moving=(cells, mask)), expected, nodes_with_points(expected))
@@ -189,7 +194,7 @@ def test_arrays_on_the_gpu_go_in_without_a_copy(device, monkeypatch):
 def test_real_scans_agree_with_the_cpu(device, real_data, monkeypatch):
     files = sorted((real_data / "semantickitti" / "08-singles" / "velodyne").glob("*.bin"))[:1]
     for preset in ("paper", "default"):
-        config = Config.preset(preset)
+        config = preset_of(preset)
         cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
         for file in files:
             points = np.fromfile(file, np.float32).reshape(-1, 4)[:, :3]

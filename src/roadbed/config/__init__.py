@@ -29,6 +29,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
                 "slope_limit": 100.0,
                 "points_per_node": 0,
                 "footprint": False,
+                "seen_only": False,
                 "reach": 10,
                 "walls": {"enabled": False},
             },

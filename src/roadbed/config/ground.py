@@ -74,6 +74,7 @@ class StcrfConfig(Stage):
     variance_factor: float = Field(
         1.0, gt=0, description="reported variance over that of independent points; calibrated in simulation"
     )
+    seen_only: bool = Field(True, description="keep and report ground that was seen, not what neighbours suggest")
     known_sigma: float = Field(0.25, gt=0, description="m, surface with a larger standard deviation is unknown")
 
     @model_validator(mode="after")

@@ -330,6 +330,7 @@ class StcrfCpu:
         variance = np.empty(lattice.shape, F)
         describe_surface(
             fine.information[fine.result],
+            stcrf.seen_only,
             fine.data,
             fine.prior,
             self.warm,
@@ -353,7 +354,12 @@ class StcrfCpu:
         What was only carried over from neighbours is not kept: it would be counted again in every frame.
         """
         fine = self.fine
-        keep_seen(fine.information[fine.result], fine.data, fine.mean, fine.lo, fine.hi, fine.prior, fine.prior_mean)
+        if self.config.stcrf.seen_only:
+            posterior = fine.information[fine.result]
+            keep_seen(posterior, fine.data, fine.mean, fine.lo, fine.hi, fine.prior, fine.prior_mean)
+        else:
+            fine.prior[:] = fine.information[fine.result]
+            fine.prior_mean[:] = fine.mean
 
     def forget(self) -> None:
         self.fine.prior[:] = 0

@@ -44,8 +44,8 @@ def _height_variance(p, c, height_information, slope_information):
 
 @njit(cache=True, fastmath=FAST)
 def describe_surface(
-    information, data, prior, use_prior, mean, lo, hi, height_information, slope_information, scale, largest_variance,
-    base, elevation, slope, variance,
+    information, seen_only, data, prior, use_prior, mean, lo, hi, height_information, slope_information, scale,
+    largest_variance, base, elevation, slope, variance,
 ):  # fmt: skip
     """Elevation, slope and variance = scale [(P + P0)^-1]_00; NaN where the variance exceeds what counts as known.
 
@@ -60,7 +60,7 @@ def describe_surface(
             value = unknown_variance
             if lo[row] <= c < hi[row]:
                 near = scale * _height_variance(information[row + 1], c, height_information, slope_information)
-                if _is_seen(data, prior, use_prior, row, column):
+                if not seen_only or _is_seen(data, prior, use_prior, row, column):
                     value = near
                 elif _seen_beside(data, prior, use_prior, row, column, rows, columns) >= _SIDES:
                     value = near + _FILLED_VARIANCE

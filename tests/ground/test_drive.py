@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scans over time: what is carried along, and what must not be."""
+
+import numpy as np
+import pytest
+
+from roadbed import Config, GroundFilter, Pose, Scan
+
+
+def hill(x, y):
+    return 0.5 * np.sin(x / 12) + 0.02 * y
+
+
+def scan_at(x, seed=0, time=None, tilt=0.0, hide=None, n=8000, pose_error=0.0):
+    """A scan of rolling ground from a sensor 1.8 m over the road at world (x, 0)."""
+    random = np.random.default_rng(seed)
+    world = random.uniform([x - 25, -25, 0], [x + 25, 25, 0], (n, 3))
+    world[:, 2] = hill(world[:, 0], world[:, 1]) + random.normal(0, 0.01, n)
+    if hide is not None:
+        world = world[~((np.abs(world[:, 0] - hide[0]) < 3) & (np.abs(world[:, 1] - hide[1]) < 3))]
+    true = Pose.from_euler(x, 0, hill(x, 0) + 1.8, pitch=tilt)
+    said = true @ Pose.from_euler(pitch=pose_error)
+    points = (true.inverse() @ world).astype(np.float32)
+    return Scan(points, time=time, T_world_sensor=said, T_vehicle_sensor=Pose.from_euler(z=1.8))
+
+
+def error(frame, reach=15):
+    x, y = frame.lattice.mesh()
+    centre = frame.T_lattice_sensor.translation
+    near = np.isfinite(frame.elevation) & (np.hypot(x - centre[0], y - centre[1]) < reach)
+    return np.abs(frame.elevation - hill(x, y))[near]
+
+
+@pytest.mark.parametrize("motion", ["rolling", "vehicle"])
+def test_hidden_ground_is_remembered(motion):
+    """Figure 8 of the paper: what an obstacle hides now keeps its shape from before."""
+    config = Config.parse({"ground": {"time": {"motion": motion}}})
+    ground = GroundFilter(config)
+    for k in range(4):
+        ground(scan_at(0.0, k, 0.1 * k))
+    remembered = ground(scan_at(0.0, 9, 0.4, hide=(8, 0)))
+    forgotten = GroundFilter(config)(scan_at(0.0, 9, 0.4, hide=(8, 0)))
+    lift = 0.0 if motion == "rolling" else -hill(0, 0)
+    x, y = remembered.lattice.mesh()
+    inside = (np.abs(x - 8) < 2) & (np.abs(y) < 2)
+    assert np.isfinite(remembered.elevation[inside]).all()
+    assert np.abs(remembered.elevation - lift - hill(x, y))[inside].max() < 0.08
+    assert np.isnan(forgotten.elevation[inside]).mean() > 0.5
+
+
+def test_rolling_lattice_follows_and_keeps_its_nodes():
+    ground = GroundFilter()
+    frames = [ground(scan_at(1.5 * k, k, 0.1 * k)) for k in range(30)]
+    assert not any(frame.notes for frame in frames)
+    assert frames[0].cold
+    assert not any(frame.cold for frame in frames[1:])
+    assert frames[-1].lattice.x0 - frames[0].lattice.x0 == pytest.approx(43, abs=1)
+    offset = (frames[-1].lattice.x0 - frames[0].lattice.x0) / frames[0].lattice.spacing
+    assert offset == round(offset)
+    assert np.quantile(error(frames[-1]), 0.95) < 0.05
+
+
+def test_heights_far_from_zero_stay_exact():
+    """A drive at 2,000 m height and far from the origin, as with map coordinates."""
+    ground = GroundFilter()
+    shift = Pose.from_euler(450_000.0, 5_400_000.0, 2000.0)
+    for k in range(5):
+        scan = scan_at(1.0 * k, k, 0.1 * k)
+        frame = ground(scan.at(shift @ scan.T_world_sensor))
+    x, y = frame.lattice.mesh()
+    known = np.isfinite(frame.elevation) & (np.hypot(x - 450_004, y - 5_400_000) < 15)
+    off = frame.elevation[known] - 2000 - hill(x[known] - 450_000, y[known] - 5_400_000)
+    assert np.quantile(np.abs(off), 0.95) < 0.05
+
+
+def test_pose_noise_is_absorbed():
+    random = np.random.default_rng(0)
+    errors = random.normal(0, np.radians(0.7), 12)
+    errors[0] = 0
+
+    def last(alignment):
+        ground = GroundFilter(Config.parse({"ground": {"time": {"alignment": alignment}}}))
+        for k, wrong in enumerate(errors):
+            frame = ground(scan_at(0.8 * k, k, 0.1 * k, pose_error=wrong))
+        return np.sqrt(np.mean(error(frame, 20) ** 2))
+
+    assert last(True) < 0.5 * last(False)
+
+
+def test_events_are_noted_and_handled():
+    ground = GroundFilter()
+    ground(scan_at(0, 0, 0.0))
+    assert ground(scan_at(1, 1, 0.1)).notes == ()
+    repeated = ground(scan_at(1, 1, 0.1))
+    assert "repeated" in repeated.notes[0]
+    late = ground(scan_at(0.5, 2, 0.05))
+    assert "late" in late.notes[0]
+    following = ground(scan_at(2, 3, 0.2))
+    assert following.notes == ()
+    assert not following.cold
+    scan = scan_at(2, 3, 0.2)
+    alone = ground(Scan(scan.points, T_vehicle_sensor=scan.T_vehicle_sensor))
+    assert "no pose" in alone.notes[0]
+    assert alone.cold
+    assert not ground(scan_at(3, 4, 0.3)).cold
+    jump = ground(scan_at(80, 5, 0.4))
+    assert "jump" in jump.notes[0]
+    assert jump.cold
+    pause = ground(scan_at(81, 6, 30.0))
+    assert "pause" in pause.notes[0]
+    assert pause.cold
+
+
+def test_wrong_height_of_a_pose_does_not_smear():
+    """A scan that does not lie on the prior surface is not mixed with it."""
+    ground = GroundFilter()
+    for k in range(3):
+        ground(scan_at(0.5 * k, k, 0.1 * k))
+    scan = scan_at(1.5, 3, 0.3)
+    lifted = scan.at(Pose.from_euler(z=0.9) @ scan.T_world_sensor)
+    frame = ground(lifted)
+    assert frame.cold
+    assert "does not fit" in frame.notes[0]
+
+
+def test_repeated_scan_is_not_counted_twice():
+    ground = GroundFilter()
+    ground(scan_at(0, 0, 0.0))
+    before = ground._stcrf.engine.fine.prior.copy()
+    ground(scan_at(0, 0, 0.0))
+    np.testing.assert_array_equal(ground._stcrf.engine.fine.prior, before)
+
+
+def test_moving_cells_do_not_become_ground():
+    from roadbed.frames import Lattice
+
+    random = np.random.default_rng(0)
+    car = random.uniform([6, -1, -1.5], [10, 1, -1.45], (3000, 3))  # a flat roof, 0.3 m over the road
+    road = random.uniform([-15, -15, -1.81], [15, 15, -1.79], (4000, 3))
+    road = road[~((road[:, 0] > 6) & (road[:, 0] < 10) & (np.abs(road[:, 1]) < 1))]
+    points = np.concatenate([road, car]).astype(np.float32)
+    scan = Scan(points, T_vehicle_sensor=Pose.from_euler(z=1.8))
+    cells = Lattice.centred(40, 40, 0.5)
+    x, y = cells.mesh()
+    mask = (x > 5) & (x < 11) & (np.abs(y) < 2)
+    frame = GroundFilter()(scan, moving=(cells, mask))
+    assert (frame.height_above_ground[len(road) :] > 0.2).all()
+
+
+def test_loop_drive_keeps_memory_and_information_bounded():
+    ground = GroundFilter()
+    scans = [scan_at(10 * np.sin(k / 10), k % 7, 0.1 * k, n=2000) for k in range(150)]
+    sizes, information = [], []
+    for scan in scans:
+        frame = ground(scan)
+        information.append(float(ground._stcrf.engine.fine.prior[:, 0].max()))
+        sizes.append(ground._stcrf.engine.capacity)
+        assert np.isfinite(frame.elevation).any()
+        assert not np.isnan(frame.variance).any()
+    assert len(set(sizes)) == 1
+    assert max(information[75:]) < 1.5 * max(information[10:75])

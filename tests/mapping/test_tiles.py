@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The long-term map gives back what was put in, from disk, in bounded memory."""
+
+import numpy as np
+import pytest
+
+from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.errors import ConfigError, InputError
+from roadbed.frames import Lattice
+from roadbed.mapping.rolling import aligned
+from roadbed.mapping.tiles import TileMap
+
+
+def random_field(lattice, seed=0):
+    information = np.abs(np.random.default_rng(seed).normal(5, 1, (9, *lattice.shape))).astype(np.float32)
+    return information
+
+
+@pytest.mark.parametrize("centre", [(0.0, 0.0), (-1000.3, 77.7)])
+def test_round_trip_through_the_disk(tmp_path, centre):
+    lattice = aligned(Lattice.centred(150, 90, 1.0), *centre)
+    information = random_field(lattice)
+    everywhere = np.ones(lattice.shape, bool)
+    first = TileMap(tmp_path, 1.0, most_in_memory=4)
+    first.begin(Pose.identity())
+    first.store(lattice, information, 0.0, everywhere)
+    assert len(first._tiles) <= 4
+    first.flush()
+    again = TileMap(tmp_path, 1.0, most_in_memory=4)
+    loaded = np.zeros_like(information)
+    assert again.load(lattice, loaded, 0.0, everywhere) == lattice.size
+    np.testing.assert_array_equal(loaded, information)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_another_base_height_shifts_the_information(tmp_path):
+    lattice = aligned(Lattice.centred(10, 10, 1.0), 0, 0)
+    information = np.zeros((9, 10, 10), np.float32)
+    information[0], information[6] = 4.0, 4.0 * 1.5  # h = 1.5 over a base of 10
+    tiles = TileMap(tmp_path, 1.0)
+    tiles.store(lattice, information, 10.0, np.ones((10, 10), bool))
+    loaded = np.zeros_like(information)
+    tiles.load(lattice, loaded, 11.0, np.ones((10, 10), bool))
+    np.testing.assert_allclose(loaded[6] / loaded[0], 0.5)
+
+
+def test_only_the_nodes_asked_for_are_touched(tmp_path):
+    lattice = aligned(Lattice.centred(20, 20, 1.0), 0, 0)
+    tiles = TileMap(tmp_path, 1.0)
+    leaving = np.zeros((20, 20), bool)
+    leaving[3] = True
+    tiles.store(lattice, random_field(lattice), 0.0, leaving)
+    loaded = np.zeros((9, 20, 20), np.float32)
+    assert tiles.load(lattice, loaded, 0.0, np.ones((20, 20), bool)) == 20
+    assert (loaded[0] > 0).sum() == 20
+
+
+def test_damaged_files_are_named(tmp_path):
+    lattice = aligned(Lattice.centred(20, 20, 1.0), 0, 0)
+    (tmp_path / "tile_0_0.npz").write_bytes(b"not a tile")
+    with pytest.raises(InputError, match="tile_0_0"):
+        TileMap(tmp_path, 1.0).load(lattice, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))
+    (tmp_path / "map.json").write_text("{}")
+    with pytest.raises(InputError, match=r"map\.json"):
+        TileMap(tmp_path, 1.0)
+
+
+def test_map_of_another_spacing_is_refused(tmp_path):
+    TileMap(tmp_path, 1.0).begin(Pose.identity())
+    with pytest.raises(InputError, match="spacing"):
+        TileMap(tmp_path, 0.5)
+
+
+def test_vehicle_frame_cannot_keep_a_map(tmp_path):
+    with pytest.raises(ConfigError, match="map_folder"):
+        GroundFilter(Config.parse({"ground": {"time": {"motion": "vehicle"}}}), map_folder=tmp_path)
+
+
+def test_a_vehicle_that_returns_knows_the_ground(tmp_path):
+    def scan(x, time):
+        random = np.random.default_rng(int(10 * x) % 97)
+        points = random.uniform([-20, -20, -1.81], [20, 20, -1.79], (4000, 3))
+        pose = Pose.from_euler(x, 0, 1.8)
+        return Scan(points.astype(np.float32), time=time, T_world_sensor=pose, T_vehicle_sensor=Pose.from_euler(z=1.8))
+
+    small = Config.parse({"ground": {"stcrf": {"length": 60, "width": 60}}})
+    first = GroundFilter(small, map_folder=tmp_path)
+    for k in range(40):
+        first(scan(3.0 * k, 0.1 * k))
+    first.save_map()
+    assert (tmp_path / "map.json").exists()
+    returned = GroundFilter(small, map_folder=tmp_path)
+    few = scan(0.0, 0.0)
+    frame = returned(Scan(few.points[:50], T_world_sensor=few.T_world_sensor, T_vehicle_sensor=few.T_vehicle_sensor))
+    assert not frame.cold
+    assert np.isfinite(frame.elevation).sum() > 1000
+    assert np.nanmax(np.abs(frame.elevation)) < 0.05
