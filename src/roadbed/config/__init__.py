@@ -58,7 +58,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
                 "unknown_hit": {"static": 0.25, "dynamic": 0.25},
                 "maturity": {"enabled": False},
                 "birth": {"traffic": 0.0, "fast": 0.0, "seeded": 0.0},
-                "moving": {"mahalanobis": 5.99, "old_share": 0.0, "age": 0, "untested": 1.0},
+                "moving": {"mahalanobis": 5.99, "old_share": 0.0, "age": 0, "untested": 1.0, "neighbours": 0},
             },
         },
     },

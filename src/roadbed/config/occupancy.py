@@ -80,7 +80,7 @@ class MaturityConfig(Stage):
     enabled: bool = True
     begin: float = Field(0.5, ge=0, le=60, description="s of static life at which the rule starts")
     full: float = Field(1.0, gt=0, le=60, description="s of static life from which it holds fully")
-    radius: float = Field(0.4, ge=0, le=5, description="m around a cell that are looked at")
+    radius: float = Field(0.6, ge=0, le=5, description="m around a cell that are looked at")
     static_rate: Probability = Field(0.2, description="e_ES beside mature cells, per 0.1 s")
     decay: Probability = Field(0.8, description="what remains of a maturity each time the cell is seen free")
 
@@ -96,9 +96,9 @@ class BirthConfig(Stage):
 
     share: float = Field(0.1, gt=0, lt=1, description="of the particles born per step")
     speed: float = Field(10.0, gt=0, le=150, description="m/s, radius of the disc of velocities")
-    traffic: Probability = Field(0.1, description="chance to take the own vehicle's velocity, or its opposite")
+    traffic: Probability = Field(0.05, description="chance to take the own vehicle's velocity, or its opposite")
     traffic_spread: float = Field(5.0, ge=0, le=50, description="m/s added to that velocity")
-    fast: Probability = Field(0.1, description="chance of a velocity from a wider disc")
+    fast: Probability = Field(0.05, description="chance of a velocity from a wider disc")
     fast_speed: float = Field(40.0, gt=0, le=150, description="m/s, radius of the wider disc")
     seeded: Probability = Field(0.5, description="chance to take a moving neighbour's velocity")
     seed_radius: float = Field(0.6, gt=0, le=10, description="m in which such a neighbour is sought")
@@ -113,7 +113,8 @@ class MovingConfig(Stage):
     speed: float = Field(0.5, ge=0, le=50, description="m/s, at least")
     mahalanobis: float = Field(2.0, ge=0, le=100, description="of the velocity from zero, squared, at least")
     old_share: Probability = Field(0.5, description="of the dynamic mass carried by particles old enough")
-    untested: Probability = Field(0.05, description="weight of particles whose motion was not tested lately, against 1")
+    neighbours: int = Field(2, ge=0, le=24, description="cells within two cells that move alike, at least")
+    untested: Probability = Field(0.02, description="weight of particles whose motion was not tested lately, against 1")
     test_memory: float = Field(0.3, gt=0, le=60, description="s in which a test fades")
     age: int = Field(3, ge=0, le=1000, description="resamplings a particle must survive to count for velocities")
 

@@ -75,12 +75,12 @@ class Hsbof:
         self._old_mass = np.zeros(shape, np.float32)
         self.velocity = np.full((*shape, 2), np.nan, np.float32)
         self.velocity_covariance = np.full((*shape, 3), np.nan, np.float32)
-        self.moving = np.zeros(shape, np.bool_)
+        self.moving, self._moving_alone = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
 
     @staticmethod
     def bytes_needed(cells: int, particles: int) -> int:
         """Memory of the filter's arrays."""
-        return cells * (9 * 4 + 2 * 4 + 5 * 4 + 4 + 1) + particles * (3 * 9 * 4 + 8)
+        return cells * (9 * 4 + 2 * 4 + 5 * 4 + 4 + 2) + particles * (3 * 9 * 4 + 8)
 
     @property
     def unknown(self) -> Float32:
@@ -174,9 +174,10 @@ class Hsbof:
         s, rule = self._sorted, self.config.moving
         particles_cpu.velocities(
             self._start, s.vx, s.vy, s.mass, s.age, s.tested, self.static, self.dynamic, self.free,
-            particles_cpu.MovingRule(**rule.model_dump(exclude={"test_memory"})),
-            self._old_mass, self.velocity, self.velocity_covariance, self.moving,
+            particles_cpu.MovingRule(**rule.model_dump(exclude={"test_memory", "neighbours"})),
+            self._old_mass, self.velocity, self.velocity_covariance, self._moving_alone,
         )  # fmt: skip
+        particles_cpu.drop_lone_cells(self._moving_alone, self.velocity, rule.neighbours, self.moving)
 
     def _give_birth(self, own_velocity: tuple[float, float]) -> None:
         b, config = self._born, self.config.birth

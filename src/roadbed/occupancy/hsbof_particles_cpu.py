@@ -28,6 +28,7 @@ _SEED_MASS = 0.2  # a neighbour with at least this much persistent mass passes i
 _SEED_ATTEMPTS = 4
 _MIN_MASS = 1e-3  # below it a cell has no velocity
 _MIN_VARIANCE = 1e-4  # m^2/s^2
+_COHERENT = 0.5  # square of the share by which velocities of neighbours may differ
 _STANDSTILL_VARIANCE = 0.01  # m^2/s^2 added before asking whether a velocity differs from zero
 
 
@@ -186,6 +187,26 @@ def velocities(start, vx, vy, mass, age, tested, static, dynamic, free, rule, ol
             a, c = cxx + _STANDSTILL_VARIANCE, cyy + _STANDSTILL_VARIANCE
             distance = (c * mx * mx - 2 * cxy * mx * my + a * my * my) / (a * c - cxy * cxy)
             moving[row, column] = distance > rule.mahalanobis
+
+
+@njit(cache=True, parallel=True)
+def drop_lone_cells(moving, velocity, neighbours, out):
+    """A cell moves only together with others: enough of the cells around it must move the same way."""
+    rows, columns = moving.shape
+    for row in prange(rows):
+        for column in range(columns):
+            out[row, column] = False
+            if not moving[row, column]:
+                continue
+            vx, vy = velocity[row, column, 0], velocity[row, column, 1]
+            limit = _COHERENT * (vx * vx + vy * vy)
+            alike = -1  # the cell itself will be counted
+            for r in range(max(row - 2, 0), min(row + 3, rows)):
+                for c in range(max(column - 2, 0), min(column + 3, columns)):
+                    if moving[r, c]:
+                        dx, dy = velocity[r, c, 0] - vx, velocity[r, c, 1] - vy
+                        alike += dx * dx + dy * dy <= limit
+            out[row, column] = alike >= neighbours
 
 
 @njit(cache=True)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judges of occupancy: perfect frames score perfectly, known faults are counted as what they are."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import roadbed
+from roadbed.errors import InputError
+from roadbed.evaluate.masks import Masks
+from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
+from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge, inside
+from roadbed.evaluate.occupancy_truth import TruthJudge
+from roadbed.frames import Lattice, OccupancyFrame, Pose
+
+LATTICE = Lattice.centred(40.0, 20.0, 0.2)
+FAR_AWAY = Pose.from_euler(x=100.0)
+
+
+def footprint(x, y, length=4.0, width=2.0):
+    corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * [length / 2, width / 2]
+    return corners + np.array([x, y])
+
+
+def frame(time, movers=(), standing=(), ghosts=()):
+    """An exact frame: movers (footprint, velocity said), standing footprints, ghost cells."""
+    x, y = LATTICE.mesh()
+    static, dynamic = np.zeros(LATTICE.shape, np.float32), np.zeros(LATTICE.shape, np.float32)
+    velocity = np.full((*LATTICE.shape, 2), np.nan, np.float32)
+    moving = np.zeros(LATTICE.shape, bool)
+    for corners, said in movers:
+        here = inside(corners, x, y)
+        dynamic[here] = 0.95
+        velocity[here] = said
+        moving |= here
+    for corners in standing:
+        static[inside(corners, x, y)] = 0.95
+    for row, column in ghosts:
+        moving[row, column] = True
+    occupied = static + dynamic
+    covariance = np.full((*LATTICE.shape, 3), np.nan, np.float32)
+    covariance[moving] = (0.1, 0, 0.1)
+    return OccupancyFrame(
+        lattice=LATTICE, time=time, occupancy=occupied, static=static, dynamic=dynamic, free=1 - occupied,
+        unknown=0 * occupied, velocity=velocity, velocity_covariance=covariance, moving=moving,
+        observation=np.where(occupied > 0.5, 0.9, 0.1).astype(np.float32), observedness=np.ones_like(occupied),
+    )  # fmt: skip
+
+
+def run(said=5.0, ghosts=(), masks=None, frames=40, parked=1):
+    judge = BoxJudge(masks)
+    for k in range(frames):
+        time = 0.1 * k
+        car = footprint(-12 + 5 * time, 0.0)
+        van = footprint(10, 6) + 0.1 * np.sin([k, 3 * k])  # annotated with jitter, yet standing
+        boxes = [Annotation("car", "Car", car), Annotation("van", "Van", van)]
+        judge.add(frame(time, [(car, (said, 0.0))], [van] * parked, ghosts), boxes, FAR_AWAY)
+    return judge.result()
+
+
+def test_a_perfect_mover():
+    out = run()
+    (car,) = out["movers"]
+    assert car["id"] == "car"
+    assert car["true_speed"] == pytest.approx(5.0, abs=1e-6)
+    assert car["error_percent"] == pytest.approx(0.0, abs=1e-4)
+    assert car["within_10_percent"] == 100
+    assert car["settled_after_s"] == 0
+    assert car["dynamic_share_percent"] == pytest.approx(100)
+    assert [row["id"] for row in out["standing"]] == ["van"]
+    assert out["static_dynamic_share_percent"] == 0
+    assert out["false_moving_cells"] == 0
+
+
+def test_a_wrong_speed_and_ghosts_are_counted():
+    out = run(said=4.0, ghosts=[(5, 5), (90, 20), (90, 21)])
+    (car,) = out["movers"]
+    assert car["error_percent"] == pytest.approx(20)
+    assert car["bias_percent"] == pytest.approx(-20)
+    assert car["within_10_percent"] == 0
+    assert car["settled_after_s"] is None
+    assert out["false_moving_cells"] == 3
+
+
+def test_masks_hide_what_nobody_annotated(tmp_path):
+    file = tmp_path / "masks.json"
+    x, y = LATTICE.x[20], LATTICE.y[90]
+    file.write_text(json.dumps({"rectangles": [[x - 1, x + 1, y - 1, y + 1]], "strips": [[-19, -9, -18.9, -9, 0.5]]}))
+    out = run(ghosts=[(5, 5), (90, 20), (90, 21), (10, 150)], masks=Masks.load(file))
+    assert out["false_moving_cells"] == 1
+
+
+def test_masks_find_what_passes_through_a_place():
+    masks = Masks([], [], [SimpleNamespace(region=(0.0, 10.0, -2.0, 2.0), radius=1.0)])
+    ground_x, ground_y = np.meshgrid(np.arange(0.1, 10, 0.2), np.arange(-1.9, 2, 0.2))
+    for k in range(30):
+        x = np.concatenate([ground_x.ravel(), [0.1 + 0.2 * k, 9.1]])
+        y = np.concatenate([ground_y.ravel(), [0.1, 0.1]])
+        height = np.concatenate([np.zeros(ground_x.size), [1.0, 1.0]])  # a passer, and a post at 9.1
+        masks.learn(x, y, height)
+    places_x, places_y = np.array([2.1, 9.1, 5.0]), np.array([0.1, 0.1, 0.1])
+    assert masks.covers(10, places_x, places_y).tolist() == [True, False, False]
+    assert masks.covers(24, places_x, places_y).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"passers": [{}]}', '{"strips": [[1, 2]]}', '{"rectangles": [["a"]]}'])
+def test_broken_masks_are_explained(tmp_path, text):
+    file = tmp_path / "masks.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"masks\.json: expected"):
+        Masks.load(file)
+
+
+def test_seeds_are_averaged():
+    runs = [run(5.0), run(4.0)]
+    out = mean_over_seeds([{"source": "s", **r} for r in runs])
+    assert out["seeds"] == 2
+    assert out["movers"][0]["error_percent"] == pytest.approx(10)
+
+
+class _Truth:
+    """A world known cell by cell: one moving and one standing block, all of it seen."""
+
+    def __init__(self):
+        x, y = LATTICE.mesh()
+        self.moving = inside(footprint(-5, 0), x, y)
+        self.standing = inside(footprint(8, 4), x, y)
+        solid = self.moving | self.standing
+        self.points_world = np.column_stack([x[solid], y[solid], np.ones(solid.sum())])
+        self.object_id = np.ones(solid.sum(), np.int32)
+        self.spurious = np.zeros(solid.sum(), bool)
+        self.T_world_sensor = Pose.identity()
+
+    def occupancy(self, lattice, T_lattice_sensor, **_):
+        return SimpleNamespace(
+            occupied=self.moving | self.standing, moving=self.moving, visible=np.ones(lattice.shape, bool)
+        )
+
+
+def judged(*frames):
+    judge = TruthJudge(warm_up=0.0)
+    for item in frames:
+        judge.add(item, _Truth(), Pose.identity())
+    return judge.result()
+
+
+def test_exact_cells_score_perfectly():
+    out = judged(frame(0.0, [(footprint(-5, 0), (5.0, 0.0))], [footprint(8, 4)]))
+    assert out["occupancy_auc"] == 1
+    assert out["static_iou"] == out["dynamic_iou"] == 1
+    assert out["free_space_violations_percent"] == 0
+    assert out["standing_dynamic_percent"] == 0
+    assert out["calibration_error"] < 0.01
+
+
+def test_missing_and_confused_things_cost():
+    blind = judged(frame(0.0, [], [footprint(8, 4)]))
+    assert blind["dynamic_iou"] == 0
+    assert blind["free_space_violations_percent"] > 0
+    assert blind["occupancy_auc"] == pytest.approx(0.75, abs=0.01)
+    confused = judged(frame(0.0, [(footprint(-5, 0), (5, 0)), (footprint(8, 4), (1, 0))], []))
+    assert confused["static_iou"] == 0
+    assert confused["dynamic_iou"] == pytest.approx(0.5)
+    assert confused["standing_dynamic_percent"] == pytest.approx(100)
+
+
+def test_a_source_without_truth_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((10, 3), np.float32))
+    with pytest.raises(InputError, match="expected annotated boxes"):
+        evaluate_occupancy(roadbed.open(tmp_path / "a.npy"))
+
+
+def test_a_simulated_drive_end_to_end():
+    out = evaluate_occupancy(roadbed.open("sim:parking?sensor=vlp16&frames=22"))
+    assert out["against"] == "simulation"
+    car = next(row for row in out["movers"] if row["kind"] == "car")
+    assert car["error_percent"] < 12
+    assert out["occupancy_auc"] > 0.75
+    assert out["free_space_violations_percent"] < 3
