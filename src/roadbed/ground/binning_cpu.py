@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.ground.numeric_cpu import FAST, F, njit, prange
+from roadbed.ground.numeric_cpu import FAST, F, U, njit, prange
 
 
 @njit(cache=True, fastmath=FAST)
 def _assign(points, rotation, translation, scale, columns, rows, node, count, first, last):
     """Node of each point of a slice, -1 where there is none; `count` gains the points per node."""
-    for i in range(first, last):
+    for i in range(U(first), U(last)):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         u = (rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z + translation[0]) * scale
         v = (rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z + translation[1]) * scale
@@ -28,22 +28,20 @@ def _assign(points, rotation, translation, scale, columns, rows, node, count, fi
 
 
 @njit(cache=True, fastmath=FAST)
-def _place(points, rotation, translation, spacing, columns, node, count, x_, y_, z_, origin, first, last):
+def _place(points, rotation, translation, spacing, scale, node, count, x_, y_, z_, origin, first, last):
     """Write each point of a slice to its place in node order; x and y relative to the node."""
     half = F(0.5)
-    for i in range(first, last):
+    for i in range(U(first), U(last)):
         cell = node[i]
         if cell < 0:
             continue
         place = count[cell]
         count[cell] = place + 1
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
-        row = cell // columns
-        column = cell - row * columns
         across = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z + translation[0]
         along = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z + translation[1]
-        x_[place] = across - (F(column) + half) * spacing
-        y_[place] = along - (F(row) + half) * spacing
+        x_[place] = across - (np.floor(across * scale) + half) * spacing
+        y_[place] = along - (np.floor(along * scale) + half) * spacing
         z_[place] = rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z + translation[2]
         origin[place] = i
 
@@ -74,5 +72,5 @@ def sort_by_node(points, rotation, translation, spacing, columns, rows, node, co
     start[nodes] = total
     for s in prange(slices):
         first, last = s * n // slices, (s + 1) * n // slices
-        _place(points, rotation, translation, spacing, columns, node, count[s], x_, y_, z_, origin, first, last)
+        _place(points, rotation, translation, spacing, scale, node, count[s], x_, y_, z_, origin, first, last)
     return total

@@ -11,7 +11,7 @@ from roadbed.ground.columns_cpu import COLUMN
 from roadbed.ground.measure_cpu import BANDS, count_bands, measure_heights
 from roadbed.ground.numeric_cpu import FAST, HALF_LOG2_E, F, exp2_negative, njit, prange
 from roadbed.ground.regions_cpu import FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN, SMOOTH
-from roadbed.ground.vote_cpu import cast_votes, clear_votes, outvoted
+from roadbed.ground.vote_cpu import MAY_CHANGE, cast_votes, clear_votes, outvoted
 
 _UNKNOWN, _GROUND, _OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
 _OVERHANG, _LOW_OUTLIER = np.uint8(Label.OVERHANG), np.uint8(Label.LOW_OUTLIER)
@@ -41,18 +41,29 @@ def _is_standing(counts, ratio):
     return middle > 0 and high > 0 and middle + high > ratio * np.int64(counts[0])
 
 
+# What is known of a low point from its own column alone.
+_NO, _YES, _ASK_AROUND = 0, 1, 2
+
+
 @njit(cache=True)
-def _low_is_ground(d, own, around, kind, rules):
+def _low_by_own_column(d, own, kind, rules):
     """Up to the threshold: ground, unless it is the foot of something."""
     if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
-        return around[1] + around[2] + around[3] == 0
+        return _ASK_AROUND
     if rules.foot_by_ratio and kind & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
-        return False
+        return _NO
     if d < rules.foot:
-        return True
+        return _YES
     if rules.columns and _is_standing(own, rules.ratio):
-        return False
-    return d < rules.foot_around or not (rules.columns_around and _is_standing(around, rules.ratio_around))
+        return _NO
+    return _ASK_AROUND if rules.columns_around and d >= rules.foot_around else _YES
+
+
+@njit(cache=True)
+def _low_by_columns_around(around, kind, rules):
+    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
+        return around[1] + around[2] + around[3] == 0
+    return not _is_standing(around, rules.ratio_around)
 
 
 @njit(cache=True)
@@ -70,7 +81,8 @@ def _raised_is_ground(d, around, kind, support, rules):
 @njit(cache=True)
 def _decide_nodes(first_node, last_node, start, column, dz, bands, kinds, p00, columns, rows, side, rules, ground):
     """Ground or not for every point of a range of nodes, before the vote."""
-    around = np.zeros(BANDS, np.int64)
+    around = np.zeros((side * side, BANDS), np.int64)
+    summed_for = np.full(side * side, -1, np.int64)  # node whose sums `around` holds, per column
     for c in range(first_node, last_node):
         if start[c] == start[c + 1]:
             continue
@@ -87,11 +99,18 @@ def _decide_nodes(first_node, last_node, start, column, dz, bands, kinds, p00, c
                 ground[k] = True
                 continue
             inside = np.int64(column[k] & COLUMN)
-            _sum_around(bands, start, c, inside, columns, rows, side, around)
             if d < rules.threshold:
-                ground[k] = _low_is_ground(d, bands[c, inside], around, kind, rules)
+                answer = _low_by_own_column(d, bands[c, inside], kind, rules)
+                if answer != _ASK_AROUND:
+                    ground[k] = answer == _YES
+                    continue
+            if summed_for[inside] != c:
+                summed_for[inside] = c
+                _sum_around(bands, start, c, inside, columns, rows, side, around[inside])
+            if d < rules.threshold:
+                ground[k] = _low_by_columns_around(around[inside], kind, rules)
             else:
-                ground[k] = _raised_is_ground(d, around, kind, support, rules)
+                ground[k] = _raised_is_ground(d, around[inside], kind, support, rules)
 
 
 @njit(cache=True, fastmath=FAST)
@@ -107,9 +126,9 @@ def _write_nodes(
             height[i] = d
             probability[i] = exp2_negative(d * d * (up if d >= F(0) else down))
             is_ground = ground[k]
-            if rules.vote:
+            if rules.vote and d >= MAY_CHANGE and d < rules.highest:
                 inside = np.int64(column[k] & COLUMN)
-                is_ground = outvoted(c, inside, d, is_ground, rules.highest, columns, side, votes)
+                is_ground = outvoted(c, inside, d, is_ground, columns, side, votes)
             if is_ground:
                 label[i] = _GROUND
             elif d < -rules.low_outlier:

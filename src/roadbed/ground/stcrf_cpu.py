@@ -14,6 +14,7 @@ from roadbed.frames import Float32, Float64, Lattice, Pose
 from roadbed.ground.binning_cpu import sort_by_node
 from roadbed.ground.coarse_cpu import gather_lowest, spread_coarse
 from roadbed.ground.columns_cpu import ANCHORS, PAD, reserve, select_points
+from roadbed.ground.compilation import announce
 from roadbed.ground.em_cpu import expectation_maximization
 from roadbed.ground.labels import LabelRules
 from roadbed.ground.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, label_points
@@ -81,6 +82,7 @@ class StcrfCpu:
     """One lattice's engine. Call `sort`, `select`, `start`, `estimate`, `label`, `surface` in this order."""
 
     def __init__(self, config: GroundConfig, rows: int, columns: int) -> None:
+        announce((sort_by_node, select_points, expectation_maximization, label_points))
         self.config = config
         stcrf = config.stcrf
         self.rows, self.columns = rows, columns

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from roadbed.config.ground import VarianceConfig
 from roadbed.frames import Float32, Lattice, Pose
+from roadbed.ground.compilation import announce
 from roadbed.ground.variance_cpu import classify, sort_heights
 
 F = np.float32
@@ -45,6 +46,7 @@ class GridVariance:
     def __init__(self, config: VarianceConfig) -> None:
         import numba
 
+        announce((sort_heights, classify))
         self.config = config
         limits, resolution = config.pointcloud_limits, config.grid_resolution
         # Counted in float32, as the points are: 100 m / 0.3 m is 333.33 cells, so 334.

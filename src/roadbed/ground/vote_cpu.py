@@ -14,7 +14,7 @@ from roadbed.ground.numeric_cpu import F, njit
 
 LAYERS = 13
 CELL_COLUMNS = 2
-LOWEST, _LAYER, _MAY_CHANGE = F(0.05), F(0.05), F(0.10)  # m
+LOWEST, _LAYER, MAY_CHANGE = F(0.05), F(0.05), F(0.10)  # m; points from MAY_CHANGE on follow the vote
 TOP = F(0.05 + LAYERS * 0.05)
 
 
@@ -51,10 +51,8 @@ def clear_votes(first_node, last_node, start, column, dz, columns, side, votes):
 
 
 @njit(cache=True)
-def outvoted(c, column, d, is_ground, highest, columns, side, votes):
+def outvoted(c, column, d, is_ground, columns, side, votes):
     """The label of the majority of the 3 x 3 x 3 cells around a point; a tie changes nothing."""
-    if d < _MAY_CHANGE or d >= highest:
-        return is_ground
     y, x = _cell(c, column, columns, side)
     layer = _layer(d)
     total = 0
