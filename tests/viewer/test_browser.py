@@ -123,7 +123,8 @@ def test_a_frame_that_cannot_be_read_is_told_and_the_server_lives(page, until):
     page.viewer.player.seek(BROKEN)
     until(lambda: "found <b>half</b> a record" in page.text(), "the error in the page, as text")
     page.viewer.player.step(1)
-    until(lambda: f"frame {BROKEN + 1}" in page.text(), "the frame after it")
+    until(lambda: page.shown.index == BROKEN + 1, "the frame after it")
+    until(lambda: f"frame {BROKEN + 1}" in page.text() and "half" not in page.text(), "its number in the page")
 
 
 def test_another_browser_sees_the_same_and_is_forgotten_when_it_closes(page, until):

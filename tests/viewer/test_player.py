@@ -83,8 +83,9 @@ def test_a_broken_frame_is_told_and_the_next_one_still_works(play, short_drive, 
     assert player.errors[0][0] == 2
     assert "half" in player.errors[0][1]
     assert not player.playing
-    player.seek(1)
-    until(lambda: player.shown.index == 1, "frame 1 after the error")
+    player.step(1)
+    until(lambda: player.shown.index == 3, "the frame after it, whose past lacks the broken one")
+    assert len(player.errors) == 1
 
 
 def test_a_live_source_is_followed_and_its_failure_is_told(play, scans, until):

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from roadbed.config import Config
+from roadbed.errors import InputError
 from roadbed.outputs.report import frame_scores
 from roadbed.pipeline import Pipeline, Result
 from roadbed.viewer.scans import scans_of
@@ -176,7 +178,8 @@ class Player:
     def _pass(self, pipeline: Pipeline, index: int) -> Result:
         first = max(self.scans.span()[0], index - HISTORY) if self.scans.sequential else index
         for earlier in range(first, index):
-            pipeline(self.scans.get(earlier))
+            with suppress(InputError):  # a scan that cannot be read is missing from the past, no more
+                pipeline(self.scans.get(earlier))
         return pipeline(self.scans.get(index))
 
     def _scores_before(self, index: int) -> dict[str, float]:
