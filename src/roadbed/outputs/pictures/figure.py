@@ -14,6 +14,7 @@ from roadbed.outputs.pictures import palette, panels, scene3d
 from roadbed.outputs.pictures.perspective import Camera
 
 _MARGIN, _MAP, _GAP, _STRIP = 0.35, 3.75, 0.75, 1.6  # inches on the page of a frame
+_CAPTION = 110  # pixels over the views of the overview
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -65,7 +66,7 @@ class _Sheet:
 
 
 def overview_figure(
-    ground: GroundFrame, occupancy: OccupancyFrame, camera: Camera | None = None, size: tuple[int, int] = (760, 620)
+    ground: GroundFrame, occupancy: OccupancyFrame, camera: Camera | None = None, size: tuple[int, int] = (760, 580)
 ) -> Any:
     """The raw cloud, the ground found in it, and what is occupied and moves, side by side in one perspective."""
     import matplotlib
@@ -77,10 +78,15 @@ def overview_figure(
         (
             "Ground, obstacles, elevation",
             scene3d.ground_view(ground, camera, size),
-            [("ground", palette.GROUND), ("obstacle", palette.OBSTACLE), ("elevation surface", palette.SURFACE)],
+            [
+                ("ground", palette.GROUND),
+                ("obstacle", palette.OBSTACLE),
+                ("overhang", palette.OVERHANG),
+                ("elevation", palette.SURFACE),
+            ],
         ),
         (
-            "Dynamic occupancy with velocities",
+            "Occupancy with velocities",
             scene3d.occupancy_view(ground, occupancy, camera, size),
             [
                 ("static", palette.STATIC),
@@ -90,7 +96,7 @@ def overview_figure(
             ],
         ),
     )
-    width, height = 3 * size[0], size[1] + 90
+    width, height = 3 * size[0], size[1] + _CAPTION
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width / 100, height / 100), dpi=100)
         for index, (name, image, colours) in enumerate(steps):
@@ -98,6 +104,7 @@ def overview_figure(
             axes.imshow(image, interpolation="nearest")
             axes.set_axis_off()
             _caption(figure, index, name, colours, size[1] / height)
+        _arrows_between(figure, 0.45 * size[1] / height)
     return figure
 
 
@@ -105,31 +112,30 @@ def _caption(figure: Any, index: int, name: str, colours: list[tuple[str, str]],
     from matplotlib.patches import Patch
 
     left = index / 3 + 0.012
-    figure.text(left, base + (1 - base) * 0.68, f"{index + 1}  {name}", fontsize=19, fontweight="bold", va="center")
-    if index:
-        edge, middle = index / 3, base / 2
-        arrow = {"arrowstyle": "-|>,head_width=0.6,head_length=0.8", "lw": 4, "color": palette.VEHICLE}
-        figure.axes[0].annotate(
-            "",
-            (edge + 0.011, middle),
-            (edge - 0.011, middle),
-            xycoords="figure fraction",
-            textcoords="figure fraction",
-            arrowprops=arrow,
-            annotation_clip=False,
-        )
+    figure.text(left, base + (1 - base) * 0.68, f"{index + 1}  {name}", fontsize=26, fontweight="bold", va="center")
     if colours:
         patches = [Patch(facecolor=colour, edgecolor="#808080", lw=0.6, label=text) for text, colour in colours]
         figure.legend(
             handles=patches,
             loc="center left",
-            bbox_to_anchor=(left - 0.006, base + (1 - base) * 0.2),
+            bbox_to_anchor=(left - 0.008, base + (1 - base) * 0.18),
             ncols=len(patches),
             frameon=False,
-            fontsize=14,
-            handlelength=1.1,
-            columnspacing=1.2,
+            fontsize=19,
+            handlelength=1.0,
+            handletextpad=0.4,
+            columnspacing=0.9,
         )
+
+
+def _arrows_between(figure: Any, height: float) -> None:
+    """From each step to the next, over everything else."""
+    over = figure.add_axes((0, 0, 1, 1), zorder=10)
+    over.set(xlim=(0, 1), ylim=(0, 1))
+    over.set_axis_off()
+    style = {"arrowstyle": "simple,head_width=2.6,head_length=2.2,tail_width=1.1", "fc": palette.VEHICLE, "ec": "white"}
+    for edge in (1 / 3, 2 / 3):
+        over.annotate("", (edge + 0.013, height), (edge - 0.013, height), arrowprops=style)
 
 
 def quick_image(

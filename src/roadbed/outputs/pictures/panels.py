@@ -7,22 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, OccupancyFrame, Pose
+from roadbed.frames import Float64, GroundFrame, OccupancyFrame, Pose
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar
 from roadbed.outputs.pictures.raster import label_image
 from roadbed.outputs.pictures.scene3d import box_corners
 from roadbed.outputs.pictures.vehicle import LENGTH, T_lattice_vehicle, height_at, outline
 
+_HALF_WIDTH = 40.0  # m shown around the vehicle
 _PIXELS = 360  # of a square panel; about what a panel has on the page, so that no point is lost
+
+
+def shown_extent(ground: GroundFrame) -> tuple[float, float, float, float]:
+    """The same square around the vehicle in every map, so that panels can be compared."""
+    x, y, _ = T_lattice_vehicle(ground).translation.tolist()
+    left, right, bottom, top = ground.lattice.extent
+    half = min(_HALF_WIDTH, max(right - left, top - bottom) / 2)
+    return x - half, x + half, y - half, y + half
 
 
 def cloud_from_above(axes: Any, ground: GroundFrame) -> None:
     """Every point in the colour of its label, obstacles on top."""
-    extent = ground.lattice.extent
+    extent = shown_extent(ground)
     points = ground.points_lattice
-    rows = round(_PIXELS * (extent[3] - extent[2]) / (extent[1] - extent[0]))
-    image = label_image(points[:, 0], points[:, 1], ground.label, extent, (rows, _PIXELS))
+    image = label_image(points[:, 0], points[:, 1], ground.label, extent, (_PIXELS, _PIXELS))
     axes.imshow(image, origin="lower", extent=extent, interpolation="nearest")
     map_axes(axes, "Segmented cloud, from above", extent)
     _vehicle(axes, ground)
@@ -75,7 +83,7 @@ def elevation(axes: Any, ground: GroundFrame) -> None:
         )
         axes.clabel(lines, fontsize=6.5, fmt=lambda value: f"{value:g}")
     _bar(axes, shown)
-    map_axes(axes, "Elevation over the vehicle's road, m", ground.lattice.extent)
+    map_axes(axes, "Elevation over the vehicle's road, m", shown_extent(ground))
     _vehicle(axes, ground)
     scale_bar(axes)
 
@@ -90,7 +98,7 @@ def uncertainty(axes: Any, ground: GroundFrame) -> None:
     )
     bar = _bar(axes, shown)
     bar.set_ticks([0.005, 0.01, 0.03, 0.1, 0.3, 1.0], labels=["≤ 0.005", "0.01", "0.03", "0.1", "0.3", "≥ 1"])
-    map_axes(axes, "Standard deviation of the elevation, m", ground.lattice.extent)
+    map_axes(axes, "Standard deviation of the elevation, m", shown_extent(ground))
     _vehicle(axes, ground, colour="white")
     scale_bar(axes)
 
@@ -103,7 +111,7 @@ def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
     grey = np.clip(1 - p.astype(np.float64), 0, 1)[..., None] * 255
     image = (strength * grey + (1 - strength) * palette.rgb(palette.UNSEEN)).astype(np.uint8)
     axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
-    map_axes(axes, "Observation of this frame", occupancy.lattice.extent)
+    map_axes(axes, "Observation of this frame", shown_extent(ground))
     _vehicle(axes, ground)
     legend(axes, [("occupied", "#000000"), ("free", palette.FREE), ("not seen", palette.UNSEEN)])
     scale_bar(axes)
@@ -115,7 +123,7 @@ def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
         occupancy.occupancy, origin="lower", extent=occupancy.lattice.extent, cmap="Greys", vmin=0, vmax=1
     )
     _bar(axes, shown)
-    map_axes(axes, "P(occupied), filtered over time", occupancy.lattice.extent)
+    map_axes(axes, "P(occupied), filtered over time", shown_extent(ground))
     _vehicle(axes, ground)
     scale_bar(axes)
 
@@ -125,14 +133,17 @@ def motion(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     image = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
     axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
     _cell_arrows(axes, occupancy)
+    named: list[Float64] = []
     for thing in occupancy.objects:
-        corners = box_corners(thing)
-        axes.fill(*corners.T, facecolor="none", edgecolor=palette.VEHICLE, lw=1.2)
+        axes.fill(*box_corners(thing).T, facecolor="none", edgecolor=palette.VEHICLE, lw=1.2)
         arrow = {"arrowstyle": "-|>", "color": palette.VEHICLE, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", thing.position + thing.velocity, thing.position, arrowprops=arrow)
-        speed = f"{np.hypot(*thing.velocity):.1f} m/s"
-        axes.annotate(speed, thing.position, (7, 7), textcoords="offset points", fontsize=7, clip_on=True)
-    map_axes(axes, "Static and moving, arrows = 1 s of travel", occupancy.lattice.extent)
+        # Texts of neighbours would hide each other.
+        if all(np.hypot(*(thing.position - other)) > 8 for other in named):
+            named.append(thing.position)
+            speed = f"{np.hypot(*thing.velocity):.1f} m/s"
+            axes.annotate(speed, thing.position, (7, 7), textcoords="offset points", fontsize=7, clip_on=True)
+    map_axes(axes, "Static and moving, arrows = 1 s of travel", shown_extent(ground))
     _vehicle(axes, ground)
     legend(
         axes,

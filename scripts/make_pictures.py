@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes every picture of the README and the docs from simulated drives: `make pictures`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import socket
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from time import monotonic, sleep
+
+import numpy as np
+from PIL import Image
+
+import roadbed
+from roadbed.outputs.pictures import frame_figure, overview_figure, png_bytes, quick_image, save_animation
+from roadbed.outputs.pictures.perspective import Camera
+from roadbed.outputs.pictures.scene3d import chase_camera, ground_view
+from roadbed.outputs.pictures.vehicle import T_lattice_vehicle
+from roadbed.pipeline import Result
+
+CITY = "sim:city?frames=60&seed=3"
+MOUNTAIN = "sim:mountain?frames=40&seed=1"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("docs/images"))
+    parser.add_argument("--without-viewer", action="store_true", help="do not take a picture of the web viewer")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    city_pictures(options.folder)
+    mountain_picture(options.folder)
+    if not options.without_viewer:
+        viewer_picture(options.folder)
+
+
+def city_pictures(folder: Path) -> None:
+    """The overview, a frame in every panel, and a drive as an animation, all from one run."""
+    slides = []
+    best: Result | None = None
+    for index, result in enumerate(drive(CITY)):
+        assert result.occupancy is not None
+        if index % 4 == 0:
+            slides.append(quick_image(result.ground, result.occupancy, (340, 270)))
+        # The frame that says most: past the start, with the most moving things near the vehicle.
+        if index >= 20 and (best is None or near_movers(result) > near_movers(best)):
+            best = result
+    assert best is not None
+    assert best.occupancy is not None
+    save(folder / "overview.png", png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best))))
+    save(folder / "frame.png", png_bytes(frame_figure(best.ground, best.occupancy)))
+    report(save_animation(folder / "drive.gif", slides, frames_per_second=4))
+
+
+def mountain_picture(folder: Path) -> None:
+    """Ground that is not flat: the surface follows the slope."""
+    *_, last = drive(MOUNTAIN, frames=12, occupancy=False)
+    camera = chase_camera(last.ground, distance=32, height=12, ahead=16)
+    buffer = BytesIO()
+    Image.fromarray(ground_view(last.ground, camera, (1100, 620))).save(buffer, format="PNG")
+    save(folder / "mountain.png", buffer.getvalue())
+
+
+def viewer_picture(folder: Path) -> None:
+    """The web viewer in a real browser."""
+    program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if not (program and driver):
+        print("viewer.png: left as it is, no chromium and chromedriver here")
+        return
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    from roadbed.viewer import Viewer
+
+    settings = webdriver.ChromeOptions()
+    settings.binary_location = program
+    for flag in ("headless=new", "no-sandbox", "use-angle=swiftshader", "enable-unsafe-swiftshader", "no-first-run"):
+        settings.add_argument(f"--{flag}")
+    settings.add_argument("--window-size=1500,1000")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with Viewer(roadbed.open(CITY), port=port, title=CITY) as viewer:
+        viewer.player.seek(25)
+        browser = webdriver.Chrome(options=settings, service=Service(driver))
+        try:
+            browser.get(viewer.address)
+            save(folder / "viewer.png", settled_screenshot(browser, viewer))
+        finally:
+            browser.quit()
+
+
+def settled_screenshot(browser: object, viewer: object, seconds: float = 240.0) -> bytes:
+    """The screen once the asked frame is drawn and nothing changes any more."""
+    end, last = monotonic() + seconds, b""
+    while monotonic() < end:
+        shown = viewer.player.shown  # type: ignore[attr-defined]
+        close = browser.find_elements("css selector", ".mantine-Notification-closeButton")  # type: ignore[attr-defined]
+        for button in close:
+            button.click()
+        image = browser.get_screenshot_as_png()  # type: ignore[attr-defined]
+        colours = np.asarray(Image.open(BytesIO(image)).convert("RGB")).astype(int)
+        green = (np.abs(colours - (0, 0x9E, 0x73)).max(-1) < 25).sum()
+        if shown and shown.index == 25 and green > 2000 and image == last and not close:
+            return image
+        last = image
+        sleep(1.0)
+    raise SystemExit(f"viewer.png: the page did not settle within {seconds:g} s")
+
+
+def drive(location: str, frames: int | None = None, occupancy: bool = True) -> Iterator[Result]:
+    source = roadbed.open(location)
+    pipeline = roadbed.Pipeline(occupancy=occupancy)
+    for index in range(frames or len(source)):
+        yield pipeline(source[index])
+
+
+def near_movers(result: Result) -> float:
+    """How many things move within sight of the camera, nearer ones counting more."""
+    assert result.occupancy is not None
+    T_vehicle_lattice = T_lattice_vehicle(result.ground).inverse()
+    total = 0.0
+    for thing in result.occupancy.objects:
+        ahead, aside, _ = T_vehicle_lattice @ np.array([*thing.position, 0.0])
+        if -6 < ahead < 30 and abs(aside) < 12 and np.hypot(*thing.velocity) > 1.5:
+            total += 1 / (1 + np.hypot(ahead - 8, aside) / 20)
+    return total
+
+
+def corner_camera(result: Result) -> Camera:
+    """From behind, above and a little to the right."""
+    pose = T_lattice_vehicle(result.ground)
+    eye, target = (pose @ np.array([place]) for place in ((-21.0, -10.0, 14.0), (4.5, 1.0, 0.0)))
+    return Camera(tuple(eye[0]), tuple(target[0]), field_of_view=52.0)
+
+
+def save(path: Path, png: bytes) -> None:
+    """Write a PNG as small as it gets without loss."""
+    Image.open(BytesIO(png)).convert("RGB").save(path, optimize=True)
+    report(path)
+
+
+def report(path: Path) -> None:
+    print(f"{path}: {path.stat().st_size / 1024:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
