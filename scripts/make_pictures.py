@@ -7,6 +7,7 @@ import argparse
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from time import monotonic, sleep
@@ -79,7 +80,7 @@ def viewer_picture(folder: Path) -> None:
     settings.binary_location = program
     for flag in ("headless=new", "no-sandbox", "use-angle=swiftshader", "enable-unsafe-swiftshader", "no-first-run"):
         settings.add_argument(f"--{flag}")
-    settings.add_argument("--window-size=1500,1000")
+    settings.add_argument("--window-size=1300,860")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -95,13 +96,19 @@ def viewer_picture(folder: Path) -> None:
 
 def settled_screenshot(browser: object, viewer: object, seconds: float = 240.0) -> bytes:
     """The screen once the asked frame is drawn and nothing changes any more."""
+    from selenium.common.exceptions import TimeoutException
+
     end, last = monotonic() + seconds, b""
     while monotonic() < end:
         shown = viewer.player.shown  # type: ignore[attr-defined]
         close = browser.find_elements("css selector", ".mantine-Notification-closeButton")  # type: ignore[attr-defined]
         for button in close:
             button.click()
-        image = browser.get_screenshot_as_png()  # type: ignore[attr-defined]
+        image = b""
+        with suppress(TimeoutException):
+            image = browser.get_screenshot_as_png()  # type: ignore[attr-defined]
+        if not image:
+            continue
         colours = np.asarray(Image.open(BytesIO(image)).convert("RGB")).astype(int)
         green = (np.abs(colours - (0, 0x9E, 0x73)).max(-1) < 25).sum()
         if shown and shown.index == 25 and green > 2000 and image == last and not close:

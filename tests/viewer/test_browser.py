@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from io import BytesIO
 
 import numpy as np
@@ -34,6 +35,14 @@ class Page:
         return self.browser.execute_script("return document.body.innerText")
 
     def screen(self):
+        """What is seen; nothing while the browser is too busy to answer."""
+        from selenium.common.exceptions import TimeoutException
+
+        with suppress(TimeoutException):
+            return self._screen()
+        return np.zeros((1, 1, 3), int)
+
+    def _screen(self):
         return np.asarray(Image.open(BytesIO(self.browser.get_screenshot_as_png())).convert("RGB")).astype(int)
 
     def click(self, xpath):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture laid over a surface, as binary glTF: unlit, so that its colours stay what they are, and see-through."""
+"""A picture laid over a surface, as binary glTF: unlit, so that its colours stay what they are."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def draped_glb(
 ) -> bytes:
     """`image` (rows, columns, RGBA; row 0 at y0) over the nodes of `lattice`; squares with an unknown corner stay open.
 
-    Positions are relative to `origin`; `lift` raises the surface, in metres; `smooth` blends texels, for lines.
-    Empty bytes where nothing is known.
+    Positions are relative to `origin`; `lift` raises the surface, in metres. With `blend` texels are smoothed and
+    as see-through as their opacity, without it sharp and either there or not. Empty bytes where nothing is known.
     """
     x, y = lattice.mesh()
     positions = np.stack([x, y, height + lift], -1).reshape(-1, 3) - origin
@@ -46,7 +46,7 @@ def draped_glb(
         texture[used].astype(np.float32),
         triangles.astype(np.uint32).ravel(),
         _png(image),
-        smooth,
+        blend,
     )
 
 
@@ -67,7 +67,7 @@ def _png(image: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
-def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, smooth: bool) -> bytes:
+def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, blend: bool) -> bytes:
     parts = [positions.tobytes(), texture.tobytes(), indices.tobytes(), png]
     views: list[dict[str, Any]] = []
     body = b""
@@ -78,7 +78,7 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, smo
         body += part + b"\0" * (-len(part) % 4)
     material = {
         "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}},
-        "alphaMode": "BLEND",
+        "alphaMode": "BLEND" if blend else "MASK",
         "doubleSided": True,
         "extensions": {"KHR_materials_unlit": {}},
     }
@@ -91,7 +91,7 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, smo
         "meshes": [{"primitives": [{"attributes": {"POSITION": 0, "TEXCOORD_0": 1}, "indices": 2, "material": 0}]}],
         "materials": [material],
         "textures": [{"source": 0, "sampler": 0}],
-        "samplers": [{"magFilter": _LINEAR if smooth else _NEAREST, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}],
+        "samplers": [{"magFilter": _LINEAR if blend else _NEAREST, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}],
         "images": [{"bufferView": 3, "mimeType": "image/png"}],
         "accessors": [
             {

@@ -19,6 +19,7 @@ from roadbed.viewer.drape import draped_glb
 
 _LINE = 8  # texels per square of the surface, one of them its outline
 _MOST_LABELS = 30
+_SURFACE_LIFT, _GRID_LIFT = -0.12, -0.06  # m; a little lower than the points, which would sink in otherwise
 _BOX_HEIGHT = 1.6  # m; the grid knows no heights
 
 
@@ -47,7 +48,6 @@ class Scene:
         scene.set_up_direction("+z")
         scene.world_axes.visible = False
         scene.configure_default_lights(enabled=True, cast_shadow=False)  # shadows cost more than all the points
-        scene.configure_environment_map(None)
 
     def show(self, result: Result) -> None:
         """Draw a frame."""
@@ -117,7 +117,9 @@ class Scene:
             return
         origin = T_lattice_vehicle(ground).translation
         image = surface_image(ground)
-        self._add_glb("/surface", draped_glb(ground.lattice, ground.elevation, image, origin, -0.02, smooth=True))
+        self._add_glb(
+            "/surface", draped_glb(ground.lattice, ground.elevation, image, origin, _SURFACE_LIFT, blend=True)
+        )
 
     def _draw_grid(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         """The occupancy laid over the surface: one texel per cell, on a mesh of larger squares."""
@@ -125,11 +127,11 @@ class Scene:
             self._remove("/grid")
             return
         colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-        opacity = 230 * np.clip(1 - occupancy.unknown, 0, 1)
+        opacity = 255 * np.clip(1 - occupancy.unknown, 0, 1)
         mesh, step = coarser(occupancy.lattice, max(1, round(0.8 / occupancy.lattice.spacing)))
         image = np.dstack([colours, opacity.astype(np.uint8)])[: mesh.rows * step, : mesh.columns * step]
         height = _surface_height(ground, *mesh.mesh())
-        self._add_glb("/grid", draped_glb(mesh, height, image, T_lattice_vehicle(ground).translation, 0.03))
+        self._add_glb("/grid", draped_glb(mesh, height, image, T_lattice_vehicle(ground).translation, _GRID_LIFT))
 
     def _add_glb(self, name: str, glb: bytes) -> None:
         if glb:
@@ -141,7 +143,7 @@ class Scene:
         self._draw_arrows(ground, occupancy)
         self._draw_objects(ground, occupancy)
 
-    def _draw_arrows(self, ground: GroundFrame, occupancy: OccupancyFrame, most: int = 300) -> None:
+    def _draw_arrows(self, ground: GroundFrame, occupancy: OccupancyFrame, most: int = 60) -> None:
         """One second of travel of moving cells."""
         rows, columns = np.nonzero(occupancy.moving & np.isfinite(occupancy.velocity).all(-1))
         if not (self._display.arrows and len(rows)):
@@ -155,10 +157,10 @@ class Scene:
         self._scene.add_arrows(
             "/arrows",
             np.stack([start, end], 1) - T_lattice_vehicle(ground).translation,
-            palette_rgb(palette.SURFACE),
-            shaft_radius=0.03,
-            head_radius=0.1,
-            head_length=0.3,
+            palette_rgb(palette.VEHICLE),
+            shaft_radius=0.06,
+            head_radius=0.18,
+            head_length=0.5,
         )
 
     def _draw_objects(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:

@@ -47,7 +47,7 @@ def _gif(images: Sequence[Image], frames_per_second: float) -> bytes:
 
     # One palette for all frames keeps colours from flickering and files small.
     sample = np.concatenate([image[::3, ::3] for image in images[:: max(1, len(images) // 8)]])
-    palette = Pillow.fromarray(sample).quantize(64, method=Pillow.Quantize.MEDIANCUT)
+    palette = Pillow.fromarray(sample).quantize(128, method=Pillow.Quantize.MAXCOVERAGE)
     frames = [Pillow.fromarray(image).quantize(palette=palette, dither=Pillow.Dither.NONE) for image in images]
     buffer = BytesIO()
     frames[0].save(
