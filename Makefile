@@ -30,6 +30,9 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cuda]'
 	@touch $@
 
+pictures: .stamps/dev .stamps/system
+	$(BIN)/python scripts/make_pictures.py
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Roadbed needs Python 3.11 or later, found " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)

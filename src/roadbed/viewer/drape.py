@@ -24,7 +24,7 @@ def draped_glb(
     image: NDArray[np.uint8],
     origin: Float64,
     lift: float = 0.0,
-    smooth: bool = False,
+    blend: bool = False,
 ) -> bytes:
     """`image` (rows, columns, RGBA; row 0 at y0) over the nodes of `lattice`; squares with an unknown corner stay open.
 
