@@ -176,7 +176,9 @@ class Scene:
             edges.append(np.stack([base, top], 1))
         if edges:
             black = np.array(palette_rgb(palette.VEHICLE), np.uint8)
-            self._scene.add_line_segments("/objects", np.concatenate(edges) - origin, black, line_width=2.5)
+            self._scene.add_line_segments(
+                "/objects", np.concatenate(edges) - origin, black, thickness=2.5, thickness_units="screen"
+            )
         else:
             self._remove("/objects")
         shown = things[:_MOST_LABELS]
