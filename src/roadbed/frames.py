@@ -106,9 +106,14 @@ class Pose:
     def __matmul__(self, other):  # type: ignore[no-untyped-def]
         if isinstance(other, Pose):
             return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
+        # Written out: a matrix library spreads this over all cores, which costs more than the sums themselves.
         points = np.asarray(other)
-        moved = points.astype(np.float64) @ self.rotation.T + self.translation
-        return moved.astype(points.dtype) if points.dtype == np.float32 else moved
+        x, y, z = (points[..., axis].astype(np.float64) for axis in range(3))
+        moved = np.empty(points.shape, np.float32 if points.dtype == np.float32 else np.float64)
+        for axis in range(3):
+            a, b, c = self.rotation[axis]
+            moved[..., axis] = a * x + b * y + c * z + self.translation[axis]
+        return moved
 
     @property
     def yaw(self) -> float:
