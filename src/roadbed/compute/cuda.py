@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -20,6 +21,7 @@ _EXACT = ("--std=c++17", "--fmad=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE = 1  # cudaMemcpyHostToDevice
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
+_THREADS = 4
 _WORTH_THREADS = 50_000  # elements from which copying by several threads pays
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -254,14 +256,22 @@ class CudaTape:
         return seconds
 
 
+@cache
+def _copiers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS - 1, "roadbed-copy")
+
+
 def _copy_in_parallel(target: NDArray, source: NDArray) -> None:
     """Into pinned memory by several threads: one alone takes longer than the whole frame on the device."""
     if source.size < _WORTH_THREADS:
         target[:] = source
         return
-    from roadbed.compute.copy_cpu import copy
-
-    copy(target, source)
+    ends = [source.size * k // _THREADS for k in range(_THREADS + 1)]
+    parts = [slice(begin, end) for begin, end in zip(ends, ends[1:])]
+    waiting = [_copiers().submit(np.copyto, target[part], source[part]) for part in parts[1:]]
+    np.copyto(target[parts[0]], source[parts[0]])
+    for other in waiting:
+        other.result()
 
 
 def _argument(argument: Any) -> Any:

@@ -46,7 +46,8 @@ class CoarseLattice:
         self.start, self.result = self._states[iterations % 2], self._states[0]
 
     def launches(self) -> list[Launch]:
-        per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
+        whole, per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
+        groups -= whole  # no coarse node takes a whole work-group
         iterations = self._stcrf.coarse.iterations
         up = np.float32(exponent(self._stcrf.coarse.sigma_up))
         launches = []
@@ -54,7 +55,7 @@ class CoarseLattice:
             source, target = self._states[(iterations - k) % 2], self._states[(iterations - 1 - k) % 2]
             arguments = (
                 self.points, source, target, target, self.expected, self._segments, self.points, self._lists,
-                self._cursors, self._surface, np.int32(self._nodes * self._per_node), np.int32(per_kind), up,
+                self._cursors, self._surface, np.int32(self._nodes * self._per_node), np.int32(0), np.int32(per_kind), up,
                 np.float32(0), np.int32(0),
             )  # fmt: skip
             launches.append(Launch("iterate", groups, GROUP, arguments, self._slots, "coarse", self.program))

@@ -214,7 +214,7 @@ class StcrfDevice:
     def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
         """EM launches from one state buffer to the other; the posterior is left in the first."""
         stcrf = self.config.stcrf
-        per_kind, groups = groups_over_nodes(self.backend.device, self.nodes)
+        whole, per_kind, groups = groups_over_nodes(self.backend.device, self.nodes)
         launches = []
         for k in range(iterations):
             source, target = self._states[(iterations - k) % 2], self._states[(iterations - 1 - k) % 2]
@@ -222,7 +222,7 @@ class StcrfDevice:
             arguments = (
                 self._frames, source, target, self._priors, self._expected, self._segments, self._sorted, self._lists,
                 self._cursors, self._surface, np.int32(self.capacity + room_for_anchors(self.config)),
-                np.int32(per_kind), np.float32(exponent(sigma)), np.float32(stcrf.gamma if warm else 0),
+                np.int32(whole), np.int32(per_kind), np.float32(exponent(sigma)), np.float32(stcrf.gamma if warm else 0),
                 np.int32(k == iterations - 1),
             )  # fmt: skip
             launches.append(Launch("iterate", groups, GROUP, arguments, self.slots))

@@ -145,21 +145,23 @@ FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment,
 }
 
 // `up`: the exponent's factor above the surface in this iteration. `last`: also describe the surface (h, sx, sy, variance).
-// `groups`: work-groups for listed nodes of each kind; the others serve nodes of few points by their number.
+// The first `whole_groups` work-groups serve nodes with more than MANY points, twice `groups` more the other two listed
+// kinds, the rest nodes of few points by their number.
 KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL float4 *to_all,
                GLOBAL const float4 *priors, GLOBAL const float4 *expected_all, GLOBAL const int2 *segments,
                GLOBAL const float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
-               GLOBAL float4 *surface_all, int per_slot, int groups, float up, float gamma, int last) {
+               GLOBAL float4 *surface_all, int per_slot, int whole_groups, int groups, float up, float gamma, int last) {
     GLOBAL const float4 *from = from_all + 3 * SLOT * NODES, *prior = priors;
     if (gamma > 0.0f) prior += 3 * (2 * SLOT + frames[SLOT].prior) * NODES;
     GLOBAL float4 *to = to_all + 3 * SLOT * NODES, *surface = surface_all + SLOT * NODES;
     GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
 #if LANES > 1
     LOCAL_ARRAY float scratch[9 * GROUP];
-    int kind = GROUP_ID / groups;  // 0: some points, 1: many, 2: more, then few
-    int few = kind >= 3;
+    int kind = GROUP_ID < whole_groups ? 2 : (GROUP_ID - whole_groups) / groups;  // 0: some points, 1: many, 2: more
+    int few = GROUP_ID >= whole_groups + 2 * groups;
     int lanes = few ? 1 : kind == 0 ? LANES : kind == 1 ? WIDE : GROUP;
-    int member = few ? GROUP_ID - 3 * groups : GROUP_ID % groups, members = few ? GROUP_COUNT - 3 * groups : groups;
+    int first_group = few ? whole_groups + 2 * groups : kind == 2 ? 0 : whole_groups + kind * groups;
+    int member = GROUP_ID - first_group, members = few ? GROUP_COUNT - first_group : kind == 2 ? whole_groups : groups;
     int at_once = members * (GROUP / lanes), task = member * (GROUP / lanes) + LOCAL_ID / lanes;
     GLOBAL const int4 *list = lists + (3 * SLOT + (few ? 0 : kind)) * NODES;
     int4 entry = list[min(task, NODES - 1)];  // read before it is known whether the list is that long
@@ -170,6 +172,9 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
         int2 segment = few ? segments[SLOT * NODES + node] : INT2(entry.y, entry.z);
         int skip = task >= tasks || (few && segment.y > FEW);
         int lane = LOCAL_ID % lanes;
+#ifdef ROADBED_CUDA
+        if (skip && lanes >= WIDE) continue;  // whole warps: nobody waits for them
+#endif
 #define UPDATE(lanes) \
     update_node(node, skip, lane, lanes, segment, from, to, prior, expected, points, surface, up, gamma, last, scratch)
 #ifdef ROADBED_CUDA

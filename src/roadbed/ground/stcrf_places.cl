@@ -122,15 +122,15 @@ KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, G
     int ring_rough = 0, ring_smooth = 0, ground = 0, walls = 0;
     UNROLL for (int j = -2; j <= 2; ++j)
         UNROLL for (int i = -2; i <= 2; ++i) {
-            if (column + i < 0 || column + i >= COLUMNS || row + j < 0 || row + j >= ROWS) continue;
-            int other = node + j * COLUMNS + i;
-            if (abs(i) == 2 || abs(j) == 2) {
+            int inside = column + i >= 0 && column + i < COLUMNS && row + j >= 0 && row + j < ROWS;
+            int other = inside ? node + j * COLUMNS + i : node;
+            if (i == -2 || i == 2 || j == -2 || j == 2) {
                 int state = roughness(counters[NEAR * NODES + other], counters[NEAR_HIGH * NODES + other]);
-                ring_rough += state == 2;
-                ring_smooth += state == 1;
+                ring_rough += inside && state == 2;
+                ring_smooth += inside && state == 1;
             } else {
-                ground += counters[SEEN_GROUND * NODES + other];
-                walls += counters[WALL_RETURNS * NODES + other];
+                ground += inside ? counters[SEEN_GROUND * NODES + other] : 0;
+                walls += inside ? counters[WALL_RETURNS * NODES + other] : 0;
             }
         }
     float support = states[3 * (SLOT * NODES + node)].x;

@@ -14,7 +14,7 @@ _PARTS = ("frame", "motion", "align", "places", "select", "start", "em", "labels
 FILES = tuple(f"ground/stcrf_{part}.cl" for part in _PARTS)
 COARSE_FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
 GROUP = 256
-_FEW, _SOME, _MANY = 8, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
+_FEW, _SOME, _MANY = 4, 32, 128  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 _LOG2E = math.log2(math.e)
 _ANCHORS = 4  # points per node under the vehicle
 _FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
@@ -23,10 +23,10 @@ _BAND_WORDS, _COUNTERS, _VOTE_LAYERS = 3, 6, 13  # as in stcrf_places.cl and stc
 _MOST_SQUARES = 64  # fine columns per node that local memory holds
 
 
-def groups_over_nodes(device: Device, nodes: int) -> tuple[int, int]:
-    """Work-groups for each kind of listed nodes in the EM, and work-groups in all."""
-    per_kind = 0 if device.lanes == 1 else device.units
-    return per_kind, 3 * per_kind + -(-nodes // GROUP)
+def groups_over_nodes(device: Device, nodes: int) -> tuple[int, int, int]:
+    """Work-groups of the EM: for nodes that take a whole one, for each other kind of listed nodes, and in all."""
+    whole, per_kind = (0, 0) if device.lanes == 1 else (4 * device.units, device.units)
+    return whole, per_kind, whole + 2 * per_kind + -(-nodes // GROUP)
 
 
 def exponent(sigma: float) -> float:
@@ -91,8 +91,8 @@ def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int 
     return {
         "GROUP": GROUP,
         "FEW": _FEW,
-        "SOME": min(_SOME, limit) if limit else _SOME,
-        "MANY": _MANY,
+        "SOME": _SOME,
+        "MANY": min(_MANY, limit) if limit else _MANY,  # nodes that are thinned out are listed beyond it
         "COLUMNS": columns,
         "ROWS": rows,
         "NODES": rows * columns,

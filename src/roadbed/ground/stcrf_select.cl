@@ -3,7 +3,7 @@
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE fine columns and LOW_SIDE x LOW_SIDE parts make a node.
 //
-// LANES work-items share a node, or the whole work-group one that is listed with many points.
+// LANES work-items share a node, or the whole work-group one that is listed with more than MANY points.
 
 #define FAR_ABOVE 1e3f
 #define TASKS (GROUP / LANES)
@@ -50,18 +50,17 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
     LOCAL_ARRAY int usable[TASKS];
     GLOBAL const Frame *frame = &frames[SLOT];
     int whole_group = GROUP_ID < whole_groups;
-    int many = cursors[CURSORS * SLOT + 2], more = cursors[CURSORS * SLOT + 3];
     int lane = whole_group ? LOCAL_ID : LOCAL_ID % LANES, lanes = whole_group ? GROUP : LANES;
     int slot = whole_group ? 0 : LOCAL_ID / LANES;
-    int rounds = whole_group ? (many + more - GROUP_ID + whole_groups - 1) / whole_groups : 1;
+    int rounds = whole_group ? (cursors[CURSORS * SLOT + 3] - GROUP_ID + whole_groups - 1) / whole_groups : 1;
     for (int round = 0; round < rounds; ++round) {
-        int task = GROUP_ID + round * whole_groups, node = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
-        if (whole_group) node = lists[(3 * SLOT + (task < many ? 1 : 2)) * NODES + (task < many ? task : task - many)].x;
+        int node = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
+        if (whole_group) node = lists[(3 * SLOT + 2) * NODES + GROUP_ID + round * whole_groups].x;
         int mine = node < NODES;
         int2 segment = mine ? segments[SLOT * NODES + node] : INT2(0, 0);
         float under = mine && ANCHORS ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
         int count = segment.y - (is_finite(under) ? ANCHORS : 0);
-        if (!whole_group && LANES > 1 && segment.y > SOME) mine = 0, count = 0;
+        if (!whole_group && LANES > 1 && segment.y > MANY) mine = 0, count = 0;
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
 
         for (int k = lane; k < FINE; k += lanes) lowest[slot * FINE + k] = NOTHING, wall[slot * FINE + k] = 0;
@@ -138,9 +137,9 @@ KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL float4 *sorted, GLOBAL const 
     LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int usable;
     GLOBAL const Frame *frame = &frames[SLOT];
-    int many = cursors[CURSORS * SLOT + 2], more = cursors[CURSORS * SLOT + 3];
-    for (int task = GROUP_ID; task < many + more; task += GROUP_COUNT) {
-        int4 entry = lists[(3 * SLOT + (task < many ? 1 : 2)) * NODES + (task < many ? task : task - many)];
+    int tasks = cursors[CURSORS * SLOT + 3];
+    for (int task = GROUP_ID; task < tasks; task += GROUP_COUNT) {
+        int4 entry = lists[(3 * SLOT + 2) * NODES + task];
         int count = entry.z - (ANCHORS && is_finite(height_under_vehicle(frame, entry.x)) ? ANCHORS : 0);
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + entry.y;
         if (LOCAL_ID == 0) usable = 0;
