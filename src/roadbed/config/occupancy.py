@@ -36,7 +36,7 @@ class ObservationConfig(Stage):
     low_outlier: float = Field(1.0, gt=0, le=50, description="m below ground from which a return is ignored")
     underside: float = Field(1.3, ge=0, le=10, description="m; beams may pass beneath obstacles that start lower")
     underside_reach: float = Field(5.0, ge=0, le=50, description="m behind such an obstacle where they prove little")
-    beneath: Probability = Field(0.5, description="weight of beams that passed beneath something")
+    beneath: Probability = Field(1.0, description="weight of beams that passed beneath something; 0: they free nothing")
     sure_height: float = Field(0.3, ge=0, le=10, description="m, a_0: every obstacle is at least this high")
     height_spread: float = Field(0.5, gt=0, le=10, description="m, h_0: how obstacle heights scatter above that")
     detection: Probability = Field(0.9, description="p_d: an obstacle in a beam's way stops it")
@@ -155,6 +155,8 @@ class ObjectsConfig(Stage):
     min_cells: int = Field(3, ge=1, le=10_000)
     join: float = Field(0.4, ge=0, le=10, description="m; moving cells this near belong to one object")
     gate: float = Field(2.0, gt=0, le=50, description="m around the prediction in which an object is found again")
+    lag: float = Field(0.2, ge=0, le=2, description="s by which the cells' velocities are late")
+    velocity_noise: float = Field(0.6, gt=0, le=10, description="m/s, common error of the cells of an object")
     keep: float = Field(0.8, ge=0, le=60, description="s an object is remembered without being seen")
 
 

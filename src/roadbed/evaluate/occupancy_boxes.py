@@ -40,7 +40,8 @@ class _Sight:
     time: float
     centre: Float64
     visible: bool
-    velocity: Float64 | None  # information-weighted over its moving cells
+    velocity: Float64 | None  # of the tracked object there; of its moving cells where none is tracked
+    cell_velocity: Float64 | None  # information-weighted over its moving cells
     dynamic: float  # sums over its cells
     occupied: float
     true_velocity: Float64 | None = None
@@ -169,7 +170,27 @@ def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], 
     hits = 0 if frame.observation is None else int(np.count_nonzero(frame.observation[window][region] > 0.5))
     dynamic = float(frame.dynamic[window][region].sum())
     occupied = dynamic + float(frame.static[window][region].sum())
-    return _Sight(frame.time, box.footprint.mean(axis=0), hits >= MIN_HITS, velocity, dynamic, occupied, box.velocity)
+    tracked = _tracked_velocity(frame, box)
+    return _Sight(
+        time=frame.time,
+        centre=box.footprint.mean(axis=0),
+        visible=hits >= MIN_HITS,
+        velocity=velocity if tracked is None else tracked,
+        cell_velocity=velocity,
+        dynamic=dynamic,
+        occupied=occupied,
+        true_velocity=box.velocity,
+    )
+
+
+def _tracked_velocity(frame: OccupancyFrame, box: Annotation) -> Float64 | None:
+    """Velocity of the largest tracked object whose middle lies on the box."""
+    there = [
+        item
+        for item in frame.objects
+        if inside(box.footprint, item.position[0], item.position[1], EXCLUDED_MARGIN).all()
+    ]
+    return max(there, key=lambda item: item.cells).velocity if there else None
 
 
 def _moves(sights: list[_Sight]) -> bool:
@@ -206,6 +227,7 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
     start = sights[0].time
     late = [s for s in _after_warm_up(sights) if s.visible and s.true_velocity is not None]
     errors = [_speed_error(s) for s in late]
+    cell_errors = [_relative(s.cell_velocity, s.true_velocity) for s in late]
     known = [error for error in errors if error is not None]
     found = [s for s in late if s.velocity is not None]
     return {
@@ -214,6 +236,7 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "true_speed": _mean([_norm(s.true_velocity) for s in late]),
         "estimated_speed": _mean([_norm(s.velocity) for s in found]),
         "error_percent": _mean([100 * abs(error) for error in known]),
+        "cell_error_percent": _mean([100 * abs(error) for error in cell_errors if error is not None]),
         "bias_percent": _mean([100 * error for error in known]),
         "within_10_percent": _mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors]),
         "heading_error_deg": _mean([e for s in late if (e := _heading_error(s)) is not None]),
@@ -238,10 +261,14 @@ def _settled(judged: list[_Sight], start: float) -> float | None:
 
 
 def _speed_error(sight: _Sight) -> float | None:
-    if sight.velocity is None or sight.true_velocity is None:
+    return _relative(sight.velocity, sight.true_velocity)
+
+
+def _relative(velocity: Float64 | None, true_velocity: Float64 | None) -> float | None:
+    if velocity is None or true_velocity is None:
         return None
-    true = _norm(sight.true_velocity)
-    return (_norm(sight.velocity) - true) / max(true, 1e-9)
+    true = _norm(true_velocity)
+    return (_norm(velocity) - true) / max(true, 1e-9)
 
 
 def _heading_error(sight: _Sight) -> float | None:

@@ -153,7 +153,7 @@ def velocities(start, vx, vy, mass, age, tested, static, dynamic, free, rule, ol
             for i in range(start[cell], start[cell + 1]):
                 if age[i] >= rule.age:
                     old += mass[i]
-                    w = mass[i] * (rule.untested + (1 - rule.untested) * tested[i])
+                    w = mass[i] * (rule.untested + (1 - rule.untested) * min(2 * tested[i], np.float32(1)))
                     m += w
                     mx += w * vx[i]
                     my += w * vy[i]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,20 +14,43 @@ from roadbed.frames import Float32, Float64, Lattice, TrackedObject
 from roadbed.occupancy.objects_cpu import label_components
 
 _CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent
-_DRIFT = 2.0  # m/s^2, how an object's velocity may change between two frames
+_START_ACCELERATION = 1.5  # m/s^2, how fast an object may be changing its velocity when it is first seen
+_JERK = 4.0  # m/s^2 per square root of a second, how its acceleration wanders
+_ACCELERATION_MEMORY = 1.0  # s after which an acceleration has died away
 
 
 @dataclass
 class _Track:
+    """Velocity and acceleration of one object: mean (vx, vy, ax, ay) and covariance."""
+
     id: int
     born: float
     seen: float
     position: Float64
-    velocity: Float64
+    state: Float64
     covariance: Float64
 
     def predicted(self, time: float) -> Float64:
-        return self.position + self.velocity * (time - self.seen)
+        return self.position + self.state[:2] * (time - self.seen)
+
+    def predict(self, dt: float) -> None:
+        fade = math.exp(-dt / _ACCELERATION_MEMORY)
+        step = np.eye(4)
+        step[:2, 2:] = np.eye(2) * dt
+        step[2:, 2:] = np.eye(2) * fade
+        self.state = step @ self.state
+        noise = np.zeros((4, 4))
+        noise[:2, :2] = np.eye(2) * _JERK**2 * dt**3 / 3
+        noise[2:, 2:] = np.eye(2) * _JERK**2 * dt
+        self.covariance = step @ self.covariance @ step.T + noise
+
+    def measure(self, velocity: Float64, spread: Float64, lag: float) -> None:
+        """What the cells say is the velocity of `lag` seconds ago: particles need that long to follow a change."""
+        model = np.hstack([np.eye(2), -lag * np.eye(2)])
+        gain = self.covariance @ model.T @ np.linalg.inv(model @ self.covariance @ model.T + spread)
+        self.state = self.state + gain @ (velocity - model @ self.state)
+        kept = np.eye(4) - gain @ model
+        self.covariance = kept @ self.covariance @ kept.T + gain @ spread @ gain.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,19 +152,20 @@ class ObjectTracker:
         return tuple(self._follow(cluster, found.get(c), time) for c, cluster in enumerate(clusters))
 
     def _follow(self, cluster: Cluster, track: _Track | None, time: float) -> TrackedObject:
+        spread = cluster.covariance + np.eye(2) * self.config.velocity_noise**2
         if track is None:
-            track = _Track(self._next_id, time, time, cluster.position, cluster.velocity, cluster.covariance)
+            start = np.zeros((4, 4))
+            start[:2, :2], start[2:, 2:] = spread, np.eye(2) * _START_ACCELERATION**2
+            state = np.concatenate([cluster.velocity, np.zeros(2)])
+            track = _Track(self._next_id, time, time, cluster.position, state, start)
             self._next_id += 1
             self._tracks.append(track)
         else:
-            # A Kalman step on the velocity: prediction with random acceleration, measurement from the cells.
-            prior = track.covariance + np.eye(2) * (_DRIFT * (time - track.seen)) ** 2
-            gain = prior @ np.linalg.inv(prior + cluster.covariance)
-            track.velocity = track.velocity + gain @ (cluster.velocity - track.velocity)
-            track.covariance = (np.eye(2) - gain) @ prior
+            track.predict(time - track.seen)
+            track.measure(cluster.velocity, spread, self.config.lag)
             track.position, track.seen = cluster.position, time
-        heading = float(np.arctan2(track.velocity[1], track.velocity[0]))
+        velocity = track.state[:2].copy()
         return TrackedObject(
-            track.id, cluster.position, cluster.extent, heading, track.velocity, track.covariance,
-            cluster.cells, time - track.born,
+            track.id, cluster.position, cluster.extent, float(np.arctan2(velocity[1], velocity[0])), velocity,
+            track.covariance[:2, :2].copy(), cluster.cells, time - track.born,
         )  # fmt: skip
