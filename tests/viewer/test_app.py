@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -47,3 +50,25 @@ def test_port_in_use_gives_one_line_with_the_alternative(short_drive):
 def test_an_address_that_is_not_ours_is_told(short_drive):
     with pytest.raises(DeviceError, match=r"host 'no\.such\.host\.invalid'"):
         Viewer(short_drive(), host="no.such.host.invalid")
+
+
+def test_the_command_says_who_can_reach_it_and_stops_when_asked():
+    command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--no-occupancy"]
+    with subprocess.Popen([*command, "--port", str(free_port())], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "http://127.0.0.1:" in (line := process.stdout.readline())
+        assert "only this machine can reach it" in line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == 130
+
+
+def test_the_command_ends_with_one_line_when_the_port_is_taken():
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--port", port]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"roadbed: port {port} on 127.0.0.1 is in use")
+    assert ended.stderr.count("\n") == 1
