@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
+from roadbed.errors import InputError
 from roadbed.viewer.parameters import changed
 from roadbed.viewer.player import Player
 
@@ -86,6 +87,11 @@ def test_a_broken_frame_is_told_and_the_next_one_still_works(play, short_drive, 
     player.step(1)
     until(lambda: player.shown.index == 3, "the frame after it, whose past lacks the broken one")
     assert len(player.errors) == 1
+
+
+def test_a_source_without_scans_is_told():
+    with pytest.raises(InputError, match="found none"):
+        Player([], Config())
 
 
 def test_a_live_source_is_followed_and_its_failure_is_told(play, scans, until):

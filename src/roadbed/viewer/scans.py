@@ -36,6 +36,8 @@ class RecordedScans:
         self.sequential = bool(getattr(source, "sequential", True))
         self._source = source
         self._length = len(source)
+        if not self._length:
+            raise InputError(f"{getattr(source, 'location', 'source')}: expected at least one scan, found none")
         self._keep = keep
         self._cache: OrderedDict[int, Scan] = OrderedDict()
 
