@@ -126,14 +126,14 @@ def drive(location: str, frames: int | None = None, occupancy: bool = True) -> I
 
 
 def near_movers(result: Result) -> float:
-    """How many things move within sight of the camera, nearer ones counting more."""
+    """How much moves before the camera: long things near the vehicle count most."""
     assert result.occupancy is not None
     T_vehicle_lattice = T_lattice_vehicle(result.ground).inverse()
     total = 0.0
     for thing in result.occupancy.objects:
         ahead, aside, _ = T_vehicle_lattice @ np.array([*thing.position, 0.0])
-        if -6 < ahead < 30 and abs(aside) < 12 and np.hypot(*thing.velocity) > 1.5:
-            total += 1 / (1 + np.hypot(ahead - 8, aside) / 20)
+        if np.hypot(*thing.velocity) > 1.5:
+            total += min(float(thing.extent[0]), 5.0) * np.exp(-np.hypot(ahead - 4, aside - 2) / 8)
     return total
 
 

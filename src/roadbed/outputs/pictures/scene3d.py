@@ -126,7 +126,7 @@ def _faded(colour: str, certainty: Float64) -> Image:
 def _draw_vehicle(canvas: Canvas, ground: GroundFrame) -> None:
     points, shade = solid(ground)
     lightest = 110
-    canvas.points(points, np.repeat((shade * lightest).astype(np.uint8)[:, None], 3, 1), size=0.09, largest=16)
+    canvas.points(points, np.repeat((shade * lightest).astype(np.uint8)[:, None], 3, 1), size=0.18, largest=16)
 
 
 def _draw_arrows(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, seconds: float = 1.0) -> None:
