@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,8 +20,6 @@ _EXACT = ("--std=c++17", "--fmad=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE = 1  # cudaMemcpyHostToDevice
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
-_THREADS = 4
-_WORTH_THREADS = 50_000  # elements from which copying by several threads pays
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
     long long start = clock64();
@@ -167,7 +164,7 @@ class CudaBackend:
             source = array
         else:
             source = intake.staging.reshape(-1)[start : start + array.size]
-            _copy_in_parallel(source, np.ascontiguousarray(array, source.dtype).reshape(-1))
+            np.copyto(source.reshape(array.shape), array, casting="same_kind")
         if not self.copies:
             return source.ctypes.data
         self._copy(intake.device.data.ptr + start * source.itemsize, source.ctypes.data, source.nbytes)
@@ -254,24 +251,6 @@ class CudaTape:
             elapsed = cupy.cuda.get_elapsed_time(before, after) * 1e-3
             seconds[step[0]] = seconds.get(step[0], 0.0) + elapsed
         return seconds
-
-
-@cache
-def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_THREADS - 1, "roadbed-copy")
-
-
-def _copy_in_parallel(target: NDArray, source: NDArray) -> None:
-    """Into pinned memory by several threads: one alone takes longer than the whole frame on the device."""
-    if source.size < _WORTH_THREADS:
-        target[:] = source
-        return
-    ends = [source.size * k // _THREADS for k in range(_THREADS + 1)]
-    parts = [slice(begin, end) for begin, end in zip(ends, ends[1:])]
-    waiting = [_copiers().submit(np.copyto, target[part], source[part]) for part in parts[1:]]
-    np.copyto(target[parts[0]], source[parts[0]])
-    for other in waiting:
-        other.result()
 
 
 def _argument(argument: Any) -> Any:

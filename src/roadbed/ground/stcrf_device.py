@@ -222,8 +222,8 @@ class StcrfDevice:
             arguments = (
                 self._frames, source, target, self._priors, self._expected, self._segments, self._sorted, self._lists,
                 self._cursors, self._surface, np.int32(self.capacity + room_for_anchors(self.config)),
-                np.int32(whole), np.int32(per_kind), np.float32(exponent(sigma)), np.float32(stcrf.gamma if warm else 0),
-                np.int32(k == iterations - 1),
+                np.int32(whole), np.int32(per_kind), np.float32(exponent(sigma)),
+                np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
             )  # fmt: skip
             launches.append(Launch("iterate", groups, GROUP, arguments, self.slots))
         return launches

@@ -14,7 +14,7 @@ _PARTS = ("frame", "motion", "align", "places", "select", "start", "em", "labels
 FILES = tuple(f"ground/stcrf_{part}.cl" for part in _PARTS)
 COARSE_FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
 GROUP = 256
-_FEW, _SOME, _MANY = 4, 32, 128  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
+_FEW, _SOME, _MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 _LOG2E = math.log2(math.e)
 _ANCHORS = 4  # points per node under the vehicle
 _FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
@@ -25,7 +25,7 @@ _MOST_SQUARES = 64  # fine columns per node that local memory holds
 
 def groups_over_nodes(device: Device, nodes: int) -> tuple[int, int, int]:
     """Work-groups of the EM: for nodes that take a whole one, for each other kind of listed nodes, and in all."""
-    whole, per_kind = (0, 0) if device.lanes == 1 else (4 * device.units, device.units)
+    whole, per_kind = (0, 0) if device.lanes == 1 else (2 * device.units, device.units)
     return whole, per_kind, whole + 2 * per_kind + -(-nodes // GROUP)
 
 
