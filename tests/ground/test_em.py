@@ -86,8 +86,9 @@ def test_printed_update_diverges_and_averaging_does_not():
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.floats(-0.15, 0.15), st.floats(-0.15, 0.15), st.floats(-0.5, 0.5))
+@given(st.floats(-0.15, 0.15), st.floats(-0.15, 0.15), st.floats(-0.5, 0.1))
 def test_exact_plane_in_exact_plane_out(a, b, height):
+    """From a start at 0 the surface reaches every plane that is not far above it everywhere."""
     x, y = np.meshgrid(np.arange(-10, 10, 0.2) + 0.1, np.arange(-10, 10, 0.2) + 0.1)
     points = np.stack([x, y, height + a * x + b * y], axis=-1).reshape(-1, 3)
     frame = GroundFilter(make(iterations=60))(level(points))

@@ -9,14 +9,14 @@ from roadbed import Config, GroundFilter
 _GROUND = (40, 44, 48, 49, 60, 72)
 _NOT_SCORED = (0, 1, 70)
 SCENES = {
-    "00": ("semantickitti/00", (0, 1, 2), 0.5, 99.55),
-    "00 projected": ("semantickitti/00-projected", (0, 5, 10, 15, 20), 0.5, 99.29),
-    "08, 720": ("semantickitti/08-singles", (720,), 1, 99.58),
-    "08, 1500": ("semantickitti/08-singles", (1500,), 1, 99.61),
+    "00": ("semantickitti/00", (0, 1, 2), 0.5, 99.53),
+    "00 projected": ("semantickitti/00-projected", (0, 5, 10, 15, 20), 0.5, 99.28),
+    "08, 720": ("semantickitti/08-singles", (720,), 1, 99.51),
+    "08, 1500": ("semantickitti/08-singles", (1500,), 1, 99.60),
     "nuScenes": ("nuscenes-projected", (0, 1, 2, 3), 1, 99.11),
     "solid state A": ("solid-state", (0, 1), 1, 98.75),
-    "solid state B": ("solid-state", (2, 3), 1, 99.49),
-    "solid state C": ("solid-state", (4, 5), 1, 98.36),
+    "solid state B": ("solid-state", (2, 3), 1, 99.48),
+    "solid state C": ("solid-state", (4, 5), 1, 98.42),
 }
 
 
@@ -51,4 +51,4 @@ def test_scene_reaches_its_floor(scores, scene):
 
 def test_mean_over_scenes(scores):
     weights = np.array([scene[2] for scene in SCENES.values()])
-    assert np.average(list(scores.values()), weights=weights) >= 99.15
+    assert np.average(list(scores.values()), weights=weights) >= 99.18

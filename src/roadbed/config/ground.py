@@ -26,10 +26,13 @@ class MountingConfig(Stage):
 class CoarseConfig(Stage):
     """The coarse start: a first surface from the lowest returns on wide nodes (an addition to the paper)."""
 
-    spacing: float = Field(6.0, ge=0.2, le=50, description="m between coarse nodes; a whole number of fine ones")
+    spacing: float = Field(3.0, ge=0.2, le=50, description="m between coarse nodes; a whole number of fine ones")
     cell: float = Field(0.5, ge=0.05, le=10, description="m, one lowest return per cell enters")
-    iterations: int = Field(10, ge=1, le=1000)
-    sigma_up: float = Field(0.10, gt=0, le=5, description="m")
+    iterations: int = Field(12, ge=1, le=1000)
+    sigma_up: float = Field(0.07, gt=0, le=5, description="m")
+    pull: float = Field(
+        0.05, ge=0, le=1, description="weight that returns far below the surface keep, so that it finds a drop; 0: none"
+    )
     most_information: float = Field(20.0, gt=0, description="effective points beyond which nodes blend equally")
 
 

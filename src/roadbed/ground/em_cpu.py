@@ -88,6 +88,15 @@ def _weigh(x, y, z, h, sx, sy, up, down, weight):
 
 
 @njit(cache=True, fastmath=True)
+def _pull_down(x, y, z, h, sx, sy, pull, reach, weight):
+    """Points far below keep a little weight: a surface that starts above a drop is drawn down to it."""
+    for k in range(U(x.shape[0])):
+        dz = z[k] - (h + sx * x[k] + sy * y[k])
+        kept = pull / (F(1) + dz * dz * reach)
+        weight[k] = max(weight[k], kept if dz < F(0) else F(0))
+
+
+@njit(cache=True, fastmath=True)
 def _gather(x, y, z, weight, alpha, data, c):
     """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T."""
     w = wx = wy = wxx = wxy = wyy = wz = wzx = wzy = F(0)
@@ -108,7 +117,7 @@ def _gather(x, y, z, weight, alpha, data, c):
 
 
 @njit(cache=True, fastmath=True)
-def _e_step(reserved, count, x, y, z, weight, mean, data, up, down, alpha, slope_limit, first_node, lo, hi):
+def _e_step(reserved, count, x, y, z, weight, mean, data, up, down, pull, alpha, slope_limit, first_node, lo, hi):
     """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
     for c in range(U(lo), U(hi)):
         cell = U(first_node) + c - ONE
@@ -119,6 +128,8 @@ def _e_step(reserved, count, x, y, z, weight, mean, data, up, down, alpha, slope
         sx = min(max(mean[1, c], -slope_limit), slope_limit)
         sy = min(max(mean[2, c], -slope_limit), slope_limit)
         _weigh(node_x, node_y, node_z, mean[0, c], sx, sy, up, down, node_weight)
+        if pull > F(0):
+            _pull_down(node_x, node_y, node_z, mean[0, c], sx, sy, pull, down / HALF_LOG2_E, node_weight)
         _gather(node_x, node_y, node_z, node_weight, alpha, data, c)
 
 
@@ -133,7 +144,7 @@ def _clear_beyond(p, last, hi):
 @njit(cache=True, fastmath=True)
 def _iterate_rows(
     first_row, last_row, iteration, iterations, reserved, count, x, y, z, weight, p_old, p_new, prior, data, expected,
-    mean, lo, hi, wide_lo, wide_hi, q, work, columns, spacing, alpha, share, eight, gamma, up, down,
+    mean, lo, hi, wide_lo, wide_hi, q, work, columns, spacing, alpha, share, eight, gamma, up, down, pull,
     height_information, slope_information, slope_limit,
 ):  # fmt: skip
     # q holds the sums along x of three rows in turn; row r + 1 is the only new one for row r.
@@ -162,14 +173,14 @@ def _iterate_rows(
         if iteration < iterations:
             end = min(h, columns + 1)
             _e_step(
-                reserved, count, x, y, z, weight, mean[r], data[r], up, down, alpha, slope_limit, row * columns, l, end
+                reserved, count, x, y, z, weight, mean[r], data[r], up, down, pull, alpha, slope_limit, row * columns, l, end
             )
 
 
 @njit(parallel=True, cache=True, fastmath=True)
 def expectation_maximization(
     row_chunks, reserved, count, x, y, z, weight, information, prior, data, expected, mean, lo, hi, wide_lo, wide_hi,
-    row_sums, work, spacing, iterations, alpha, beta, neighbours, gamma, sigma_up_early, sigma_up, sigma_down,
+    row_sums, work, spacing, iterations, alpha, beta, neighbours, gamma, sigma_up_early, sigma_up, sigma_down, pull,
     height_information, slope_information, slope_limit,
 ):  # fmt: skip
     """Run the EM from `information[0]`; returns which of the two buffers of `information` holds the result.
@@ -190,6 +201,6 @@ def expectation_maximization(
                 row_chunks[i], row_chunks[i + 1], iteration, iterations, reserved, count, x, y, z, weight,
                 information[old], information[1 - old], prior, data, expected, mean, lo, hi, wide_lo, wide_hi,
                 row_sums[i], work[i], columns, spacing, alpha, share,
-                neighbours == 8, gamma, up, down, height_information, slope_information, slope_limit,
+                neighbours == 8, gamma, up, down, pull, height_information, slope_information, slope_limit,
             )  # fmt: skip
     return iterations % 2

@@ -277,6 +277,7 @@ class StcrfCpu:
             F(stcrf.sigma_up_early if fine and not warm else stcrf.sigma_up if fine else stcrf.coarse.sigma_up),
             F(stcrf.sigma_up if fine else stcrf.coarse.sigma_up),
             F(stcrf.sigma_down),
+            F(0 if fine else stcrf.coarse.pull),
             self._height_information(field),
             # Over a wide node a slope matters more: its information grows with the lever arm.
             F(stcrf.slope_information * (wide**2 / 4 if wide > 1 else 1)),

@@ -48,6 +48,9 @@ FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int coun
             float4 p = some[j];
             float dz = p.z - (h + sx * p.x + sy * p.y);
             float c = EXP2(dz * dz * (dz >= 0.0f ? up : DOWN));
+#ifdef PULL  // points far below keep a little weight: a surface that starts above a drop is drawn down to it
+            c = dz < 0.0f ? fmax(c, PULL / (1.0f + dz * dz * PULL_REACH)) : c;
+#endif
             c = first + j * lanes < count ? c : 0.0f;
             float cx = c * p.x, cy = c * p.y;
             w += c;

@@ -174,6 +174,8 @@ def coarse_definitions(config: GroundConfig, rows: int, columns: int) -> dict[st
         "HEIGHT_INFORMATION": config.stcrf.height_information,
         # Over a wide node a slope matters more: its information grows with the lever arm.
         "SLOPE_INFORMATION": config.stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
+        "PULL": config.stcrf.coarse.pull,
+        "PULL_REACH": config.stcrf.sigma_down**-2,
         "FEW": 0,  # every coarse node is listed
         "ANCHORS": 0,
         "COARSE_START": False,
