@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from conftest import require
 from roadbed.compute import cuda, opencl
 from roadbed.compute.backend import Backend
+from tests.conftest import require
 
 # "opencl-lanes" runs the branch that GPUs take (several work-items per task, local memory, barriers) on any device.
 ACCELERATORS = ("opencl", "opencl-lanes", "cuda")

@@ -6,16 +6,16 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import nvrtc
 import pytest
 
-from conftest import require
-from devices import ACCELERATORS, accelerator
 from roadbed.compute import backend as common
 from roadbed.compute import cuda, opencl
 from roadbed.compute.backend import Device, open_backend
 from roadbed.compute.catalogue import PROGRAMS
 from roadbed.errors import DeviceError
+from tests.compute import nvrtc
+from tests.conftest import require
+from tests.devices import ACCELERATORS, accelerator
 
 PACKAGE = common._PACKAGE
 

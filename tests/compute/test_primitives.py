@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devices import ACCELERATORS, accelerator
 from roadbed.compute import primitives
+from tests.devices import ACCELERATORS, accelerator
 
 EXAMPLES = settings(max_examples=15, deadline=None)
 sizes = st.one_of(st.integers(1, 70), st.sampled_from([2047, 2048, 2049, 4097, 30_000]))

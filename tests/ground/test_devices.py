@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from devices import ACCELERATORS, accelerator
 from roadbed import Config, GroundFilter, Label, Pose, Scan
 from roadbed.errors import DeviceError
 from roadbed.ground import filter as ground_filter
+from tests.devices import ACCELERATORS, accelerator
 
 HEIGHT = 1.73
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from roadbed import Config, GroundFilter, Pose, Scan
 
 sys.path.insert(0, str(Path(__file__).parent))
-import oracle
+from tests.ground import oracle
 
 SIZE = 20  # nodes to each side
 CORNER = np.array([SIZE / 2, SIZE / 2, 0])

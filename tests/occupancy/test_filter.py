@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scenes import box_points, flat_ground, scan_at, sweep
 
 from roadbed import OccupancyFilter
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import ConfigError, DeviceError, InputError
 from roadbed.frames import Lattice, Pose, Scan
+from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
 CONFIG = OccupancyConfig.parse({"grid": {"length": 30, "width": 30, "resolution": 0.25}, "filter": {"particles": 4000}})
 GROUND = sweep(reach=16.0)

@@ -7,15 +7,15 @@ import math
 
 import numba
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenes import grid_of_boxes
 
 from roadbed.config.occupancy import FilterConfig
 from roadbed.occupancy.fuse import FusedGrid
 from roadbed.occupancy.hsbof import GridMotion, Hsbof
+from tests.occupancy import oracle
+from tests.occupancy.scenes import grid_of_boxes
 
 SHAPE = (12, 16)
 SMALL = FilterConfig(particles=400)

@@ -6,15 +6,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenes import box_points, flat_ground, scan_at, sweep
 
 from roadbed.config.occupancy import ObservationConfig
 from roadbed.frames import Lattice, Pose, Scan
 from roadbed.occupancy.observe import observe
+from tests.occupancy import oracle
+from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
 LATTICE = Lattice.centred(24.0, 24.0, 0.4)
 

@@ -9,7 +9,6 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from frames_for_pictures import SLOPE, ground_frame, occupancy_frame
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -22,6 +21,7 @@ from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.outputs.pictures.raster import label_image
 from roadbed.outputs.pictures.scene3d import chase_camera, ground_view, occupancy_view, raw_view
 from roadbed.outputs.pictures.vehicle import height_at, outline
+from tests.outputs.frames_for_pictures import SLOPE, ground_frame, occupancy_frame
 
 
 def pixels_of(image, colour, tolerance=12):

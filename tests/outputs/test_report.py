@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from frames_for_pictures import ground_frame, occupancy_frame
 
 from roadbed.config import Config
 from roadbed.outputs.pictures import frame_figure, png_bytes
 from roadbed.outputs.report import Picture, RunRecorder, frame_scores, write_report
 from roadbed.outputs.report.charts import lines, stacked_bars
+from tests.outputs.frames_for_pictures import ground_frame, occupancy_frame
 
 
 def recorded(frames=6, slides=4, **names):

@@ -4,13 +4,13 @@ from __future__ import annotations
 import laspy
 import numpy as np
 import pytest
-from damage import damaged, reads_or_refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roadbed
 from roadbed.errors import InputError
 from roadbed.sources.las import read_las
+from tests.sources.damage import damaged, reads_or_refuses
 
 
 def write_las(path, count: int = 50, offset=(450000.0, 5400000.0, 100.0)):

@@ -8,13 +8,13 @@ import zipfile
 
 import numpy as np
 import pytest
-from damage import damaged, reads_or_refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roadbed
 from roadbed.errors import InputError
 from roadbed.sources.npy import read_npy, read_npz
+from tests.sources.damage import damaged, reads_or_refuses
 
 ROWS = np.arange(20, dtype=np.float64).reshape(4, 5)
 

@@ -5,12 +5,12 @@ import struct
 
 import numpy as np
 import pytest
-from damage import damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import roadbed
 from roadbed.errors import InputError
+from tests.sources.damage import damaged
 
 PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 

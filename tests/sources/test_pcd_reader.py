@@ -6,7 +6,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from damage import damaged, reads_or_refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ import roadbed
 from roadbed.errors import InputError
 from roadbed.sources import lzf
 from roadbed.sources.pcd import read_pcd
+from tests.sources.damage import damaged, reads_or_refuses
 
 HEADER = """# .PCD v0.7 - Point Cloud Data file format
 VERSION 0.7

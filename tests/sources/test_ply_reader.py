@@ -5,13 +5,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from damage import damaged, reads_or_refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roadbed
 from roadbed.errors import InputError
 from roadbed.sources.ply import read_ply
+from tests.sources.damage import damaged, reads_or_refuses
 
 PROPERTIES = [("x", "f4", "float"), ("y", "f8", "double"), ("z", "f4", "float32"), ("scalar_Intensity", "u1", "uchar")]
 PROPERTIES += [("id", "u4", "uint"), ("shift", "i2", "short")]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damage import damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rosbags.rosbag1 import Writer as Writer1
@@ -19,6 +18,7 @@ import roadbed
 from roadbed.errors import InputError
 from roadbed.frames import Pose, Scan
 from roadbed.sources.pointcloud2 import cloud_fields
+from tests.sources.damage import damaged
 
 KINDS = ("ros1", "sqlite3", "mcap")
 LAYOUT = [("x", 7, 1, 0), ("y", 7, 1, 4), ("z", 7, 1, 8), ("intensity", 7, 1, 16), ("ring", 4, 1, 20), ("t", 6, 1, 24)]

@@ -10,9 +10,9 @@ from time import monotonic, sleep
 import pytest
 
 import roadbed
-from conftest import require
 from roadbed.errors import InputError
 from roadbed.sources import Source
+from tests.conftest import require
 
 FLAGS = (
     "--headless=new",

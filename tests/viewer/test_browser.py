@@ -15,8 +15,8 @@ from roadbed.outputs.pictures import palette
 
 pytest.importorskip("viser")
 from roadbed.viewer import Viewer
-from viewer.conftest import ShortDrive, wait_until
-from viewer.test_app import free_port
+from tests.viewer.conftest import ShortDrive, wait_until
+from tests.viewer.test_app import free_port
 
 BROKEN = 6
 
