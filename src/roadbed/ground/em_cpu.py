@@ -173,8 +173,9 @@ def _iterate_rows(
         if iteration < iterations:
             end = min(h, columns + 1)
             _e_step(
-                reserved, count, x, y, z, weight, mean[r], data[r], up, down, pull, alpha, slope_limit, row * columns, l, end
-            )
+                reserved, count, x, y, z, weight, mean[r], data[r], up, down, pull, alpha, slope_limit, row * columns,
+                l, end,
+            )  # fmt: skip
 
 
 @njit(parallel=True, cache=True, fastmath=True)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each addition to the ground's labels is worth: F1 on real scans, and low obstacles found in the simulator.
+
+python scripts/ground_ablation.py [FOLDER]      # a folder of real scans laid out as docs/data.md says
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import roadbed
+from roadbed.config.ground import GroundConfig
+
+# Folder, frames and weight of each scene; 00 and its projection show the same street.
+SCENES = {
+    "00": ("semantickitti/00", (0, 1, 2), 0.5),
+    "00p": ("semantickitti/00-projected", (0, 5, 10, 15, 20), 0.5),
+    "720": ("semantickitti/08-singles", (720,), 1.0),
+    "1500": ("semantickitti/08-singles", (1500,), 1.0),
+    "nuS": ("nuscenes-projected", (0, 1, 2, 3), 1.0),
+    "ssA": ("solid-state", (0, 1), 1.0),
+    "ssB": ("solid-state", (2, 3), 1.0),
+    "ssC": ("solid-state", (4, 5), 1.0),
+}
+GROUND_CLASSES, NOT_SCORED = (40, 44, 48, 49, 60, 72), (0, 1, 70)  # protocol patchwork++
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "without coarse start (zero, 10 iterations)": {"stcrf": {"start": "zero", "iterations": 10}},
+    "without pull of drops in the coarse start": {"stcrf": {"coarse": {"pull": 0.0}}},
+    "without wall columns out of the EM": {"stcrf": {"walls": {"enabled": False}}},
+    "without limit of points per node": {"stcrf": {"points_per_node": 0}},
+    "without road under the vehicle": {"stcrf": {"footprint": False}},
+    "without smooth road (safety)": {"labels": {"smooth": False}},
+    "without column test": {"labels": {"columns": False}},
+    "without 3 x 3 column test": {"labels": {"columns_around": False}},
+    "without foot by ratio": {"labels": {"foot_by_ratio": False}},
+    "without foot by support": {"labels": {"foot_by_support": False}},
+    "without higher thresholds (clear)": {"labels": {"clear": False}},
+    "without banks": {"labels": {"banks": False}},
+    "without steep banks": {"labels": {"steep_banks": False}},
+    "without open ground": {"labels": {"open_ground": False}},
+    "without vote": {"labels": {"vote": False}},
+}
+
+
+def real_scans(folder: Path) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
+    scans: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for scene, (name, frames, _) in SCENES.items():
+        for frame in frames:
+            points = np.fromfile(folder / name / "velodyne" / f"{frame:06d}.bin", np.float32).reshape(-1, 4)[:, :3]
+            classes = np.fromfile(folder / name / "labels" / f"{frame:06d}.label", np.uint32) & 0xFFFF
+            scans.setdefault(scene, []).append((points, classes))
+    return scans
+
+
+def f1(is_ground: np.ndarray, classes: np.ndarray) -> float:
+    scored = ~np.isin(classes, NOT_SCORED)
+    truth, found = np.isin(classes, GROUND_CLASSES)[scored], is_ground[scored]
+    return 200 * (truth & found).sum() / (truth.sum() + found.sum())
+
+
+def low_obstacles(frames: int = 8) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Scans of isolated obstacles of 0.20-0.40 m, and which of their points lie 0.15 m up and within 25 m."""
+    source: Any = roadbed.open(f"sim:lowobstacles?frames={frames * 10}&mounting=unknown")
+    scans = []
+    for index in range(0, frames * 10, 10):
+        scan, truth = source[index], source.truth(index)
+        place = truth.points_world
+        height = place[:, 2] - truth.terrain.height(place[:, 0], place[:, 1])
+        near = np.hypot(scan.points[:, 0], scan.points[:, 1]) < 25
+        scans.append((scan.points, (truth.object_id > 0) & (height > 0.15) & near))
+    return scans
+
+
+def measure(name: str, changes: dict[str, Any], scans: Any, obstacles: Any) -> None:
+    config = GroundConfig().with_changes(**changes)
+    ground = roadbed.GroundFilter(config)
+    scores = [np.mean([f1(ground(points).is_ground, classes) for points, classes in scans[s]]) for s in SCENES]
+    mean = np.average(scores, weights=[weight for _, _, weight in SCENES.values()])
+    found = [(~ground(points).is_ground[up], up.sum()) for points, up in obstacles]
+    recall = 100 * sum(hit.sum() for hit, _ in found) / max(1, sum(n for _, n in found))
+    cells = " | ".join(f"{score:.2f}" for score in scores)
+    print(f"| {name} | {cells} | {mean:.3f} | {recall:.1f} |", flush=True)
+
+
+def main() -> None:
+    default = os.environ.get("ROADBED_DATA", str(Path(__file__).parent.parent.parent / "shared" / "data"))
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else default)
+    if not folder.is_dir():
+        sys.exit(f"{folder}: no such folder; give one with real scans")
+    scans, obstacles = real_scans(folder), low_obstacles()
+    print("| F1 (patchwork++), % | " + " | ".join(SCENES) + " | mean | low obstacles found, % |")
+    print("|---" * (len(SCENES) + 3) + "|")
+    for name, changes in VARIANTS.items():
+        measure(name, changes, scans, obstacles)
+
+
+if __name__ == "__main__":
+    main()
