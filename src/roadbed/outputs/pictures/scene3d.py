@@ -46,9 +46,8 @@ def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camer
     canvas = Canvas(*size, camera)
     lattice = occupancy.lattice
     colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-    x, y, colours = _samples_of_cells(lattice, colours)
-    z = _surface(ground, x, y)
-    canvas.points(np.column_stack([x, y, z]), colours, size=lattice.spacing * 0.8, largest=24)
+    places, colours = _samples_of_cells(lattice, _surface(ground, *lattice.mesh()), colours)
+    canvas.points(places, colours, size=lattice.spacing * 0.8, largest=24)
     _draw_columns(canvas, ground, occupancy)
     for thing in occupancy.objects:
         corners = np.column_stack([box_corners(thing), np.zeros(4)])
@@ -86,12 +85,15 @@ def box_corners(thing: TrackedObject) -> Float64:
     return corners @ np.array([[cosine, sine], [-sine, cosine]]) + thing.position
 
 
-def _samples_of_cells(lattice: Lattice, colours: Image, per_side: int = 2) -> tuple[Float64, Float64, Image]:
-    """Several places in each cell, so that cells near the camera leave no gaps."""
+def _samples_of_cells(lattice: Lattice, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
+    """Several places in each cell at the cell's height, (N, 3), so that cells near the camera leave no gaps."""
     offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * lattice.spacing
-    x, y = np.meshgrid((lattice.x[:, None] + offsets).ravel(), (lattice.y[:, None] + offsets).ravel())
-    fine = colours.repeat(per_side, 0).repeat(per_side, 1)
-    return x.ravel(), y.ravel(), fine.reshape(-1, 3)
+    places = np.empty((lattice.rows, per_side, lattice.columns, per_side, 3))
+    places[..., 0] = lattice.x[:, None] + offsets
+    places[..., 1] = (lattice.y[:, None] + offsets)[:, :, None, None]
+    places[..., 2] = height[:, None, :, None]
+    fine = np.broadcast_to(colours[:, None, :, None], (*places.shape[:4], 3))
+    return places.reshape(-1, 3), fine.reshape(-1, 3)
 
 
 def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, height: float = 0.8) -> None:
