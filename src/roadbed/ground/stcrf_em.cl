@@ -42,6 +42,7 @@ FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int coun
     float h = plane.y;
     float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.w, -SLOPE_LIMIT), SLOPE_LIMIT);
     float w = 0.0f, wx = 0.0f, wy = 0.0f, wxx = 0.0f, wxy = 0.0f, wyy = 0.0f, wz = 0.0f, wzx = 0.0f, wzy = 0.0f;
+#if LANES > 1
     for (int first = lane; first < count; first += AT_ONCE * lanes) {
         if (first != lane) read_some(points, first, lanes, count, some);
         UNROLL for (int j = 0; j < AT_ONCE; ++j) {
@@ -64,6 +65,35 @@ FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int coun
             wzy += cy * p.z;
         }
     }
+#else
+    // A CPU's work-item takes four points at a time as the four parts of vectors; those beyond the last weigh nothing.
+    float4 w4 = 0.0f, wx4 = 0.0f, wy4 = 0.0f, wxx4 = 0.0f, wxy4 = 0.0f, wyy4 = 0.0f, wz4 = 0.0f, wzx4 = 0.0f, wzy4 = 0.0f;
+    for (int first = 0; first < count; first += 4) {
+        float4 a = points[first], b = points[min(first + 1, count - 1)], d = points[min(first + 2, count - 1)];
+        float4 e = points[min(first + 3, count - 1)];
+        float4 x = (float4)(a.x, b.x, d.x, e.x), y = (float4)(a.y, b.y, d.y, e.y), z = (float4)(a.z, b.z, d.z, e.z);
+        float4 dz = z - (h + sx * x + sy * y);
+        float4 c = exp2_of_four(dz * dz * select((float4)(up), (float4)(DOWN), dz < 0.0f));
+#ifdef PULL
+        c = select(c, fmax(c, PULL / (1.0f + dz * dz * PULL_REACH)), dz < 0.0f);
+#endif
+        c = select((float4)(0.0f), c, (int4)(0, 1, 2, 3) < (int4)(count - first));
+        float4 cx = c * x, cy = c * y;
+        w4 += c;
+        wx4 += cx;
+        wy4 += cy;
+        wxx4 += cx * x;
+        wxy4 += cx * y;
+        wyy4 += cy * y;
+        wz4 += c * z;
+        wzx4 += cx * z;
+        wzy4 += cy * z;
+    }
+#define ADD_FOUR(sum, four) sum = four.x + four.y + four.z + four.w;
+    ADD_FOUR(w, w4) ADD_FOUR(wx, wx4) ADD_FOUR(wy, wy4) ADD_FOUR(wxx, wxx4) ADD_FOUR(wxy, wxy4) ADD_FOUR(wyy, wyy4)
+    ADD_FOUR(wz, wz4) ADD_FOUR(wzx, wzx4) ADD_FOUR(wzy, wzy4)
+#undef ADD_FOUR
+#endif
     sum->p00 += ALPHA * w;
     sum->p01 += ALPHA * wx;
     sum->p02 += ALPHA * wy;
@@ -133,7 +163,7 @@ FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment,
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     int count = skip ? 0 : segment.y;
     float4 some[AT_ONCE];
-    if (count > 0) read_some(points + segment.x, lane, lanes, count, some);
+    if (LANES > 1 && count > 0) read_some(points + segment.x, lane, lanes, count, some);
     float4 plane = from[3 * node + 2], level = expected[node];
     add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
     add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes);
