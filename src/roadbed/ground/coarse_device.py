@@ -10,6 +10,7 @@ from roadbed.config.ground import GroundConfig
 from roadbed.ground.stcrf_programs import (
     COARSE_FILES,
     GROUP,
+    SOME,
     coarse_definitions,
     exponent,
     groups_over_nodes,
@@ -37,11 +38,12 @@ class CoarseLattice:
         first = np.arange(self._nodes, dtype=np.int32) * self._per_node
         segments = np.stack([first, np.full_like(first, self._per_node)], axis=1)
         self._segments = backend.upload(np.tile(segments, (slots, 1)))
-        # On a GPU all nodes are listed as having many points, so that a warp shares each.
+        # On a GPU all nodes are listed as having some points, or many: work-items share each accordingly.
         numbers = np.arange(self._nodes, dtype=np.int32)
         listed = np.stack([numbers, segments[:, 0], segments[:, 1], np.zeros_like(numbers)], axis=1)
         self._lists = backend.upload(np.tile(listed, (slots, 3, 1)))
-        self._cursors = backend.upload(np.tile(np.array([0, 0, self._nodes, 0, 0, 0], np.int32), slots))
+        cursors = [0, self._nodes, 0, 0, 0, 0] if self._per_node <= SOME else [0, 0, self._nodes, 0, 0, 0]
+        self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
         iterations = self._stcrf.coarse.iterations
         self.start, self.result = self._states[iterations % 2], self._states[0]
 

@@ -14,7 +14,7 @@ _PARTS = ("frame", "motion", "align", "places", "select", "start", "em", "labels
 FILES = tuple(f"ground/stcrf_{part}.cl" for part in _PARTS)
 COARSE_FILES = ("ground/stcrf_frame.cl", "ground/stcrf_em.cl")
 GROUP = 256
-_FEW, _SOME, _MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
+FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 _LOG2E = math.log2(math.e)
 _ANCHORS = 4  # points per node under the vehicle
 _FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
@@ -90,9 +90,9 @@ def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int 
     coarse_columns, coarse_rows = -(-columns // ratio), -(-rows // ratio)
     return {
         "GROUP": GROUP,
-        "FEW": _FEW,
-        "SOME": _SOME,
-        "MANY": min(_MANY, limit) if limit else _MANY,  # nodes that are thinned out are listed beyond it
+        "FEW": FEW,
+        "SOME": SOME,
+        "MANY": min(MANY, limit) if limit else MANY,  # nodes that are thinned out are listed beyond it
         "COLUMNS": columns,
         "ROWS": rows,
         "NODES": rows * columns,
