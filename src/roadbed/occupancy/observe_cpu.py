@@ -82,7 +82,22 @@ def _plane_at(ground, x, y):
 
 @njit(cache=True, inline="always")
 def _azimuth_bin(dx, dy, bins):
-    return min(int((math.atan2(dy, dx) + math.pi) * (bins / (2 * math.pi))), bins - 1)
+    return min(int((_azimuth(dx, dy) + math.pi) * (bins / (2 * math.pi))), bins - 1)
+
+
+@njit(cache=True, inline="always")
+def _azimuth(dx, dy):
+    """atan2 by the polynomial of Abramowitz and Stegun 4.4.49, within 0.001 degrees: the bins are far wider."""
+    wide, high = abs(dx), abs(dy)
+    steep = high > wide
+    t = (wide / high if steep else high / wide) if wide + high > 0 else 0.0
+    t2 = t * t
+    angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))))
+    if steep:
+        angle = math.pi / 2 - angle
+    if dx < 0:
+        angle = math.pi - angle
+    return -angle if dy < 0 else angle
 
 
 @njit(cache=True, parallel=True)
@@ -255,14 +270,14 @@ def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, pr
                             surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)
                 odds = passing_odds(sensor[2] + lowest * distance - surface, sigma, trust * detection, model)
 
-            log_occupied = n_o * model.log_hit_ratio
-            kappa = model.mixed_free if n_o >= 0.5 else 1.0
-            log_odds = log_occupied + kappa * math.log(max(odds, 1e-6))
-            seen = 1 - math.exp(-log_occupied) * odds
+            p = odds / (1 + odds)
+            seen = 1 - odds
+            if n_o > 0:
+                log_occupied = n_o * model.log_hit_ratio
+                kappa = model.mixed_free if n_o >= 0.5 else 1.0
+                p = 1 / (1 + math.exp(-log_occupied - kappa * math.log(max(odds, 1e-6))))
+                seen = 1 - math.exp(-log_occupied) * odds
             if seen < 1e-6:
-                probability[row, column] = 0.5
-                observedness[row, column] = 0
-            else:
-                p = 1 / (1 + math.exp(-log_odds))
-                probability[row, column] = min(max(p, model.clip), 1 - model.clip)
-                observedness[row, column] = seen
+                p, seen = 0.5, 0.0
+            probability[row, column] = min(max(p, model.clip), 1 - model.clip)
+            observedness[row, column] = seen
