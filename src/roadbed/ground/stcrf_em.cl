@@ -204,20 +204,17 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
         int node = few ? min(task, NODES - 1) : entry.x;
         int2 segment = few ? segments[SLOT * NODES + node] : INT2(entry.y, entry.z);
         int skip = task >= tasks || (few && segment.y > FEW);
-        int lane = LOCAL_ID % lanes;
-#ifdef ROADBED_CUDA
-        if (skip && lanes >= WIDE) continue;  // whole warps: nobody waits for them
-#endif
-#define UPDATE(lanes) \
+#define UPDATE(lane, lanes) \
     update_node(node, skip, lane, lanes, segment, from, to, prior, expected, points, surface, up, gamma, last, scratch)
 #ifdef ROADBED_CUDA
-        // The same code four times, so that the compiler knows the number of lanes.
-        if (few) UPDATE(1);
-        else if (kind == 0) UPDATE(LANES);
-        else if (kind == 1) UPDATE(WIDE);
-        else UPDATE(GROUP);
+        if (skip && lanes >= WIDE) continue;  // whole warps: nobody waits for them
+        // The same code four times, so that the compiler knows lane and lanes and unrolls.
+        if (few) UPDATE(0, 1);
+        else if (kind == 0) UPDATE(LOCAL_ID & (LANES - 1), LANES);
+        else if (kind == 1) UPDATE(LOCAL_ID & (WIDE - 1), WIDE);
+        else UPDATE(LOCAL_ID, GROUP);
 #else
-        UPDATE(lanes);
+        UPDATE(LOCAL_ID % lanes, lanes);
 #endif
     }
 #else
