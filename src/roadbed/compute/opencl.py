@@ -100,7 +100,7 @@ class OpenclBackend:
         if self.device.has_double:
             names["WITH_DOUBLE"] = 1
         text = common.source(files, names)
-        options = [] if exact else list(_RELAXED)
+        options = ["-w"] if exact else ["-w", *_RELAXED]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", self._cl.CompilerWarning)
