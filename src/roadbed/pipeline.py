@@ -68,6 +68,10 @@ class Pipeline:
             self.occupancy.reset()
         self._last = None
 
+    def close(self) -> None:
+        """Write what the long-term map holds; without one there is nothing to do."""
+        self.ground.save_map()
+
     def _moving(self):  # type: ignore[no-untyped-def]
         """Cells that moved a frame ago, for the ground to leave out."""
         if self._last is None or not self._last.moving.any():

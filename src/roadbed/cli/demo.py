@@ -12,6 +12,8 @@ from roadbed.cli.options import Output
 from roadbed.cli.run import print_summary, run_facts
 from roadbed.cli.screen import Json, print_json, progress
 
+SCENES_SHOWN = ("city", "mountain", "highway", "parking", "offroad")
+
 
 def demo(
     output: Output = Path("out"),
@@ -50,10 +52,9 @@ def _scene_pictures(output: Path) -> list:
     from roadbed import open as open_source
     from roadbed.outputs.pictures import save_frame_picture
     from roadbed.outputs.report import Picture
-    from roadbed.simulate.scenes import SCENES
 
     pictures = []
-    for name in progress(list(SCENES), "drawing"):
+    for name in progress(SCENES_SHOWN, "drawing"):
         path = output / f"scene-{name}.png"
         scan = open_source(f"sim:{name}?frames=40")[20]
         save_frame_picture(path, GroundFilter()(scan))

@@ -43,6 +43,7 @@ def run(
     folder = RunFolder(output, source, settings, " ".join(["roadbed", *sys.argv[1:]]), layers)
     for result in progress(islice(pipeline.run(scans), total), "perceiving", total):
         folder.add(result)
+    pipeline.close()
     summary = folder.finish()
     if as_json:
         print_json(run_facts(summary, output))

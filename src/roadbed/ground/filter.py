@@ -158,7 +158,8 @@ class GroundFilter:
 
     def reset(self) -> None:
         """Forget the surface, the poses and the estimated mountings."""
-        self._drive.reset()
+        if self.config.method == "stcrf":
+            self._drive.reset()
         for estimator in self._mountings.values():
             estimator.forget()
 

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole run from the command line: every file it promises, and numbers that fit the drive."""
+
+import json
+
+import numpy as np
+
+from roadbed.config import Config
+from tests.cli.test_cli import roadbed
+
+
+def test_run_writes_labels_layers_objects_configuration_and_report(tmp_path):
+    out = roadbed("run", "sim:city?sensor=vlp16&frames=6", "-o", tmp_path / "out", "--map", tmp_path / "map", "--json")
+    assert out.returncode == 0, out.stderr
+    facts = json.loads(out.stdout)
+    assert facts["frames"] == 6
+    assert facts["scores"]["F1"] > 95
+    assert Config.load(tmp_path / "out" / "config.yaml") == Config()
+    names = sorted(path.stem for path in (tmp_path / "out" / "labels").iterdir())
+    assert len(names) == 6
+    for name in names:
+        labels = np.fromfile(tmp_path / "out" / "labels" / f"{name}.label", np.uint32)
+        layers = np.load(tmp_path / "out" / "layers" / f"{name}.npz", allow_pickle=False)
+        np.testing.assert_array_equal(layers["ground.label"], labels)
+        total = sum(layers[f"occupancy.{part}"] for part in ("static", "dynamic", "free", "unknown"))
+        np.testing.assert_allclose(total, 1, atol=1e-4)
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    assert list((tmp_path / "map").iterdir())
+
+
+def test_simulated_folder_reads_back_and_scores_like_the_simulation(tmp_path):
+    written = roadbed("simulate", "parking", "-o", tmp_path / "drive", "--frames", "2", "--sensor", "vlp16", "--json")
+    assert written.returncode == 0, written.stderr
+    scored, simulated = (
+        json.loads(roadbed("evaluate", "ground", source, "--json").stdout)
+        for source in (tmp_path / "drive", "sim:parking?sensor=vlp16&frames=2&mounting=unknown")
+    )
+    assert scored["frames"] == 2
+    assert scored["protocol"] == "patchwork++"
+    assert abs(scored["f1"] - simulated["f1"]) < 0.2
+    assert {"precision", "recall", "f1", "iou", "median_ms", "per_frame"} <= set(scored)
