@@ -76,7 +76,7 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, ble
         if target is not None:
             views[-1]["target"] = target
         body += part + b"\0" * (-len(part) % 4)
-    material = {
+    material: dict[str, Any] = {
         "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}},
         "alphaMode": "BLEND" if blend else "MASK",
         "doubleSided": True,
