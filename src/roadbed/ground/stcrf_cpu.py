@@ -60,7 +60,7 @@ class Field:
 
     def __init__(self, rows: int, columns: int) -> None:
         self.rows, self.columns = rows, columns
-        stride = columns + 2 + VECTOR
+        stride = columns + 2 + 2 * VECTOR  # spans of rows, and of three rows together, end at whole vectors
         padded = (rows + 2, 9, stride)
         self.information = np.zeros((2, *padded), F)  # P, X: the two Jacobi buffers
         self.prior = np.zeros(padded, F)  # P, X of the previous frame
