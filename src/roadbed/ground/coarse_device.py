@@ -57,7 +57,7 @@ class CoarseLattice:
             source, target = self._states[(iterations - k) % 2], self._states[(iterations - 1 - k) % 2]
             arguments = (
                 self.points, source, target, target, self.expected, self._segments, self.points, self._lists,
-                self._cursors, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
+                self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
                 np.int32(per_kind), up, np.float32(0), np.int32(0),
             )  # fmt: skip
             launches.append(Launch("iterate", groups, GROUP, arguments, self._slots, "coarse", self.program))

@@ -89,12 +89,15 @@ def share_rows(reserved, rows, columns, chunks, node_cost):
 
 
 @njit(cache=True)
-def keep_seen(information, data, mean, lo, hi, prior, prior_mean):
-    """`prior` takes the posterior of nodes with data now or with a prior before; all others become undefined."""
+def keep_seen(information, data, mean, lo, hi, use_prior, prior, prior_mean):
+    """`prior` takes the posterior of nodes with data now or with a prior before; all others become undefined.
+
+    A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
+    """
     for row in range(lo.shape[0]):
         r = row + 1
         for c in range(prior.shape[2]):
-            seen = data[r, 0, c] > _SEEN or prior[r, 0, c] > _SEEN
+            seen = data[r, 0, c] > _SEEN or (use_prior and prior[r, 0, c] > _SEEN)
             if lo[row] <= c < hi[row] and seen:
                 for k in range(9):
                     prior[r, k, c] = information[r, k, c]

@@ -18,7 +18,8 @@ from roadbed.ground.timing import timed
 from roadbed.mapping import rolling
 from roadbed.mapping.tiles import TileMap
 
-_FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
+# m, half length and half width of the area under the vehicle; nodes around a vehicle do not lie on its edge
+_FOOTPRINT = (2.49, 1.49)
 _HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one: float32 stays fine
 _SMALLEST_FIT = 0.3  # share of the points near the prior surface
 _LARGEST_LIFT, _LARGEST_TILT = 0.7, 0.1  # m and slope that alignment may correct

@@ -359,7 +359,7 @@ class StcrfCpu:
         fine = self.fine
         if self.config.stcrf.seen_only:
             posterior = fine.information[fine.result]
-            keep_seen(posterior, fine.data, fine.mean, fine.lo, fine.hi, fine.prior, fine.prior_mean)
+            keep_seen(posterior, fine.data, fine.mean, fine.lo, fine.hi, self.warm, fine.prior, fine.prior_mean)
         else:
             fine.prior[:] = fine.information[fine.result]
             fine.prior_mean[:] = fine.mean

@@ -87,6 +87,7 @@ class StcrfDevice:
         self._priors = zeros(slots * 2 * nodes * 12, np.float32)
         self._expected = zeros(slots * nodes * 4, np.float32)
         self._surface = zeros(slots * nodes * 4, np.float32)
+        self._seen = zeros(slots * nodes, np.uint8)  # where ground was seen: what is reported and kept as prior
         self._frames = backend.mailbox(slots * FRAME.itemsize)
         self._motion = backend.mailbox(slots * FRAME.itemsize)
         self._layers = backend.output((slots, 4, nodes), np.float32)
@@ -140,8 +141,9 @@ class StcrfDevice:
         kinds = ((False, stcrf.iterations), (True, stcrf.warm_iterations), (True, stcrf.iterations))
         self._tapes = {kind: self.backend.tape(self._program, self._launches(*kind)) for kind in kinds}
         over_nodes, capacity = -(-self.nodes // GROUP), np.int32(self.capacity)
-        move = Launch("move_prior", over_nodes, GROUP, (self._motion, self._states[0], self._priors), self.slots)
-        self._motion_tape = self.backend.tape(self._program, [move])
+        move = (self._motion, self._states[0], self._seen, self._priors)
+        motion = [Launch("move_prior", over_nodes, GROUP, move, self.slots)]
+        self._motion_tape = self.backend.tape(self._program, motion)
         # Samples lie where the sorted points will: those come later.
         samples = (self._frames, self._intake, self._priors, self._sorted, self._sample_counts, self._samples_found)
         fit = (self._sorted, self._sample_counts, self._samples_found, self._fit_parts, self._fit_state)
@@ -192,7 +194,7 @@ class StcrfDevice:
                 Launch("decide", over_points, GROUP, decide, slots),
             ]
         outputs = (self._label.buffer, self._probability.buffer, self._height.buffer, self._layers.buffer)
-        given = (self._frames, self._located, self._surface, self._tallies, self._decisions)
+        given = (self._frames, self._located, self._surface, self._seen, self._tallies, self._decisions)
         label = (*given, *outputs, self._cursors, self._overlap.buffer, capacity)
         return [*launches, Launch("label", over_points, GROUP, label, slots)]
 
@@ -221,9 +223,9 @@ class StcrfDevice:
             sigma = stcrf.sigma_up_early if not warm and 2 * k < iterations else stcrf.sigma_up
             arguments = (
                 self._frames, source, target, self._priors, self._expected, self._segments, self._sorted, self._lists,
-                self._cursors, self._surface, np.int32(self.capacity + room_for_anchors(self.config)),
-                np.int32(whole), np.int32(per_kind), np.float32(exponent(sigma)),
-                np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
+                self._cursors, self._surface, self._seen,
+                np.int32(self.capacity + room_for_anchors(self.config)), np.int32(whole), np.int32(per_kind),
+                np.float32(exponent(sigma)), np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
             )  # fmt: skip
             launches.append(Launch("iterate", groups, GROUP, arguments, self.slots))
         return launches
@@ -322,7 +324,7 @@ class StcrfDevice:
         return elevation.reshape(lattice.shape), slope.reshape(*lattice.shape, 2), variance.reshape(lattice.shape)
 
     def keep(self) -> None:
-        """The posterior becomes the prior of the next frame."""
+        """The posterior becomes the prior of the next frame, where the ground was seen if only that is asked for."""
         self._kept = self._to_move = True
         self._stay()
 

@@ -36,9 +36,9 @@ FUNCTION void read_some(GLOBAL const float4 *points, int first, int lanes, int c
 }
 
 // E-step c_j, and at once the data term of the M-step: sums of w H^T H and w z H^T with w = alpha c_j.
-// `some` holds the first points already.
-FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int count, float4 *some, float4 plane, float up,
-                         int lane, int lanes) {
+// `some` holds the first points already. Returns the effective points that were added.
+FUNCTION float add_points(Information *sum, GLOBAL const float4 *points, int count, float4 *some, float4 plane, float up,
+                          int lane, int lanes) {
     float h = plane.y;
     float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.w, -SLOPE_LIMIT), SLOPE_LIMIT);
     float w = 0.0f, wx = 0.0f, wy = 0.0f, wxx = 0.0f, wxy = 0.0f, wyy = 0.0f, wz = 0.0f, wzx = 0.0f, wzy = 0.0f;
@@ -103,6 +103,7 @@ FUNCTION void add_points(Information *sum, GLOBAL const float4 *points, int coun
     sum->x0 += ALPHA * wz;
     sum->x1 += ALPHA * wzx;
     sum->x2 += ALPHA * wzy;
+    return ALPHA * w;
 }
 
 #define FOR_EACH_NUMBER(DO) DO(p00) DO(p01) DO(p02) DO(p11) DO(p12) DO(p22) DO(x0) DO(x1) DO(x2)
@@ -153,39 +154,80 @@ FUNCTION void sum_over_lanes(Information *s, int lanes, LOCAL float *scratch) {
 #undef READ_MINE
 #endif
 }
+
+// The same for one number.
+FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) {
+#ifdef ROADBED_CUDA
+    UNROLL for (int offset = 1; offset < min(lanes, WIDE); offset *= 2)
+        number += __shfl_xor_sync(0xffffffffu, number, offset);
+    if (lanes <= WIDE) return number;
+    __syncthreads();
+    if (LOCAL_ID % WIDE == 0) scratch[LOCAL_ID / WIDE] = number;
+    __syncthreads();
+    number = 0.0f;
+    for (int k = 0; k < GROUP / WIDE; ++k) number += scratch[k];
+    return number;
+#else
+    BARRIER();
+    scratch[LOCAL_ID] = number;
+    for (int offset = 1; offset < GROUP; offset *= 2) {
+        BARRIER();
+        if (offset < lanes && LOCAL_ID % (2 * offset) == 0) scratch[LOCAL_ID] += scratch[LOCAL_ID + offset];
+    }
+    BARRIER();
+    return scratch[LOCAL_ID];
+#endif
+}
+#endif
+
+#if SEEN_ONLY
+#define SEEN_FROM 0.3f   // effective points of its own, now and before, that a node needs to count as seen
+#define STAYS_FROM 0.01f  // the same, now or before, to stay as prior: what neighbours told it would count again
+
+FUNCTION uchar seen_by(float now, float before) {
+    return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | (now > STAYS_FROM || before > STAYS_FROM ? STAYS : 0));
+}
 #endif
 
 // One node by `lanes` work-items, of which the first writes the result.
 FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment, GLOBAL const float4 *from,
                           GLOBAL float4 *to, GLOBAL const float4 *prior, GLOBAL const float4 *expected,
-                          GLOBAL const float4 *points, GLOBAL float4 *surface, float up, float gamma, int last,
-                          LOCAL float *scratch) {
+                          GLOBAL const float4 *points, GLOBAL float4 *surface, GLOBAL uchar *seen, float up,
+                          float gamma, int warm, int last, LOCAL float *scratch) {
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     int count = skip ? 0 : segment.y;
     float4 some[AT_ONCE];
     if (LANES > 1 && count > 0) read_some(points + segment.x, lane, lanes, count, some);
     float4 plane = from[3 * node + 2], level = expected[node];
     add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
-    add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes);
+    float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes);
 #if LANES > 1
     sum_over_lanes(&sum, lanes, scratch);
+    if (SEEN_ONLY && last) own = number_over_lanes(own, lanes, scratch);
 #endif
     if (!skip && lane == 0) {
         float4 found = solve_plane(sum, level);
         store_node(to, node, sum, found);
         if (last) surface[node] = FLOAT4(found.x, found.y, found.z, found.w * VARIANCE_SCALE);
+#if SEEN_ONLY
+        if (last) seen[node] = seen_by(own, warm ? prior[3 * node].x : 0.0f);
+#endif
     }
 }
 
-// `up`: the exponent's factor above the surface in this iteration. `last`: also describe the surface (h, sx, sy, variance).
+// `up`: the exponent's factor above the surface in this iteration. `last`: also describe the surface (h, sx, sy, variance)
+// and, with SEEN_ONLY, where it was seen.
 // The first `whole_groups` work-groups serve nodes with more than MANY points, twice `groups` more the other two listed
 // kinds, the rest nodes of few points by their number.
 KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL float4 *to_all,
                GLOBAL const float4 *priors, GLOBAL const float4 *expected_all, GLOBAL const int2 *segments,
                GLOBAL const float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
-               GLOBAL float4 *surface_all, int per_slot, int whole_groups, int groups, float up, float gamma, int last) {
+               GLOBAL float4 *surface_all, GLOBAL uchar *seen_all, int per_slot, int whole_groups, int groups, float up,
+               float gamma, int last) {
     GLOBAL const float4 *from = from_all + 3 * SLOT * NODES, *prior = priors;
-    if (gamma > 0.0f) prior += 3 * (2 * SLOT + frames[SLOT].prior) * NODES;
+    GLOBAL uchar *seen = seen_all + SLOT * NODES;
+    int warm = SEEN_ONLY && last ? frames[SLOT].warm : 0;
+    if (gamma > 0.0f || warm) prior += 3 * (2 * SLOT + frames[SLOT].prior) * NODES;
     GLOBAL float4 *to = to_all + 3 * SLOT * NODES, *surface = surface_all + SLOT * NODES;
     GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
 #if LANES > 1
@@ -204,8 +246,9 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
         int node = few ? min(task, NODES - 1) : entry.x;
         int2 segment = few ? segments[SLOT * NODES + node] : INT2(entry.y, entry.z);
         int skip = task >= tasks || (few && segment.y > FEW);
-#define UPDATE(lane, lanes) \
-    update_node(node, skip, lane, lanes, segment, from, to, prior, expected, points, surface, up, gamma, last, scratch)
+#define UPDATE(lane, lanes)                                                                                          \
+    update_node(node, skip, lane, lanes, segment, from, to, prior, expected, points, surface, seen, up, gamma, warm, \
+                last, scratch)
 #ifdef ROADBED_CUDA
         if (skip && lanes >= WIDE) continue;  // whole warps: nobody waits for them
         // The same code four times, so that the compiler knows lane and lanes and unrolls.
@@ -220,7 +263,7 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
 #else
     int node = GLOBAL_ID;
     if (node >= NODES) return;
-    update_node(node, 0, 0, 1, segments[SLOT * NODES + node], from, to, prior, expected, points, surface, up, gamma,
-                last, 0);
+    update_node(node, 0, 0, 1, segments[SLOT * NODES + node], from, to, prior, expected, points, surface, seen, up, gamma,
+                warm, last, 0);
 #endif
 }

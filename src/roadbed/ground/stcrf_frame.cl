@@ -29,7 +29,7 @@ typedef struct {
     float moving_x;         // m from the lattice's corner
     float moving_y;
     float moving_scale;     // cells per m
-    int prior_from;         // where the prior to be moved lies: a prior buffer, or 2: the last posterior
+    int prior_from;         // where the prior to be moved lies: a prior buffer, or POSTERIOR: the last frame's result
     int motion;             // how it is moved: ROLLING by whole nodes, or TURNING with the vehicle
     int shift_columns;
     int shift_rows;
@@ -45,6 +45,11 @@ typedef struct {
 
 #define ROLLING 0
 #define TURNING 1
+#define POSTERIOR 2
+
+// What a frame says of a node where SEEN_ONLY is set: its ground was seen, now or before; it stays as prior.
+#define SEEN 1
+#define STAYS 2
 
 #define CURSORS 6
 #define PROBABILITY 1

@@ -95,10 +95,28 @@ FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p
     return total == 0 ? ground : total > 0;
 }
 
+#if SEEN_ONLY
+#define SIDES 4                // seen neighbours between which an unseen node is filled in
+#define FILLED_VARIANCE 0.01f  // m^2 more for such a node
+
+// Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
+FUNCTION float variance_as_seen(GLOBAL const uchar *seen, int node, float variance) {
+    if (seen[node] & SEEN) return variance;
+    int column = node % COLUMNS, row = node / COLUMNS, beside = 0;
+    for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
+        for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i)
+            beside += (seen[j * COLUMNS + i] & SEEN) != 0;
+    return beside >= SIDES ? variance + FILLED_VARIANCE : VARIANCE_SCALE / HEIGHT_INFORMATION;
+}
+#endif
+
 // The surface as the caller's layers; unknown where its variance is too large.
-FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL float *layers, float base) {
+FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL float *layers, float base) {
     for (int node = GLOBAL_ID; node < NODES; node += GLOBAL_SIZE) {
         float4 plane = surface[node];
+#if SEEN_ONLY
+        plane.w = variance_as_seen(seen, node, plane.w);
+#endif
         int known = plane.w <= KNOWN_VARIANCE;
         layers[node] = known ? plane.x + base : NOT_A_NUMBER;
         layers[NODES + 2 * node] = known ? plane.y : NOT_A_NUMBER;
@@ -109,7 +127,7 @@ FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL float *layers, float
 
 // Labels leave the device as whole words, four points each; buffers hold a multiple of four points.
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
-             GLOBAL const uint *tallies, GLOBAL const uchar *decisions, GLOBAL uchar *labels, GLOBAL float *probabilities,
+             GLOBAL const uchar *seen, GLOBAL const uint *tallies, GLOBAL const uchar *decisions, GLOBAL uchar *labels, GLOBAL float *probabilities,
              GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
              int capacity) {
     LOCAL_ARRAY uchar kinds[GROUP];
@@ -119,8 +137,10 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels + SLOT * capacity);
     GLOBAL float *probability = AT(float, frame->probability, probabilities + SLOT * capacity);
     GLOBAL float *height = AT(float, frame->height, heights + SLOT * capacity);
-    if (wanted & LAYERS)
-        describe(surface + SLOT * NODES, AT(float, frame->layers, layers + 4 * SLOT * NODES), frame->base);
+    if (wanted & LAYERS) {
+        GLOBAL float *own_layers = AT(float, frame->layers, layers + 4 * SLOT * NODES);
+        describe(surface + SLOT * NODES, seen + SLOT * NODES, own_layers, frame->base);
+    }
     for (int begin = GROUP_ID * GROUP; begin < count; begin += GROUP_COUNT * GROUP) {
         int i = min(begin + LOCAL_ID, count - 1);
         float4 point = located[SLOT * capacity + i];

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The prior follows the vehicle: by whole nodes on a lattice that rolls with it, or seen from the new vehicle frame.
 
+// Of a posterior only what was seen stays; a prior holds nothing else.
+FUNCTION int stays(GLOBAL const Frame *frame, GLOBAL const uchar *seen, int node) {
+    return !SEEN_ONLY || frame->prior_from != POSTERIOR || (seen[node] & STAYS);
+}
+
 // Information of four nodes around (x, y) of the old frame, each carried to that point; nodes outside know nothing.
-FUNCTION Information sample(GLOBAL const Frame *frame, GLOBAL const float4 *state, float x, float y) {
+FUNCTION Information sample(GLOBAL const Frame *frame, GLOBAL const float4 *state, GLOBAL const uchar *seen, float x,
+                            float y) {
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     float u = (x - frame->node_x) / SPACING, v = (y - frame->node_y) / SPACING;
     int column = (int)floor(u), row = (int)floor(v);
     for (int corner = 0; corner < 4; ++corner) {
         int i = column + corner % 2, j = row + corner / 2;
-        if (i < 0 || i >= COLUMNS || j < 0 || j >= ROWS) continue;
+        if (i < 0 || i >= COLUMNS || j < 0 || j >= ROWS || !stays(frame, seen, j * COLUMNS + i)) continue;
         float weight = (1.0f - fabs(u - i)) * (1.0f - fabs(v - j));
         add_transported(&sum, load_information(state, j * COLUMNS + i), (i - u) * SPACING, (j - v) * SPACING, weight);
     }
@@ -32,7 +38,8 @@ FUNCTION Information turned(Information s, float4 plane, float cosine, float sin
 }
 
 // A node of the new vehicle frame in the old one, its plane there, and that plane in the new frame.
-FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL float4 *to, int node) {
+FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL const uchar *seen, GLOBAL float4 *to,
+                        int node) {
     GLOBAL const float *turn = frame->turn, *travel = frame->travel;
     float x = frame->node_x + (float)(node % COLUMNS) * SPACING, y = frame->node_y + (float)(node / COLUMNS) * SPACING;
     float4 plane = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f), level = plane;
@@ -41,7 +48,7 @@ FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GL
     for (int look = 0; look < 2; ++look) {
         float x_old = turn[0] * x + turn[1] * y + turn[2] * plane.x + travel[0];
         float y_old = turn[3] * x + turn[4] * y + turn[5] * plane.x + travel[1];
-        found = sample(frame, from, x_old, y_old);
+        found = sample(frame, from, seen, x_old, y_old);
         if (found.p00 <= 1e-6f) break;
         float4 old = solve_with(found, level, WEAK_HEIGHT_INFORMATION);
         // Plane m . p = d in the old frame, turned and moved into the new one.
@@ -59,12 +66,13 @@ FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GL
     else store_node(to, node, turned(found, plane, turn[0] / length, turn[3] / length), plane);
 }
 
-FUNCTION void roll(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL float4 *to, int node) {
+FUNCTION void roll(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL const uchar *seen, GLOBAL float4 *to,
+                   int node) {
     int column = node % COLUMNS + frame->shift_columns, row = node / COLUMNS + frame->shift_rows;
+    int old = row * COLUMNS + column;
     Information s = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     float4 plane = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (column >= 0 && column < COLUMNS && row >= 0 && row < ROWS) {
-        int old = row * COLUMNS + column;
+    if (column >= 0 && column < COLUMNS && row >= 0 && row < ROWS && stays(frame, seen, old)) {
         float4 last = from[3 * old + 2];
         s = load_information(from, old);
         s.x0 -= frame->lower * s.p00;
@@ -75,13 +83,16 @@ FUNCTION void roll(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL 
     store_node(to, node, s, plane);
 }
 
-KERNEL move_prior(GLOBAL const Frame *frames, GLOBAL const float4 *posterior, GLOBAL float4 *priors) {
+KERNEL move_prior(GLOBAL const Frame *frames, GLOBAL const float4 *posterior, GLOBAL const uchar *seen_all,
+                  GLOBAL float4 *priors) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL float4 *own = priors + 6 * SLOT * NODES;
-    GLOBAL const float4 *from = frame->prior_from == 2 ? posterior + 3 * SLOT * NODES : own + 3 * frame->prior_from * NODES;
+    GLOBAL const float4 *from = own + 3 * frame->prior_from * NODES;
+    if (frame->prior_from == POSTERIOR) from = posterior + 3 * SLOT * NODES;
+    GLOBAL const uchar *seen = seen_all + SLOT * NODES;
     GLOBAL float4 *to = own + 3 * frame->prior * NODES;
-    if (frame->motion == TURNING) transport(frame, from, to, node);
-    else roll(frame, from, to, node);
+    if (frame->motion == TURNING) transport(frame, from, seen, to, node);
+    else roll(frame, from, seen, to, node);
 }

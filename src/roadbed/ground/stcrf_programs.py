@@ -17,7 +17,7 @@ GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 _LOG2E = math.log2(math.e)
 _ANCHORS = 4  # points per node under the vehicle
-_FOOTPRINT = (2.5, 1.5)  # m, half length and half width of the area under the vehicle
+_FOOTPRINT = (2.49, 1.49)  # m, half length and half width of the area under the vehicle, as in stcrf.py
 _KNOWN_PRIOR = 0.05  # effective points from which a prior knows a node
 _BAND_WORDS, _COUNTERS, _VOTE_LAYERS = 3, 6, 13  # as in stcrf_places.cl and stcrf_labels.cl
 _MOST_SQUARES = 64  # fine columns per node that local memory holds
@@ -108,6 +108,7 @@ def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int 
         "DOWN": exponent(stcrf.sigma_down),
         "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
         "KNOWN_VARIANCE": stcrf.known_sigma**2,
+        "SEEN_ONLY": stcrf.seen_only,
         "ANCHORS": _ANCHORS if stcrf.footprint else 0,
         "EXTRA": room_for_anchors(config),
         "FOOTPRINT_X": _FOOTPRINT[0],
@@ -179,4 +180,5 @@ def coarse_definitions(config: GroundConfig, rows: int, columns: int) -> dict[st
         "FEW": 0,  # every coarse node is listed
         "ANCHORS": 0,
         "COARSE_START": False,
+        "SEEN_ONLY": False,  # asked of the fine lattice alone
     }
