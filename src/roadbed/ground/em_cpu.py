@@ -80,27 +80,27 @@ def _solve(p, expected, height_information, slope_information, mean, work, lo, h
 
 
 @njit(cache=True, fastmath=True)
-def _weigh(x, y, z, h, sx, sy, up, down, weight):
+def _weigh(x, y, z, first, last, h, sx, sy, up, down, weight):
     """c_j of the points of one node; `up` and `down` are -log2(e) / (2 sigma^2)."""
-    for k in range(U(x.shape[0])):
+    for k in range(first, last):
         dz = z[k] - (h + sx * x[k] + sy * y[k])
         weight[k] = exp2_negative(dz * dz * (up if dz >= F(0) else down))
 
 
 @njit(cache=True, fastmath=True)
-def _pull_down(x, y, z, h, sx, sy, pull, reach, weight):
+def _pull_down(x, y, z, first, last, h, sx, sy, pull, reach, weight):
     """Points far below keep a little weight: a surface that starts above a drop is drawn down to it."""
-    for k in range(U(x.shape[0])):
+    for k in range(first, last):
         dz = z[k] - (h + sx * x[k] + sy * y[k])
         kept = pull / (F(1) + dz * dz * reach)
         weight[k] = max(weight[k], kept if dz < F(0) else F(0))
 
 
 @njit(cache=True, fastmath=True)
-def _gather(x, y, z, weight, alpha, data, c):
+def _gather(x, y, z, first, last, weight, alpha, data, c):
     """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T."""
     w = wx = wy = wxx = wxy = wyy = wz = wzx = wzy = F(0)
-    for k in range(U(x.shape[0])):
+    for k in range(first, last):
         weight_x, weight_y = weight[k] * x[k], weight[k] * y[k]
         w += weight[k]
         wx += weight_x
@@ -123,14 +123,16 @@ def _e_step(reserved, count, x, y, z, weight, mean, data, up, down, pull, alpha,
         cell = U(first_node) + c - ONE
         if count[cell] == 0:
             continue
-        first, last = reserved[cell], reserved[cell] + count[cell]
-        node_x, node_y, node_z, node_weight = x[first:last], y[first:last], z[first:last], weight[first:last]
+        # Bounds, not slices: a slice costs as much as the sums of eight points.
+        first = U(reserved[cell])
+        last = first + U(count[cell])
+        h = mean[0, c]
         sx = min(max(mean[1, c], -slope_limit), slope_limit)
         sy = min(max(mean[2, c], -slope_limit), slope_limit)
-        _weigh(node_x, node_y, node_z, mean[0, c], sx, sy, up, down, node_weight)
+        _weigh(x, y, z, first, last, h, sx, sy, up, down, weight)
         if pull > F(0):
-            _pull_down(node_x, node_y, node_z, mean[0, c], sx, sy, pull, down / HALF_LOG2_E, node_weight)
-        _gather(node_x, node_y, node_z, node_weight, alpha, data, c)
+            _pull_down(x, y, z, first, last, h, sx, sy, pull, down / HALF_LOG2_E, weight)
+        _gather(x, y, z, first, last, weight, alpha, data, c)
 
 
 @njit(cache=True)

@@ -9,29 +9,43 @@ import numpy as np
 from roadbed.frames import Label
 from roadbed.ground.columns_cpu import COLUMN
 from roadbed.ground.measure_cpu import BANDS, count_bands, measure_heights
-from roadbed.ground.numeric_cpu import FAST, HALF_LOG2_E, F, exp2_negative, njit, prange
+from roadbed.ground.numeric_cpu import FAST, HALF_LOG2_E, ONE, F, U, njit, prange
 from roadbed.ground.regions_cpu import FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN, SMOOTH
-from roadbed.ground.vote_cpu import MAY_CHANGE, cast_votes, clear_votes, outvoted
+from roadbed.ground.vote_cpu import MAY_CHANGE, cast_votes, cell_of, clear_votes, outvoted, places_in_node
 
 _UNKNOWN, _GROUND, _OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
 _OVERHANG, _LOW_OUTLIER = np.uint8(Label.OVERHANG), np.uint8(Label.LOW_OUTLIER)
 _MANY = 6  # returns of equal height around a point of a steep bank
 
 
+@njit(inline="always")
+def _step_across(node, place, side):
+    """A place one beyond its node's border, as place in the neighbouring node."""
+    if place < 0:
+        return node - 1, place + side
+    if place >= side:
+        return node + 1, place - side
+    return node, place
+
+
 @njit(cache=True)
-def _sum_around(bands, start, c, column, columns, rows, side, sums):
+def _sum_around(bands, start, node_row, node_column, row, column, columns, rows, side, sums):
     """Band counts summed over the 3 x 3 columns around a column, across node borders."""
-    column_x = c % columns * side + column % side
-    column_y = c // columns * side + column // side
     for k in range(BANDS):
         sums[k] = 0
-    for y in range(max(column_y - 1, 0), min(column_y + 2, rows * side)):
-        for x in range(max(column_x - 1, 0), min(column_x + 2, columns * side)):
-            node = y // side * columns + x // side
-            if start[node] < start[node + 1]:
-                counts = bands[node, y % side * side + x % side]
-                for k in range(BANDS):
-                    sums[k] += counts[k]
+    for beside_row in range(row - 1, row + 2):
+        y, inside_y = _step_across(node_row, beside_row, side)
+        if y < 0 or y >= rows:
+            continue
+        for beside_column in range(column - 1, column + 2):
+            x, inside_x = _step_across(node_column, beside_column, side)
+            if x < 0 or x >= columns:
+                continue
+            node = U(y * columns + x)
+            if start[node] < start[node + ONE]:
+                inside = U(inside_y * side + inside_x)
+                for k in range(U(BANDS)):
+                    sums[k] += np.int64(bands[node, inside, k])
 
 
 @njit(inline="always")
@@ -83,11 +97,14 @@ def _decide_nodes(first_node, last_node, start, column, dz, bands, kinds, p00, c
     """Ground or not for every point of a range of nodes, before the vote."""
     around = np.zeros((side * side, BANDS), np.int64)
     summed_for = np.full(side * side, -1, np.int64)  # node whose sums `around` holds, per column
+    along, across = places_in_node(side)
     for c in range(first_node, last_node):
         if start[c] == start[c + 1]:
             continue
         kind = kinds[c]
-        support = p00[c // columns + 1, c % columns + 1]
+        node_row = c // columns
+        node_column = c - node_row * columns
+        support = p00[node_row + 1, node_column + 1]
         at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
         for k in range(start[c], start[c + 1]):
@@ -106,7 +123,10 @@ def _decide_nodes(first_node, last_node, start, column, dz, bands, kinds, p00, c
                     continue
             if summed_for[inside] != c:
                 summed_for[inside] = c
-                _sum_around(bands, start, c, inside, columns, rows, side, around[inside])
+                row, beside = np.int64(along[inside]), np.int64(across[inside])
+                _sum_around(
+                    bands, start, node_row, node_column, row, beside, columns, rows, side, around[inside]
+                )  # fmt: skip
             if d < rules.threshold:
                 ground[k] = _low_by_columns_around(around[inside], kind, rules)
             else:
@@ -115,20 +135,26 @@ def _decide_nodes(first_node, last_node, start, column, dz, bands, kinds, p00, c
 
 @njit(cache=True, fastmath=FAST)
 def _write_nodes(
-    first_node, last_node, start, column, origin, dz, ground, columns, side, rules, votes, up, down, label,
+    first_node, last_node, start, column, origin, dz, sorted_probability, ground, columns, side, rules, votes, label,
     probability, height,
 ):  # fmt: skip
     """Labels, probabilities c_j and heights to the places of the input points."""
+    along, across = places_in_node(side)
     for c in range(first_node, last_node):
-        for k in range(start[c], start[c + 1]):
+        if start[c] == start[c + 1]:
+            continue
+        row = c // columns
+        top, left = U(row * side), U((c - row * columns) * side)
+        for k in range(U(start[c]), U(start[c + 1])):
             d = dz[k]
-            i = origin[k]
+            i = U(origin[k])
             height[i] = d
-            probability[i] = exp2_negative(d * d * (up if d >= F(0) else down))
+            probability[i] = sorted_probability[k]
             is_ground = ground[k]
             if rules.vote and d >= MAY_CHANGE and d < rules.highest:
-                inside = np.int64(column[k] & COLUMN)
-                is_ground = outvoted(c, inside, d, is_ground, columns, side, votes)
+                inside = U(column[k] & COLUMN)
+                y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
+                is_ground = outvoted(y, x, d, is_ground, votes)
             if is_ground:
                 label[i] = _GROUND
             elif d < -rules.low_outlier:
@@ -151,11 +177,11 @@ MEASURE, DECIDE, WRITE, CLEAR = 0, 1, 2, 3  # phases of `label_points`, in this 
 
 @njit(cache=True, fastmath=FAST)
 def _label_range(
-    phase, part, parts, first, last, start, x, y, z, column, origin, node, mean, p00, dz, bands, counters, kinds,
-    ground, votes, columns, rows, side, rules, up, down, label, probability, height,
+    phase, part, parts, first, last, start, x, y, z, column, origin, node, mean, p00, dz, sorted_probability,
+    bands, counters, kinds, ground, votes, columns, rows, side, rules, up, down, label, probability, height,
 ):  # fmt: skip
     if phase == MEASURE:
-        measure_heights(first, last, start, x, y, z, mean, columns, dz)
+        measure_heights(first, last, start, x, y, z, mean, columns, up, down, dz, sorted_probability)
         if rules.around:
             count_bands(first, last, start, dz, column, columns, rules, bands, counters)
         else:
@@ -169,17 +195,17 @@ def _label_range(
         n = node.shape[0]
         _write_outside(node, part * n // parts, (part + 1) * n // parts, label, probability, height)
         _write_nodes(
-            first, last, start, column, origin, dz, ground, columns, side, rules, votes, up, down, label, probability,
-            height,
+            first, last, start, column, origin, dz, sorted_probability, ground, columns, side, rules, votes, label,
+            probability, height,
         )  # fmt: skip
     else:
-        clear_votes(first, last, start, column, dz, columns, side, votes)
+        clear_votes(first, last, start, columns, side, votes)
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
 def label_points(
-    phase, chunks, start, x, y, z, column, origin, node, mean, p00, dz, bands, counters, kinds, ground, votes, columns,
-    rows, side, rules, sigma_up, sigma_down, label, probability, height,
+    phase, chunks, start, x, y, z, column, origin, node, mean, p00, dz, sorted_probability, bands, counters, kinds,
+    ground, votes, columns, rows, side, rules, sigma_up, sigma_down, label, probability, height,
 ):  # fmt: skip
     """One phase on ranges of nodes; ranges begin where no cell of the vote is shared. One loop: it compiles once."""
     parts = chunks.shape[0] - 1
@@ -187,6 +213,7 @@ def label_points(
     down = HALF_LOG2_E / (sigma_down * sigma_down)
     for i in prange(parts):
         _label_range(
-            phase, i, parts, chunks[i], chunks[i + 1], start, x, y, z, column, origin, node, mean, p00, dz, bands,
-            counters, kinds, ground, votes, columns, rows, side, rules, up, down, label, probability, height,
+            phase, i, parts, chunks[i], chunks[i + 1], start, x, y, z, column, origin, node, mean, p00, dz,
+            sorted_probability, bands, counters, kinds, ground, votes, columns, rows, side, rules, up, down, label,
+            probability, height,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from roadbed.ground.measure_cpu import BANDS, COUNTERS
 from roadbed.ground.regions_cpu import classify_nodes
 from roadbed.ground.spans_cpu import VECTOR, clear_spans, fill_expected, find_spans, keep_seen, share_rows
 from roadbed.ground.surface_cpu import describe_surface
-from roadbed.ground.vote_cpu import CELL_COLUMNS, LAYERS
+from roadbed.ground.vote_cpu import CELL_COLUMNS, PLANES
 from roadbed.mapping import rolling
 from roadbed.mapping.alignment import fit_tilt, sample_residuals
 from roadbed.mapping.interpolate import solve_field, transport
@@ -101,7 +101,7 @@ class StcrfCpu:
         if self.rules.around:
             self.bands = np.zeros((nodes, self.side**2, BANDS), np.uint16)
             cells = (-(-rows * self.side // CELL_COLUMNS), -(-columns * self.side // CELL_COLUMNS))
-            self.votes = np.zeros((*cells, LAYERS), np.int16)
+            self.votes = np.zeros((cells[0] + 2, cells[1] + 2, PLANES), np.int16)
         else:
             self.bands, self.votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         self.counters = np.zeros((COUNTERS, rows, columns), np.int32)
@@ -121,6 +121,7 @@ class StcrfCpu:
         self.column = np.empty(self.capacity, np.uint16)
         self.sorted = np.empty((3, self.capacity), F)
         self.dz = np.empty(self.capacity, F)
+        self.probability = np.empty(self.capacity, F)
         self.ground = np.empty(self.capacity, np.bool_)
         self.samples = np.empty((self.capacity, 3), F)
         self.shaping = np.empty((3, self.capacity + (PAD + ANCHORS) * self.rows * self.columns), F)
@@ -311,6 +312,7 @@ class StcrfCpu:
             self.fine.mean,
             p00,
             self.dz,
+            self.probability,
             self.bands,
             self.counters,
             self.kinds,

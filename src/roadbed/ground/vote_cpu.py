@@ -10,54 +10,74 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.ground.columns_cpu import COLUMN
-from roadbed.ground.numeric_cpu import F, njit
+from roadbed.ground.numeric_cpu import ONE, F, U, njit
 
 LAYERS = 13
+PLANES = 16  # layers with an empty one at each end, filled up so that a cell lies in one cache line
 CELL_COLUMNS = 2
+_CELL_COLUMNS = np.uint64(CELL_COLUMNS)
 LOWEST, _LAYER, MAY_CHANGE = F(0.05), F(0.05), F(0.10)  # m; points from MAY_CHANGE on follow the vote
 TOP = F(0.05 + LAYERS * 0.05)
 
 
+@njit(cache=True)
+def places_in_node(side):
+    """Row and column of each fine column inside its node: a table, because a division per point costs more."""
+    along, across = np.empty(side * side, np.uint64), np.empty(side * side, np.uint64)
+    for column in range(side * side):
+        along[column], across[column] = U(column // side), U(column % side)
+    return along, across
+
+
 @njit(inline="always")
-def _cell(c, column, columns, side):
-    """Row and column of the cell of a fine column `column` of node c."""
-    row, node_column = c // columns, c % columns
-    return (row * side + column // side) // CELL_COLUMNS, (node_column * side + column % side) // CELL_COLUMNS
+def cell_of(node_place, place):
+    """Row or column of a cell below the border, from where the node begins (in fine columns) and the place in it."""
+    return (node_place + place) // _CELL_COLUMNS
 
 
 @njit(inline="always")
 def _layer(d):
-    return min(np.int64((d - LOWEST) * (F(1) / _LAYER)), LAYERS - 1)
+    return U(min(np.int64((d - LOWEST) * (F(1) / _LAYER)), LAYERS - 1))
 
 
 @njit(cache=True)
 def cast_votes(first_node, last_node, start, column, dz, ground, columns, side, votes):
+    """`votes` (cells + 2, cells + 2, PLANES) has a border of empty cells and layers: no loop asks where it ends."""
+    along, across = places_in_node(side)
     for c in range(first_node, last_node):
-        for k in range(start[c], start[c + 1]):
+        if start[c] == start[c + 1]:
+            continue
+        row = c // columns
+        top, left = U(row * side), U((c - row * columns) * side)
+        for k in range(U(start[c]), U(start[c + 1])):
             d = dz[k]
             if d >= LOWEST and d < TOP:
-                y, x = _cell(c, np.int64(column[k] & COLUMN), columns, side)
-                votes[y, x, _layer(d)] += np.int16(1) if ground[k] else np.int16(-1)
+                inside = U(column[k] & COLUMN)
+                y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
+                votes[y + ONE, x + ONE, _layer(d) + ONE] += np.int16(1) if ground[k] else np.int16(-1)
 
 
 @njit(cache=True)
-def clear_votes(first_node, last_node, start, column, dz, columns, side, votes):
-    """Empty the cells that were voted in: far fewer than all."""
+def clear_votes(first_node, last_node, start, columns, side, votes):
+    """Empty the cells of nodes with points: far fewer than all."""
     for c in range(first_node, last_node):
-        for k in range(start[c], start[c + 1]):
-            if dz[k] >= LOWEST and dz[k] < TOP:
-                y, x = _cell(c, np.int64(column[k] & COLUMN), columns, side)
-                votes[y, x, _layer(dz[k])] = 0
+        if start[c] == start[c + 1]:
+            continue
+        row = c // columns
+        top, left = row * side, (c - row * columns) * side
+        for y in range(U(top // CELL_COLUMNS + 1), U((top + side - 1) // CELL_COLUMNS + 2)):
+            for x in range(U(left // CELL_COLUMNS + 1), U((left + side - 1) // CELL_COLUMNS + 2)):
+                for plane in range(U(PLANES)):
+                    votes[y, x, plane] = np.int16(0)
 
 
 @njit(cache=True)
-def outvoted(c, column, d, is_ground, columns, side, votes):
-    """The label of the majority of the 3 x 3 x 3 cells around a point; a tie changes nothing."""
-    y, x = _cell(c, column, columns, side)
+def outvoted(y, x, d, is_ground, votes):
+    """The label of the majority of the 3 x 3 x 3 cells around a point of cell (y, x); a tie changes nothing."""
     layer = _layer(d)
     total = 0
-    for row in range(max(y - 1, 0), min(y + 2, votes.shape[0])):
-        for other in range(max(x - 1, 0), min(x + 2, votes.shape[1])):
-            for height in range(max(layer - 1, 0), min(layer + 2, LAYERS)):
-                total += votes[row, other, height]
+    for row in range(U(3)):
+        for other in range(U(3)):
+            for height in range(U(3)):
+                total += votes[y + row, x + other, layer + height]
     return is_ground if total == 0 else total > 0
