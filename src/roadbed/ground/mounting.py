@@ -36,7 +36,7 @@ class MountingEstimator:
         side = math.ceil(2 * config.radius / config.cell)
         self._lowest = np.empty((side, side), np.int32)
         self._second = np.empty((side, side), np.int32)
-        self._cells = np.empty((side * side, 3), np.float64)
+        self._cells = np.empty((3, side * side), np.float64)
         self._planes: list[tuple[float, float, float, float]] = []
         self._checks: list[tuple[float, float, float, float]] = []
         self._scans = 0
@@ -91,10 +91,10 @@ class MountingEstimator:
             self._cells,
         )
         if n >= _FEWEST_CELLS:
-            cells = self._cells[:n]
-            weight = 1 / (1 + (cells[:, 0] ** 2 + cells[:, 1] ** 2) / 64.0)
+            x, y, z = self._cells[0, :n], self._cells[1, :n], self._cells[2, :n]
+            weight = 1 / (1 + (x**2 + y**2) / 64.0)
             low, high = (_LOWEST, _HIGHEST) if hint is None else (hint - _HINT, hint + _HINT)
-            height, slope_x, slope_y, quality = fit_plane(cells, weight, low, high, _STEEPEST, config.trials)
+            height, slope_x, slope_y, quality = fit_plane(x, y, z, weight, low, high, _STEEPEST, config.trials)
             if quality > config.smallest_quality:
                 return height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x, slope_y, quality
         return (_DEFAULT_HEIGHT if hint is None else hint), 0.0, 0.0, 0.0

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.ground.numeric_cpu import F, njit, solve3
+from roadbed.ground.numeric_cpu import FAST, F, U, njit, solve3
 
 _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
 _INLIER = 0.2  # m
@@ -17,8 +17,12 @@ _BELOW_PENALTY = 0.5  # ground below a plane speaks against it, things above do 
 
 @njit(cache=True)
 def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
-    """The lowest return of each cell with at least two; `lowest` and `second` are scratch. Returns how many."""
+    """The lowest return of each cell with at least two, as rows x, y, z of `out`; returns how many.
+
+    `lowest` and `second` are scratch.
+    """
     side = lowest.shape[0]
+    lowest_z, second_z = np.full((side, side), F(np.inf)), np.full((side, side), F(np.inf))
     for row in range(side):
         for column in range(side):
             lowest[row, column] = second[row, column] = -1
@@ -28,22 +32,21 @@ def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
         squared = x * x + y * y
         if not (squared < radius * radius and squared >= nearest * nearest and z <= highest and z > -highest * F(100)):
             continue
-        row, column = np.int32((y + radius) * scale), np.int32((x + radius) * scale)
-        held = lowest[row, column]
-        if held < 0 or z < points[held, 2]:
-            second[row, column] = held
-            lowest[row, column] = i
+        row, column = U(np.int32((y + radius) * scale)), U(np.int32((x + radius) * scale))
+        if z >= second_z[row, column]:
+            continue
+        if z < lowest_z[row, column]:
+            second_z[row, column], second[row, column] = lowest_z[row, column], lowest[row, column]
+            lowest_z[row, column], lowest[row, column] = z, i
         else:
-            runner_up = second[row, column]
-            if runner_up < 0 or z < points[runner_up, 2]:
-                second[row, column] = i
+            second_z[row, column], second[row, column] = z, i
     n = 0
     for row in range(side):
         for column in range(side):
             a, b = lowest[row, column], second[row, column]
             if b >= 0:
                 chosen = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
-                out[n, 0], out[n, 1], out[n, 2] = points[chosen, 0], points[chosen, 1], points[chosen, 2]
+                out[0, n], out[1, n], out[2, n] = points[chosen, 0], points[chosen, 1], points[chosen, 2]
                 n += 1
     return n
 
@@ -55,25 +58,25 @@ def _random(state, n):
     return state, np.int64(state >> np.uint32(8)) % n
 
 
-@njit(cache=True)
-def _consensus(q, weight, height, slope_x, slope_y):
+@njit(cache=True, fastmath=FAST)
+def _consensus(x, y, z, weight, height, slope_x, slope_y):
+    """Weighted score of a plane; without a branch, so that the loop vectorises: it runs once per trial."""
     score = 0.0
-    for m in range(q.shape[0]):
-        d = q[m, 2] + height - slope_x * q[m, 0] - slope_y * q[m, 1]
-        if abs(d) < _INLIER:
-            score += weight[m] * (1 - (d / _INLIER) ** 2)
-        elif d < 0:
-            score -= weight[m] * _BELOW_PENALTY
+    for m in range(U(x.shape[0])):
+        d = z[m] + height - slope_x * x[m] - slope_y * y[m]
+        share = d * (1 / _INLIER)
+        beyond = -_BELOW_PENALTY if d < 0 else 0.0
+        score += weight[m] * (1 - share * share if abs(d) < _INLIER else beyond)
     return score
 
 
 @njit(cache=True)
-def _refined(q, weight, height, slope_x, slope_y):
+def _refined(x_, y_, z_, weight, height, slope_x, slope_y):
     """One reweighted least-squares step; the ridge keeps the slopes of a narrow view at bay."""
     s = sx = sy = sxx = sxy = syy = z = zx = zy = 0.0
-    for m in range(q.shape[0]):
-        x, y = q[m, 0], q[m, 1]
-        d = q[m, 2] + height - slope_x * x - slope_y * y
+    for m in range(x_.shape[0]):
+        x, y = x_[m], y_[m]
+        d = z_[m] + height - slope_x * x - slope_y * y
         sigma = 0.10 if d > 0 else 0.15
         w = weight[m] * math.exp(-0.5 * (d / sigma) ** 2)
         s += w
@@ -82,40 +85,40 @@ def _refined(q, weight, height, slope_x, slope_y):
         sxx += w * x * x
         sxy += w * x * y
         syy += w * y * y
-        z += w * q[m, 2]
-        zx += w * q[m, 2] * x
-        zy += w * q[m, 2] * y
+        z += w * z_[m]
+        zx += w * z_[m] * x
+        zy += w * z_[m] * y
     level, slope_x, slope_y = solve3(s + 1e-6, sx, sy, sxx + 0.5, sxy, syy + 0.5, z, zx, zy)
     return -level, slope_x, slope_y
 
 
 @njit(cache=True)
-def fit_plane(q, weight, lowest_height, highest_height, steepest, trials):
+def fit_plane(x, y, z, weight, lowest_height, highest_height, steepest, trials):
     """z = slope_x x + slope_y y - height; returns height, slopes and quality = score / total weight (0: none found)."""
-    n = q.shape[0]
+    n = x.shape[0]
     best, best_height, best_x, best_y = 0.0, 0.0, 0.0, 0.0
     state = np.uint32(12345)
     for _ in range(trials):
         state, i = _random(state, n)
         state, j = _random(state, n)
         state, k = _random(state, n)
-        x1, y1, z1 = q[j, 0] - q[i, 0], q[j, 1] - q[i, 1], q[j, 2] - q[i, 2]
-        x2, y2, z2 = q[k, 0] - q[i, 0], q[k, 1] - q[i, 1], q[k, 2] - q[i, 2]
+        x1, y1, z1 = x[j] - x[i], y[j] - y[i], z[j] - z[i]
+        x2, y2, z2 = x[k] - x[i], y[k] - y[i], z[k] - z[i]
         area = x1 * y2 - x2 * y1
         if abs(area) < 4.0:
             continue
         slope_x = (z1 * y2 - z2 * y1) / area
         slope_y = (x1 * z2 - x2 * z1) / area
-        height = slope_x * q[i, 0] + slope_y * q[i, 1] - q[i, 2]
+        height = slope_x * x[i] + slope_y * y[i] - z[i]
         if slope_x**2 + slope_y**2 > steepest**2 or height < lowest_height or height > highest_height:
             continue
-        score = _consensus(q, weight, height, slope_x, slope_y)
+        score = _consensus(x, y, z, weight, height, slope_x, slope_y)
         if score > best:
             best, best_height, best_x, best_y = score, height, slope_x, slope_y
     if best <= 0:
         return 0.0, 0.0, 0.0, 0.0
     for _ in range(6):
-        best_height, best_x, best_y = _refined(q, weight, best_height, best_x, best_y)
+        best_height, best_x, best_y = _refined(x, y, z, weight, best_height, best_x, best_y)
     total = 0.0
     for m in range(n):
         total += weight[m]

@@ -123,7 +123,7 @@ class StcrfCpu:
         self.dz = np.empty(self.capacity, F)
         self.probability = np.empty(self.capacity, F)
         self.ground = np.empty(self.capacity, np.bool_)
-        self.samples = np.empty((self.capacity, 3), F)
+        self.samples = np.empty((3, self.capacity), F)
         self.shaping = np.empty((3, self.capacity + (PAD + ANCHORS) * self.rows * self.columns), F)
         self.weight = np.empty(max(self.shaping.shape[1], self.low_points.shape[1]), F)
 

@@ -85,8 +85,11 @@ def _is_ground(start, variance, c, columns, rows, fewest, largest):
     row, column = c // columns, c % columns
     total, n = 0.0, 0
     for other_row in range(max(row - 1, 0), min(row + 2, rows)):
-        for other_column in range(max(column - 1, 0), min(column + 2, columns)):
-            other = other_row * columns + other_column
+        first = other_row * columns + max(column - 1, 0)
+        last = other_row * columns + min(column + 2, columns)
+        if start[last] - start[first] < fewest:  # most of the area is empty: one look per row, not three
+            continue
+        for other in range(first, last):
             if start[other + 1] - start[other] >= fewest:
                 total += variance[other]
                 n += 1

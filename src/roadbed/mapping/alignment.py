@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from roadbed.ground.numeric_cpu import F, njit, solve3
+from roadbed.ground.numeric_cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, njit, solve3
 
 _SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
 _NODE_LIMIT = 10.0  # points of one node count as no more than this many
@@ -57,38 +55,58 @@ def sample_residuals(
         dz = z - (h + sx * dx + sy * dy)
         if not abs(dz) < F(1):
             continue
-        sample[n, 0], sample[n, 1], sample[n, 2] = x - centre_x, y - centre_y, dz
+        sample[0, n], sample[1, n], sample[2, n] = x - centre_x, y - centre_y, dz
         node[n] = row * columns + column
         count[node[n]] += 1
         n += 1
     return n
 
 
+@njit(cache=True, fastmath=FAST)
+def _weigh(x, y, dz, limited, lift, a, b, sigma, weight):
+    """Weight of each sample around the present plane, and how much of them lies on it."""
+    scale = HALF_LOG2_E / (sigma * sigma)
+    near = F(0)
+    for k in range(U(x.shape[0])):
+        rest = dz[k] - (lift + a * x[k] + b * y[k])
+        weight[k] = limited[k] * exp2_negative(rest * rest * scale)
+    for k in range(U(x.shape[0])):
+        rest = dz[k] - (lift + a * x[k] + b * y[k])
+        near += limited[k] if abs(rest) < F(0.1) else F(0)
+    return near
+
+
+@njit(cache=True, fastmath=FAST)
+def _normal_equations(x_, y_, dz_, weight_):
+    s = sx = sy = sxx = sxy = syy = z = zx = zy = 0.0
+    for k in range(U(x_.shape[0])):
+        x, y, dz, weight = np.float64(x_[k]), np.float64(y_[k]), np.float64(dz_[k]), np.float64(weight_[k])
+        s += weight
+        sx += weight * x
+        sy += weight * y
+        sxx += weight * x * x
+        sxy += weight * x * y
+        syy += weight * y * y
+        z += weight * dz
+        zx += weight * dz * x
+        zy += weight * dz * y
+    return s + 1e-6, sx, sy, sxx + 1.0, sxy, syy + 1.0, z, zx, zy
+
+
 @njit(cache=True)
 def fit_tilt(sample, node, count, n):
     """dz = lift + a x + b y over the samples; returns lift, a, b and the share of samples then on the surface."""
+    x, y, dz = sample[0, :n], sample[1, :n], sample[2, :n]
+    limited, weight = np.empty(n, np.float32), np.empty(n, np.float32)
+    total = 0.0
+    for k in range(n):
+        limited[k] = F(min(1.0, _NODE_LIMIT / count[node[k]]))
+        total += limited[k]
     lift = a = b = 0.0
     share = 0.0
     for step in range(len(_SIGMAS)):
-        sigma = _SIGMAS[step]
-        s = sx = sy = sxx = sxy = syy = z = zx = zy = total = near = 0.0
-        for k in range(n):
-            x, y, dz = sample[k, 0], sample[k, 1], sample[k, 2]
-            rest = dz - (lift + a * x + b * y)
-            limited = min(1.0, _NODE_LIMIT / count[node[k]])
-            weight = limited * math.exp(-0.5 * (rest / sigma) ** 2)
-            total += limited
-            near += limited * (abs(rest) < 0.1)
-            s += weight
-            sx += weight * x
-            sy += weight * y
-            sxx += weight * x * x
-            sxy += weight * x * y
-            syy += weight * y * y
-            z += weight * dz
-            zx += weight * dz * x
-            zy += weight * dz * y
-        lift, a, b = solve3(s + 1e-6, sx, sy, sxx + 1.0, sxy, syy + 1.0, z, zx, zy)
+        near = _weigh(x, y, dz, limited, F(lift), F(a), F(b), F(_SIGMAS[step]), weight)
+        lift, a, b = solve3(*_normal_equations(x, y, dz, weight))
         share = near / max(total, 1e-9)
     for k in range(n):
         count[node[k]] = 0
