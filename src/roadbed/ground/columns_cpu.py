@@ -84,8 +84,12 @@ def _leave_out_moving(x, y, column, node_x, node_y, moving, moving_origin, movin
 
 @njit(cache=True, fastmath=FAST)
 def _count_and_find_lowest(x, y, z, column, out, half, scale, side, low):
-    """How many points shape the surface, and the lowest of them in each part of the node."""
+    """How many points shape the surface, and the lowest of them in each part of the node (side 0: nobody asks)."""
     n = 0
+    if side == 0:
+        for k in range(U(x.shape[0])):
+            n += column[k] & out == 0
+        return n
     for k in range(U(x.shape[0])):
         if column[k] & out:
             continue
@@ -97,8 +101,14 @@ def _count_and_find_lowest(x, y, z, column, out, half, scale, side, low):
 
 
 @njit(cache=True, fastmath=FAST)
-def _copy_points(x, y, z, column, out, stride, place, x_em, y_em, z_em):
-    """Every `stride`-th usable point, in scan order; returns the next free place."""
+def _copy_points(x, y, z, column, out, usable, stride, place, x_em, y_em, z_em):
+    """Every `stride`-th of the `usable` points, in scan order; returns the next free place."""
+    n = x.shape[0]
+    if usable == n:  # none is left out, as on most of the road: only the points taken are touched
+        for k in range(0, n, stride):
+            x_em[place], y_em[place], z_em[place] = x[k], y[k], z[k]
+            place += 1
+        return place
     turn = 0
     for k in range(U(x.shape[0])):
         if column[k] & out:
@@ -148,7 +158,7 @@ def _select_nodes(
                 _leave_out_moving(x, y, column, node_x, node_y, moving, moving_origin, moving_scale)
             n = _count_and_find_lowest(x, y, z, column, out, half, F(low_side) / spacing, low_side, low[c])
             stride = (n + limit - 1) // limit if 0 < limit < n else 1
-            place = _copy_points(x, y, z, column, out, stride, place, x_em, y_em, z_em)
+            place = _copy_points(x, y, z, column, out, n, stride, place, x_em, y_em, z_em)
         if anchored[c]:
             place = _add_anchors(anchor_z[c], spacing * F(0.25), place, x_em, y_em, z_em)
         while (place - reserved[c]) % PAD:

@@ -185,7 +185,7 @@ class StcrfCpu:
             F(walls.low),
             F(walls.high if walls.enabled or self.rules.around else 0),
             walls.enabled,
-            np.int32(self.low_side),
+            np.int32(self.low_side if stcrf.start == "coarse" else 0),
             self.low,
             *self.shaping,
             fine.count,
