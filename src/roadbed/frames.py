@@ -386,7 +386,11 @@ class OccupancyFrame:
             return self.lattice, self.moving
         grid = self.lattice
         size = float(np.hypot(grid.columns, grid.rows)) * grid.spacing
-        middle = self.T_lattice_grid @ np.array([grid.x.mean(), grid.y.mean(), 0.0])
+        centre = np.array([grid.x.mean(), grid.y.mean(), 0.0])
+        middle = self.T_lattice_grid @ centre
+        if abs(self.T_lattice_grid.yaw) * size / 2 < grid.spacing:  # turned by less than a cell: moving it is enough
+            aside = middle - centre
+            return replace(grid, x0=grid.x0 + float(aside[0]), y0=grid.y0 + float(aside[1])), self.moving
         upright = Lattice.centred(size, size, grid.spacing, float(middle[0]), float(middle[1]))
         x, y = upright.mesh()
         turned = self.T_lattice_grid.inverse() @ np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
