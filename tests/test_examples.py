@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples run as they stand and say something true."""
+
+import re
+import subprocess
+import sys
+
+from tests.conftest import ROOT
+
+
+def run(name):
+    out = subprocess.run([sys.executable, ROOT / "examples" / name], capture_output=True, text=True, timeout=300)
+    assert out.returncode == 0, out.stderr
+    return out.stdout
+
+
+def test_ground_finds_ground_in_every_scan():
+    shares = [int(share) for share in re.findall(r"(\d+)% ground", run("ground.py"))]
+    assert len(shares) == 5
+    assert all(20 < share < 100 for share in shares)
+
+
+def test_moving_objects_on_the_highway_are_fast():
+    speeds = [float(speed) for speed in re.findall(r"([\d.]+) m/s", run("moving_objects.py"))]
+    assert len(speeds) > 3
+    assert max(speeds) > 12
