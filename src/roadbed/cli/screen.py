@@ -29,7 +29,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     from rich.markup import escape
     from rich.table import Table
 
-    view = Table(title=title, title_justify="left")
+    view = Table()
     rows = [list(row) for row in rows]
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], int | float) or row[index] is None for row in rows)
@@ -39,6 +39,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)  # a file or a pipe has no width that rows should wrap to
+    console.print(title, markup=False, highlight=False)
     console.print(view)
 
 

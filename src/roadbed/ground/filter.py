@@ -143,7 +143,8 @@ class GroundFilter:
 
     def save_map(self) -> None:
         """Write what is known to the long-term map's folder; nodes that left the lattice may be there already."""
-        self._stcrf.save_map()
+        if self.config.method == "stcrf":
+            self._stcrf.save_map()
 
     def _open_map(self, folder: str | Path | None) -> TileMap | None:
         if folder is None:
