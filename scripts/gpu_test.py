@@ -36,7 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     use_installed_drivers()
 
-    from roadbed.compute.backend import devices
+    from roadbed.compute.opening import devices
 
     points = read_scan(options.scan)
     report: dict[str, Any] = {
@@ -114,8 +114,8 @@ def measure(call: Callable[[], Any], repeats: int) -> dict[str, float]:
 
 def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
     from roadbed import Config
-    from roadbed.compute.backend import open_backend
-    from roadbed.ground.on_device import StcrfOnDevice
+    from roadbed.compute.opening import open_backend
+    from roadbed.ground.stcrf.on_device import StcrfOnDevice
 
     backend = open_backend(device.backend, device.index)
     sources = {"NumPy array": points}
@@ -166,7 +166,7 @@ def kernels(stcrf: Any, points: Any) -> dict[str, float]:
 def em_iteration(backend: Any, points: Any) -> float:
     """Microseconds, from frames with 10 and 50 iterations."""
     from roadbed import Config
-    from roadbed.ground.on_device import StcrfOnDevice
+    from roadbed.ground.stcrf.on_device import StcrfOnDevice
 
     medians = []
     for iterations in (10, 50):
@@ -180,7 +180,7 @@ def em_iteration(backend: Any, points: Any) -> float:
 
 def variance(backend: Any, sources: dict[str, Any], repeats: int) -> dict[str, Any]:
     from roadbed.config.ground import VarianceConfig
-    from roadbed.ground.variance_device import GridVarianceDevice
+    from roadbed.ground.variance.device import GridVarianceDevice
 
     method = GridVarianceDevice(backend, VarianceConfig(axes="forward-left"))
     method.wanted = 0
@@ -201,7 +201,7 @@ def variance(backend: Any, sources: dict[str, Any], repeats: int) -> dict[str, A
 def batch(backend: Any, points: Any, many: bool) -> float:
     """Scans per second, paper preset, labels only."""
     from roadbed import Config
-    from roadbed.ground.batch_device import BatchStcrf
+    from roadbed.ground.stcrf.batch import BatchStcrf
 
     engines = BatchStcrf(backend, Config.preset("paper").ground, wanted=0)
     scan = (points, Pose.from_euler(z=HEIGHT))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed.errors import InputError
-from roadbed.frames import Lattice, Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Lattice, Pose
 
 angles = st.floats(-3.1, 3.1)
 small = st.floats(-1.5, 1.5)

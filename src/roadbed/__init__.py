@@ -14,11 +14,11 @@ _PUBLIC = {
     "GroundFilter": "roadbed.ground:GroundFilter",
     "GroundFrame": "roadbed.frames:GroundFrame",
     "Label": "roadbed.frames:Label",
-    "Lattice": "roadbed.frames:Lattice",
+    "Lattice": "roadbed.geometry:Lattice",
     "OccupancyFilter": "roadbed.occupancy:OccupancyFilter",
     "OccupancyFrame": "roadbed.frames:OccupancyFrame",
     "Pipeline": "roadbed.pipeline:Pipeline",
-    "Pose": "roadbed.frames:Pose",
+    "Pose": "roadbed.geometry:Pose",
     "RoadbedError": "roadbed.errors:RoadbedError",
     "Scan": "roadbed.frames:Scan",
     "open": "roadbed.sources:open_source",
@@ -29,7 +29,8 @@ __all__ = ["__version__", *_PUBLIC]
 if TYPE_CHECKING:
     from roadbed.config import Config
     from roadbed.errors import RoadbedError
-    from roadbed.frames import GroundFrame, Label, Lattice, OccupancyFrame, Pose, Scan
+    from roadbed.frames import GroundFrame, Label, OccupancyFrame, Scan
+    from roadbed.geometry import Lattice, Pose
     from roadbed.ground import GroundFilter
     from roadbed.occupancy import OccupancyFilter
     from roadbed.pipeline import Pipeline

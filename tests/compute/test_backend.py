@@ -10,10 +10,11 @@ import pytest
 
 from roadbed.compute import backend as common
 from roadbed.compute import cuda, opencl
-from roadbed.compute.backend import Device, open_backend
-from roadbed.compute.catalogue import PROGRAMS
+from roadbed.compute.backend import Device
+from roadbed.compute.opening import open_backend
 from roadbed.errors import DeviceError
 from tests.compute import nvrtc
+from tests.compute.catalogue import PROGRAMS
 from tests.conftest import require
 from tests.devices import ACCELERATORS, accelerator
 

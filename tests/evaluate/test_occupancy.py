@@ -15,7 +15,8 @@ from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
 from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge, inside
 from roadbed.evaluate.occupancy_truth import TruthJudge
-from roadbed.frames import Lattice, OccupancyFrame, Pose
+from roadbed.frames import OccupancyFrame
+from roadbed.geometry import Lattice, Pose
 
 LATTICE = Lattice.centred(40.0, 20.0, 0.2)
 FAR_AWAY = Pose.from_euler(x=100.0)

@@ -155,7 +155,7 @@ def test_too_many_points_are_refused_and_the_next_scan_works(device, monkeypatch
 
 
 def test_cells_that_move_stay_out_of_the_ground(device, monkeypatch):
-    from roadbed.frames import Lattice
+    from roadbed.geometry import Lattice
 
     cells = Lattice.centred(40, 40, 0.4)
     mask = np.zeros(cells.shape, bool)
@@ -182,7 +182,7 @@ def test_batches_keep_order_and_agree_with_single_scans(device, preset, monkeypa
 
 
 def test_compare_reports_agreement_and_phases(device, monkeypatch):
-    from roadbed.ground import compare
+    from roadbed.evaluate.agreement import compare
 
     monkeypatch.setattr(ground_filter, "_opened", lambda name, index: device)
     for method, phase in (("stcrf", "iterate"), ("variance", "reduce")):

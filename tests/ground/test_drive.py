@@ -132,7 +132,7 @@ def test_repeated_scan_is_not_counted_twice():
 
 
 def test_moving_cells_do_not_become_ground():
-    from roadbed.frames import Lattice
+    from roadbed.geometry import Lattice
 
     random = np.random.default_rng(0)
     car = random.uniform([6, -1, -1.5], [10, 1, -1.45], (3000, 3))  # a flat roof, 0.3 m over the road

@@ -5,8 +5,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadbed.ground.spans_cpu import find_spans
-from roadbed.ground.stcrf_cpu import Field
+from roadbed.ground.stcrf.cpu import Field
+from roadbed.ground.stcrf.spans_cpu import find_spans
 
 
 @given(st.integers(1, 40), st.integers(1, 70), st.integers(0, 5), st.integers(0, 2**32 - 1), st.floats(0, 1))

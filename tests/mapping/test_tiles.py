@@ -6,8 +6,7 @@ import pytest
 
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.errors import ConfigError, InputError
-from roadbed.frames import Lattice
-from roadbed.mapping.rolling import aligned
+from roadbed.geometry import Lattice
 from roadbed.mapping.tiles import TileMap
 
 
@@ -18,7 +17,7 @@ def random_field(lattice, seed=0):
 
 @pytest.mark.parametrize("centre", [(0.0, 0.0), (-1000.3, 77.7)])
 def test_round_trip_through_the_disk(tmp_path, centre):
-    lattice = aligned(Lattice.centred(150, 90, 1.0), *centre)
+    lattice = Lattice.centred(150, 90, 1.0).around(*centre)
     information = random_field(lattice)
     everywhere = np.ones(lattice.shape, bool)
     first = TileMap(tmp_path, 1.0, most_in_memory=4)
@@ -34,7 +33,7 @@ def test_round_trip_through_the_disk(tmp_path, centre):
 
 
 def test_another_base_height_shifts_the_information(tmp_path):
-    lattice = aligned(Lattice.centred(10, 10, 1.0), 0, 0)
+    lattice = Lattice.centred(10, 10, 1.0).around(0, 0)
     information = np.zeros((9, 10, 10), np.float32)
     information[0], information[6] = 4.0, 4.0 * 1.5  # h = 1.5 over a base of 10
     tiles = TileMap(tmp_path, 1.0)
@@ -45,7 +44,7 @@ def test_another_base_height_shifts_the_information(tmp_path):
 
 
 def test_only_the_nodes_asked_for_are_touched(tmp_path):
-    lattice = aligned(Lattice.centred(20, 20, 1.0), 0, 0)
+    lattice = Lattice.centred(20, 20, 1.0).around(0, 0)
     tiles = TileMap(tmp_path, 1.0)
     leaving = np.zeros((20, 20), bool)
     leaving[3] = True
@@ -56,7 +55,7 @@ def test_only_the_nodes_asked_for_are_touched(tmp_path):
 
 
 def test_damaged_files_are_named(tmp_path):
-    lattice = aligned(Lattice.centred(20, 20, 1.0), 0, 0)
+    lattice = Lattice.centred(20, 20, 1.0).around(0, 0)
     (tmp_path / "tile_0_0.npz").write_bytes(b"not a tile")
     with pytest.raises(InputError, match="tile_0_0"):
         TileMap(tmp_path, 1.0).load(lattice, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))

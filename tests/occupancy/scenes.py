@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, Lattice, Mounting, Pose, Scan
+from roadbed.frames import GroundFrame, Mounting, Scan
+from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.fuse import FusedGrid
 
 

@@ -12,7 +12,8 @@ from roadbed import OccupancyFilter
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import ConfigError, DeviceError, InputError
-from roadbed.frames import Lattice, Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Lattice, Pose
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
 CONFIG = OccupancyConfig.parse({"grid": {"length": 30, "width": 30, "resolution": 0.25}, "filter": {"particles": 4000}})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from roadbed.config.occupancy import FusionConfig
 from roadbed.errors import ConfigError, InputError
-from roadbed.frames import Lattice
+from roadbed.geometry import Lattice
 from roadbed.occupancy.fuse import Fusion, fuse
 from roadbed.occupancy.observe import SensorGrid
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roadbed.config.occupancy import ObjectsConfig
-from roadbed.frames import Lattice
+from roadbed.geometry import Lattice
 from roadbed.occupancy.objects import Cluster, ObjectTracker, find_clusters, mean_velocity
 
 LATTICE = Lattice.centred(20.0, 20.0, 0.2)

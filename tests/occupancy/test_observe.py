@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed.config.occupancy import ObservationConfig
-from roadbed.frames import Lattice, Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.observe import observe
 from tests.occupancy import oracle
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep

@@ -5,16 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.frames import (
-    GroundFrame,
-    Label,
-    Lattice,
-    Mounting,
-    OccupancyFrame,
-    Pose,
-    Scan,
-    TrackedObject,
-)
+from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan, TrackedObject
+from roadbed.geometry import Lattice, Pose
 
 SLOPE = 0.05  # rise per metre along x
 

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as npst
 from scipy.spatial.transform import Rotation
 
 from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, Lattice, Mounting, OccupancyFrame, Pose, Scan
+from roadbed.frames import GroundFrame, Mounting, OccupancyFrame, Scan
+from roadbed.geometry import Lattice, Pose
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import write_npz
 from roadbed.outputs.pcd import write_pcd

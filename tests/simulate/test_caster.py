@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from roadbed.frames import Pose
+from roadbed.geometry import Pose
 from roadbed.simulate.caster import GROUND, cast_sweep
 from roadbed.simulate.ground_ray import meet_ground
 from roadbed.simulate.layers import Bend, Crown, Kerb, Plane

@@ -11,7 +11,8 @@ import pytest
 
 import roadbed
 from roadbed.errors import ConfigError, RoadbedError
-from roadbed.frames import Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.scenes import build_scene

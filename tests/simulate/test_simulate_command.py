@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import roadbed
 from roadbed.cli import app
-from roadbed.frames import Lattice
+from roadbed.geometry import Lattice
 
 
 def test_folder_reads_back(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.frames import Lattice, Pose
+from roadbed.geometry import Lattice, Pose
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.layers import Plane, Wave
 from roadbed.simulate.motion import Along, Fixed, Pace, Straight

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roadbed.errors import InputError
-from roadbed.frames import Pose
+from roadbed.geometry import Pose
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.point_time import sweep_time
 

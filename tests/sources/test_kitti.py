@@ -8,7 +8,7 @@ import pytest
 
 import roadbed
 from roadbed.errors import InputError
-from roadbed.frames import Pose
+from roadbed.geometry import Pose
 
 
 def write_sequence(folder, scans=3, points=5, labels=True, poses=None):

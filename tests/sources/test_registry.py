@@ -8,7 +8,8 @@ import pytest
 
 import roadbed
 from roadbed.errors import InputError
-from roadbed.frames import Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
 from roadbed.outputs.npz import write_npz
 from roadbed.outputs.pcd import write_pcd
 from roadbed.sources import registry

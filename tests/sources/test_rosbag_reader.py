@@ -16,7 +16,8 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 import roadbed
 from roadbed.errors import InputError
-from roadbed.frames import Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
 from roadbed.sources.pointcloud2 import cloud_fields
 from tests.sources.damage import damaged
 

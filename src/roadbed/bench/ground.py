@@ -11,7 +11,8 @@ import numpy as np
 
 from roadbed.bench.timing import Timing, measure
 from roadbed.config import Config
-from roadbed.frames import GroundFrame, Pose, Scan
+from roadbed.frames import GroundFrame, Scan
+from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
 from roadbed.sources import open_source
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config.occupancy import FilterConfig
-from roadbed.frames import Float32
+from roadbed.geometry import Float32
 from roadbed.occupancy.fuse import FusedGrid, fuse
 from roadbed.occupancy.hsbof import GridMotion, Hsbof
 

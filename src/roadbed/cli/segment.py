@@ -64,7 +64,7 @@ def segment(
 
 
 def _compare(scan: Scan, settings: Any, backend: str | None) -> dict[str, Any]:
-    from roadbed.ground.compare import compare
+    from roadbed.evaluate.agreement import compare
 
     accelerator = backend if backend not in (None, "cpu") else "auto"
     return compare(scan, settings, ("cpu", accelerator)).as_dict()

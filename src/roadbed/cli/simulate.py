@@ -27,8 +27,8 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """Write a SemanticKITTI-style folder: velodyne, labels, poses, times, and truth layers of every frame."""
-    from roadbed.simulate.picture import draw_scan
-    from roadbed.simulate.record import record_drive
+    from roadbed.outputs.drive_folder import record_drive
+    from roadbed.outputs.pictures.scan import draw_scan
     from roadbed.sources.simulator import SimulatorSource
 
     source = SimulatorSource(f"sim:{scene.removeprefix('sim:')}", frames=frames, sensor=sensor, seed=seed)

@@ -112,7 +112,7 @@ class Config(Stage):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
     def save(self, path: str | Path) -> None:
-        from roadbed.outputs.atomic import atomic_write
+        from roadbed.atomic import atomic_write
 
         with atomic_write(path) as file:
             file.write(self.dumps().encode())

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from roadbed.errors import InputError
 from roadbed.evaluate.metrics import ElevationScore
-from roadbed.frames import Float64, GroundFrame, Lattice
+from roadbed.frames import GroundFrame
+from roadbed.geometry import Float64, Lattice
 from roadbed.sources import Source
 
 # Scores the surface of frame number `index`; None where that frame has no truth.

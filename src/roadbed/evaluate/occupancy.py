@@ -14,7 +14,8 @@ from roadbed.errors import InputError
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge
 from roadbed.evaluate.occupancy_truth import TruthJudge
-from roadbed.frames import GroundFrame, OccupancyFrame, Pose, Scan
+from roadbed.frames import GroundFrame, OccupancyFrame, Scan
+from roadbed.geometry import Pose
 from roadbed.pipeline import Pipeline, Result
 from roadbed.sources import Source
 

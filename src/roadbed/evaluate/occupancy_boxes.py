@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.evaluate.masks import Masks
-from roadbed.frames import Float64, Lattice, OccupancyFrame, Pose
+from roadbed.frames import OccupancyFrame
+from roadbed.geometry import Float64, Lattice, Pose
 from roadbed.occupancy.objects import mean_velocity
 
 WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from roadbed.ground.compare import Comparison, compare
 from roadbed.ground.filter import GroundFilter
 
-__all__ = ["Comparison", "GroundFilter", "compare"]
+__all__ = ["GroundFilter"]

@@ -14,15 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.config import Config
 from roadbed.config.ground import GroundConfig
 from roadbed.errors import ConfigError, InputError
-from roadbed.frames import Float32, GroundFrame, Lattice, Mounting, Pose, Scan
-from roadbed.ground.drive import Drive, Link
+from roadbed.frames import GroundFrame, Mounting, Scan
+from roadbed.geometry import Float32, Lattice, Pose
 from roadbed.ground.mounting import MountingEstimator
-from roadbed.ground.timing import timed
+from roadbed.timeline import Drive, Link
+from roadbed.timing import timed
 
 if TYPE_CHECKING:
     from roadbed.compute.backend import Backend
-    from roadbed.ground.stcrf import Stcrf
-    from roadbed.ground.variance import GridVariance, VarianceCells
+    from roadbed.ground.stcrf.method import Stcrf
+    from roadbed.ground.variance.method import GridVariance, VarianceCells
     from roadbed.mapping.tiles import TileMap
 
 Moving = tuple[Lattice, NDArray[np.bool_]]
@@ -128,7 +129,7 @@ class GroundFilter:
         if self.backend is None or self.config.method != "stcrf":
             yield from map(self, scans)
             return
-        from roadbed.ground.on_device import batch
+        from roadbed.ground.stcrf.on_device import batch
 
         yield from batch(self, scans)
 
@@ -190,7 +191,7 @@ def _lies_on_device(points: Any) -> bool:
 
 def _opened(name: str, device: Any) -> Backend | None:
     """The accelerator; "auto" is the best one present, or the CPU engine (None) where there is no GPU."""
-    from roadbed.compute.backend import devices, open_backend
+    from roadbed.compute.opening import devices, open_backend
 
     if name == "auto" and not any(found.kind != "cpu" for found in devices()) and device is None:
         return None
@@ -198,21 +199,21 @@ def _opened(name: str, device: Any) -> Backend | None:
 
 
 def _stcrf(config: GroundConfig, backend: Backend | None) -> Stcrf:
-    from roadbed.ground.stcrf import Stcrf
+    from roadbed.ground.stcrf.method import Stcrf
 
     if backend is None:
         return Stcrf(config)
-    from roadbed.ground.on_device import StcrfOnDevice
+    from roadbed.ground.stcrf.on_device import StcrfOnDevice
 
     return StcrfOnDevice(config, backend)
 
 
 def _grid_variance(config: GroundConfig, backend: Backend | None) -> GridVariance:
-    from roadbed.ground.variance import GridVariance
+    from roadbed.ground.variance.method import GridVariance
 
     if backend is None:
         return GridVariance(config.variance)
-    from roadbed.ground.variance_device import GridVarianceDevice
+    from roadbed.ground.variance.device import GridVarianceDevice
 
     return GridVarianceDevice(backend, config.variance)
 

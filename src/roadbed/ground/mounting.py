@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from roadbed.config.ground import MountingConfig
-from roadbed.frames import Float32, Float64, Mounting, Pose
+from roadbed.frames import Mounting
+from roadbed.geometry import Float32, Pose, rotation_to_level
 
 _DEFAULT_HEIGHT = 1.8  # m, where nothing can be found and nothing is given
 _LOWEST, _HIGHEST = 0.3, 4.0  # m, heights searched
@@ -17,15 +18,6 @@ _STEEPEST = 0.27  # slope of the plane
 _FEWEST_CELLS = 20
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
-
-
-def rotation_to_level(slope_x: float, slope_y: float) -> Float64:
-    """The smallest rotation that makes the plane z = slope_x x + slope_y y horizontal."""
-    normal = np.array([-slope_x, -slope_y, 1.0])
-    normal /= np.linalg.norm(normal)
-    axis = np.array([normal[1], -normal[0], 0.0])
-    cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
-    return np.eye(3) + cross + cross @ cross / (1 + normal[2])
 
 
 class MountingEstimator:

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.ground.numeric_cpu import FAST, F, U, njit, solve3
+from roadbed.compute.cpu import FAST, F, U, njit, solve3
 
 _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
 _INLIER = 0.2  # m

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from roadbed.atomic import atomic_write
 from roadbed.errors import InputError
-from roadbed.frames import Float32, Lattice, Pose
-from roadbed.mapping.rolling import lower
-from roadbed.outputs.atomic import atomic_write
+from roadbed.geometry import Float32, Lattice, Pose
+from roadbed.mapping.information import lower
 
 SIDE = 64  # nodes
 _FORMAT = 1

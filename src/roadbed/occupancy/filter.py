@@ -11,7 +11,8 @@ import numpy as np
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import DeviceError, InputError
-from roadbed.frames import GroundFrame, OccupancyFrame, Pose, Scan
+from roadbed.frames import GroundFrame, OccupancyFrame, Scan
+from roadbed.geometry import Pose
 from roadbed.occupancy.fuse import FusedGrid, Fusion
 from roadbed.occupancy.hsbof import Hsbof
 from roadbed.occupancy.memory import check_memory

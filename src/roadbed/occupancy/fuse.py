@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config.occupancy import FusionConfig
 from roadbed.errors import ConfigError, InputError
-from roadbed.frames import Float32, Lattice
+from roadbed.geometry import Float32, Lattice
 from roadbed.occupancy import fuse_cpu as cpu
 from roadbed.occupancy.observe import SensorGrid
 

@@ -15,9 +15,9 @@ from time import perf_counter
 import numpy as np
 
 from roadbed.config.occupancy import FilterConfig
-from roadbed.frames import Float32, Float64
-from roadbed.occupancy import hsbof_cells_cpu as cells_cpu
-from roadbed.occupancy import hsbof_particles_cpu as particles_cpu
+from roadbed.geometry import Float32, Float64
+from roadbed.occupancy import cells_cpu as cells_cpu
+from roadbed.occupancy import particles_cpu as particles_cpu
 from roadbed.occupancy.fuse import FusedGrid
 from roadbed.occupancy.observe_cpu import SUBCELLS
 

@@ -7,7 +7,7 @@ import os
 
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import ConfigError
-from roadbed.frames import Lattice
+from roadbed.geometry import Lattice
 from roadbed.occupancy.hsbof import Hsbof
 
 _FRAME_BYTES_PER_CELL = 60  # one frame given out, and the grids of observation and fusion

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config.occupancy import ObjectsConfig
-from roadbed.frames import Float32, Float64, Lattice, TrackedObject
+from roadbed.frames import TrackedObject
+from roadbed.geometry import Float32, Float64, Lattice
 from roadbed.occupancy.objects_cpu import label_components
 
 _CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config.occupancy import ObservationConfig
-from roadbed.frames import Float32, Float64, GroundFrame, Lattice, Pose, Scan
+from roadbed.frames import GroundFrame, Scan
+from roadbed.geometry import Float32, Float64, Lattice, Pose
 from roadbed.occupancy import observe_cpu as cpu
 
 

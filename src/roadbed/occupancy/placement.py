@@ -9,7 +9,8 @@ import numpy as np
 
 from roadbed.config.occupancy import GridConfig
 from roadbed.errors import ConfigError
-from roadbed.frames import GroundFrame, Lattice, Pose, Scan
+from roadbed.frames import GroundFrame, Scan
+from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.hsbof import GridMotion
 
 _SAME = 1e-6  # m, rad: poses closer than this are one

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roadbed.atomic import atomic_write
 from roadbed.errors import InputError
-from roadbed.outputs.atomic import atomic_write
 
 
 def write_label(path: str | Path, labels: ArrayLike) -> None:

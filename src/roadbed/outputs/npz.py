@@ -11,9 +11,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from roadbed.atomic import atomic_write
 from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, Lattice, OccupancyFrame, Pose, Scan
-from roadbed.outputs.atomic import atomic_write
+from roadbed.frames import GroundFrame, OccupancyFrame, Scan
+from roadbed.geometry import Lattice, Pose
 from roadbed.sources.npy import CHANNEL_PREFIX
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadbed.atomic import atomic_write
 from roadbed.errors import InputError
-from roadbed.frames import Pose, Scan
-from roadbed.outputs.atomic import atomic_write
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
 
 DATA_KINDS = ("binary", "ascii", "binary_compressed")
 

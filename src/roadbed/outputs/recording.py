@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from roadbed.atomic import atomic_write
 from roadbed.config import Config
-from roadbed.outputs.atomic import atomic_write
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import frame_arrays, write_arrays
 from roadbed.outputs.pictures import save_frame_picture

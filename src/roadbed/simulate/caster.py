@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit, parallel_chunksize, prange
 from numpy.typing import NDArray
 
-from roadbed.frames import Float64, Pose
+from roadbed.geometry import Float64, Pose
 from roadbed.simulate import heightfield
 from roadbed.simulate.chance import make_key, normal, uniform
 from roadbed.simulate.ground_ray import Bounds, meet_ground

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from roadbed.frames import Float64, Pose
+from roadbed.geometry import Float64, Pose
 from roadbed.simulate.heightfield import height
 from roadbed.simulate.solids import SQUARE, span_of
 from roadbed.simulate.terrain import Terrain

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from roadbed.errors import ConfigError
-from roadbed.frames import Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
 from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
 from roadbed.simulate.chance import make_key
 from roadbed.simulate.ground_ray import Bounds

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.errors import ConfigError
-from roadbed.frames import Float64, Pose
+from roadbed.geometry import Float64, Pose
 from roadbed.simulate.chance import gaussian, make_key
 from roadbed.simulate.terrain import Terrain
 

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from roadbed.config.base import Stage
 from roadbed.errors import ConfigError
-from roadbed.frames import Pose
+from roadbed.geometry import Pose
 
 Degrees = Annotated[float, Field(ge=-360, le=360)]
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from roadbed.errors import ConfigError
-from roadbed.frames import Pose
+from roadbed.geometry import Pose
 from roadbed.simulate.motion import Path
 from roadbed.simulate.solids import BOX, CYLINDER, ELLIPSOID, Solids
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.errors import InputError
-from roadbed.frames import Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
 from roadbed.sources.point_time import sweep_time
 
 INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from roadbed.errors import InputError
-from roadbed.frames import Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
 from roadbed.sources.fields import FAR_FROM_ORIGIN_M
 from roadbed.sources.poses import Trajectory, read_poses, read_times
 from roadbed.sources.registry import Source

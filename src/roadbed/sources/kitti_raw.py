@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from roadbed.errors import InputError
-from roadbed.frames import Float64, Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Float64, Pose
 from roadbed.sources.files import FileSource, cloud_files
 from roadbed.sources.kitti_scans import read_kitti_scan
 from roadbed.sources.poses import Trajectory, make_trajectory, read_calibration, read_poses, read_table, read_times

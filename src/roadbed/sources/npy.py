@@ -12,7 +12,8 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from roadbed.errors import InputError
-from roadbed.frames import Pose, Scan, SensorMount
+from roadbed.frames import Scan, SensorMount
+from roadbed.geometry import Pose
 from roadbed.sources.fields import near_origin, scan_from_fields
 from roadbed.sources.files import FileSource
 from roadbed.sources.records import foreign_errors, read_bytes

@@ -4,29 +4,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from roadbed.errors import InputError
-from roadbed.frames import Float64
+from roadbed.frames import Box
 from roadbed.sources.records import read_text
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    """An upright box around an object, in the sensor frame of its scan."""
-
-    id: str
-    kind: str  # e.g. Van, Cyclist, Pedestrian
-    footprint: Float64  # (4, 2) m, corners in order
-    z: float  # m, the bottom
-    height: float  # m
-
-    @property
-    def centre(self) -> Float64:
-        return self.footprint.mean(axis=0)
 
 
 def read_objects(path: Path) -> dict[int, tuple[Box, ...]]:

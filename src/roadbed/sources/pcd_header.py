@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roadbed.errors import InputError
-from roadbed.frames import Pose
+from roadbed.geometry import Pose
 
 DATA_KINDS = ("ascii", "binary", "binary_compressed")
 _TYPES = {"F": (4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.errors import InputError
-from roadbed.frames import Float64, Pose
+from roadbed.geometry import Float64, Pose
 from roadbed.sources.records import read_text
 
 # Between poses further apart a straight line is no longer a fair guess; past the ends it is fair for two sweeps.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from roadbed.frames import Pose
+from roadbed.geometry import Pose
 
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
 STATIC_TRANSFORMS_TYPE = "tf2_msgs/msg/TFMessage"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from roadbed.errors import InputError, missing_extra
-from roadbed.frames import Pose, Scan
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.pointcloud2 import cloud_fields
 from roadbed.sources.poses import Trajectory, make_trajectory, read_poses

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from roadbed.errors import InputError
-from roadbed.frames import Pose, Scan
+from roadbed.frames import Box, Scan
+from roadbed.geometry import Pose
 from roadbed.sources.files import FileSource, cloud_files
 from roadbed.sources.kitti_scans import read_kitti_scan
-from roadbed.sources.objects import Box, read_objects
+from roadbed.sources.objects import read_objects
 from roadbed.sources.poses import Trajectory, read_calibration, read_poses, read_times
 
 

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from roadbed.config.base import Stage
 from roadbed.errors import ConfigError
-from roadbed.frames import Scan
-from roadbed.sources.objects import Box
+from roadbed.frames import Box, Scan
 from roadbed.sources.registry import Source
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class SimulatorSource(Source):
 
     def objects(self, index: int) -> tuple[Box, ...]:
         """Boxes around the road users near frame `index`, in the frame of its scan."""
-        from roadbed.simulate.record import annotate
+        from roadbed.simulate.boxes import annotate
 
         return tuple(
             Box(item["id"], item["kind"], np.array(item["footprint"]), item["z"], item["height"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import Float64, Lattice
+from roadbed.geometry import Float64, Lattice
 
 _FLOAT, _UINT32 = 5126, 5125  # component types of glTF
 _NEAREST, _LINEAR = 9728, 9729  # how texels are enlarged

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import Float64, GroundFrame, Lattice, OccupancyFrame
+from roadbed.frames import GroundFrame, OccupancyFrame
+from roadbed.geometry import Float64, Lattice
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
 from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_lattice_vehicle, height_at

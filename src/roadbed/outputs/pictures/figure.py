@@ -162,7 +162,7 @@ def save_frame_picture(
     path: str | Path, ground: GroundFrame, occupancy: OccupancyFrame | None = None, title: str = ""
 ) -> Path:
     """Write the figure of a frame as PNG; the file appears whole or not at all."""
-    from roadbed.outputs.atomic import atomic_write
+    from roadbed.atomic import atomic_write
 
     data = png_bytes(frame_figure(ground, occupancy, title))
     with atomic_write(path) as file:

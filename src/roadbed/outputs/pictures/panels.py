@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.frames import Float64, GroundFrame, OccupancyFrame, Pose
+from roadbed.frames import GroundFrame, OccupancyFrame
+from roadbed.geometry import Float64, Pose
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar
 from roadbed.outputs.pictures.raster import label_image

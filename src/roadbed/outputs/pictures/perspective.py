@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.frames import Float64
+from roadbed.geometry import Float64
 from roadbed.outputs.pictures.palette import rgb
 
 _NEAREST = 0.3  # m; what is nearer to the eye is left out

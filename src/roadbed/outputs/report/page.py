@@ -14,7 +14,7 @@ from string import Template
 import numpy as np
 
 from roadbed import __version__
-from roadbed.outputs.atomic import atomic_write
+from roadbed.atomic import atomic_write
 from roadbed.outputs.report import charts
 from roadbed.outputs.report.summary import FrameRecord, RunSummary
 

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same scan by several backends: do they agree, and how long does each phase take?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roadbed.config import Config
+from roadbed.config.ground import GroundConfig
+from roadbed.frames import GroundFrame, Scan
+
+
+@dataclass(frozen=True, eq=False)
+class BackendRun:
+    """One backend on one scan. Differences are against the first backend."""
+
+    backend: str
+    device: str
+    frame: GroundFrame
+    seconds: float  # best of several calls: array in, labels out
+    phases: dict[str, float]  # s, per phase of the CPU or per kernel of the device
+    labels_different: int
+    largest_elevation_difference: float  # m, where both know the surface
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Backends next to each other; the first is the reference."""
+
+    runs: tuple[BackendRun, ...]
+    allowed: int  # labels that may differ: none with grid variance, 1 in 10,000 with the STCRF
+
+    @property
+    def agree(self) -> bool:
+        return all(run.labels_different <= self.allowed for run in self.runs)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "agree": self.agree,
+            "backends": [run.backend for run in self.runs],
+            "devices": [run.device for run in self.runs],
+            "different_labels": max(run.labels_different for run in self.runs),
+            "elevation_difference_m": max(run.largest_elevation_difference for run in self.runs),
+            "milliseconds": [round(1e3 * run.seconds, 3) for run in self.runs],
+            "phases_ms": {
+                run.backend: {name: round(1e3 * seconds, 4) for name, seconds in run.phases.items()}
+                for run in self.runs
+            },
+        }
+
+
+def compare(
+    scan: Scan,
+    config: Config | GroundConfig | None = None,
+    backends: Sequence[str] = ("cpu", "auto"),
+    device: int | str | None = None,
+    repeats: int = 5,
+) -> Comparison:
+    """Run `scan` alone (without its odometry) on each backend; "auto" is the best accelerator, a CPU's if need be."""
+    from roadbed.ground.filter import GroundFilter
+
+    scan = Scan(scan.points, T_vehicle_sensor=scan.T_vehicle_sensor, sensor=scan.sensor, name=scan.name)
+    runs: list[BackendRun] = []
+    for name in backends:
+        ground = GroundFilter(config, backend=_resolved(name), device=None if name == "cpu" else device)
+        frame = ground(scan)
+        seconds = []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            frame = ground(scan)
+            seconds.append(time.perf_counter() - begin)
+        reference = runs[0].frame if runs else frame
+        off = np.abs(frame.elevation - reference.elevation)
+        runs.append(
+            BackendRun(
+                backend="cpu" if ground.backend is None else ground.backend.device.backend,
+                device="CPU" if ground.backend is None else ground.backend.device.name,
+                frame=frame,
+                seconds=min(seconds),
+                phases=dict(ground.profile(scan) or frame.timings),
+                labels_different=int(np.count_nonzero(frame.label != reference.label)),
+                largest_elevation_difference=float(np.nanmax(off)) if np.isfinite(off).any() else 0.0,
+            )
+        )
+    return Comparison(tuple(runs), 0 if ground.config.method == "variance" else len(scan) // 10_000)
+
+
+def _resolved(name: str) -> str:
+    if name != "auto":
+        return name
+    from roadbed.compute.opening import devices
+
+    found = devices()
+    return found[0].backend if found else "auto"

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poses and lattices. SI units; x forward, y left, z up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadbed.errors import InputError
+
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pose:
+    """A rigid motion `T_a_b` from frame b to frame a: `T_a_b @ T_b_c` chains, `T_a_b @ points_b` maps."""
+
+    rotation: Float64  # (3, 3)
+    translation: Float64  # (3,) m
+
+    def __post_init__(self) -> None:
+        rotation = np.asarray(self.rotation, np.float64)
+        translation = np.asarray(self.translation, np.float64)
+        if rotation.shape != (3, 3) or translation.shape != (3,):
+            raise InputError(
+                f"pose: expected a 3x3 rotation and 3 translations, found {rotation.shape} and {translation.shape}"
+            )
+        if not (np.isfinite(rotation).all() and np.isfinite(translation).all()):
+            raise InputError("pose: expected finite numbers, found NaN or infinity")
+        deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
+        if deviation > 1e-3 or np.linalg.det(rotation) < 0:
+            raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
+        object.__setattr__(self, "rotation", rotation)
+        object.__setattr__(self, "translation", translation)
+
+    @classmethod
+    def identity(cls) -> Pose:
+        return cls(np.eye(3), np.zeros(3))
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> Pose:
+        """From a 3x4 or 4x4 matrix."""
+        m = np.asarray(matrix, np.float64)
+        if m.shape not in ((3, 4), (4, 4)):
+            raise InputError(f"pose: expected a 3x4 or 4x4 matrix, found shape {m.shape}")
+        return cls(m[:3, :3], m[:3, 3])
+
+    @classmethod
+    def from_euler(
+        cls, x: float = 0, y: float = 0, z: float = 0, *, yaw: float = 0, pitch: float = 0, roll: float = 0
+    ) -> Pose:
+        """Rz(yaw) Ry(pitch) Rx(roll), radians. Positive pitch lowers the nose (x forward, z up)."""
+        cy, sy, cp, sp, cr, sr = (f(a) for a in (yaw, pitch, roll) for f in (np.cos, np.sin))
+        rotation = np.array(
+            [
+                [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+                [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+                [-sp, cp * sr, cp * cr],
+            ]
+        )
+        return cls(rotation, np.array([x, y, z], np.float64))
+
+    @classmethod
+    def from_quaternion(cls, translation: ArrayLike, xyzw: ArrayLike) -> Pose:
+        """From a translation and a quaternion in the order x, y, z, w (normalised here)."""
+        q = np.asarray(xyzw, np.float64)
+        norm = float(np.linalg.norm(q))
+        if not np.isfinite(norm) or norm < 1e-6:
+            raise InputError(f"pose: expected a quaternion of length 1, found length {norm:.3g}")
+        x, y, z, w = q / norm
+        rotation = np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+        return cls(rotation, np.asarray(translation, np.float64))
+
+    @cached_property
+    def matrix(self) -> Float64:
+        m = np.eye(4)
+        m[:3, :3] = self.rotation
+        m[:3, 3] = self.translation
+        return m
+
+    def inverse(self) -> Pose:
+        return Pose(self.rotation.T, -self.rotation.T @ self.translation)
+
+    def __matmul__(self, other):  # type: ignore[no-untyped-def]
+        if isinstance(other, Pose):
+            return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
+        # Written out: a matrix library spreads this over all cores, which costs more than the sums themselves.
+        points = np.asarray(other)
+        x, y, z = (points[..., axis].astype(np.float64) for axis in range(3))
+        moved = np.empty(points.shape, np.float32 if points.dtype == np.float32 else np.float64)
+        for axis in range(3):
+            a, b, c = self.rotation[axis]
+            moved[..., axis] = a * x + b * y + c * z + self.translation[axis]
+        return moved
+
+    @property
+    def yaw(self) -> float:
+        return float(np.arctan2(self.rotation[1, 0], self.rotation[0, 0]))
+
+    @property
+    def pitch(self) -> float:
+        return float(np.arcsin(np.clip(-self.rotation[2, 0], -1, 1)))
+
+    @property
+    def roll(self) -> float:
+        return float(np.arctan2(self.rotation[2, 1], self.rotation[2, 2]))
+
+    def distance_to(self, other: Pose) -> float:
+        return float(np.linalg.norm(self.translation - other.translation))
+
+    def angle_to(self, other: Pose) -> float:
+        """Angle between the two rotations, radians."""
+        cosine = (np.trace(self.rotation.T @ other.rotation) - 1) / 2
+        return float(np.arccos(np.clip(cosine, -1, 1)))
+
+
+def rotation_to_level(slope_x: float, slope_y: float) -> Float64:
+    """The smallest rotation that makes the plane z = slope_x x + slope_y y horizontal."""
+    normal = np.array([-slope_x, -slope_y, 1.0])
+    normal /= np.linalg.norm(normal)
+    axis = np.array([normal[1], -normal[0], 0.0])
+    cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+    return np.eye(3) + cross + cross @ cross / (1 + normal[2])
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A regular grid on the xy plane. Layers are arrays of shape (rows, columns), indexed [y][x]."""
+
+    x0: float  # m, position of node or cell centre [0][0]
+    y0: float
+    spacing: float  # m
+    columns: int
+    rows: int
+
+    @classmethod
+    def centred(cls, length: float, width: float, spacing: float, x: float = 0.0, y: float = 0.0) -> Lattice:
+        """`length` metres along x by `width` along y around (x, y); nodes lie at the middle of their squares."""
+        columns, rows = round(length / spacing), round(width / spacing)
+        return cls(x - (columns - 1) * spacing / 2, y - (rows - 1) * spacing / 2, spacing, columns, rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, self.columns
+
+    @property
+    def size(self) -> int:
+        return self.rows * self.columns
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """x_min, x_max, y_min, y_max of the covered area, as pictures want it."""
+        half = self.spacing / 2
+        return (
+            self.x0 - half,
+            self.x0 + (self.columns - 0.5) * self.spacing,
+            self.y0 - half,
+            self.y0 + (self.rows - 0.5) * self.spacing,
+        )
+
+    @property
+    def x(self) -> Float64:
+        return self.x0 + np.arange(self.columns, dtype=np.float64) * self.spacing
+
+    @property
+    def y(self) -> Float64:
+        return self.y0 + np.arange(self.rows, dtype=np.float64) * self.spacing
+
+    def mesh(self) -> tuple[Float64, Float64]:
+        """x and y of every node, shape (rows, columns) each."""
+        x, y = np.meshgrid(self.x, self.y)
+        return x, y
+
+    def index(self, x: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
+        """Flat index of the nearest node, -1 outside."""
+        column = np.floor((np.asarray(x, np.float64) - self.x0) / self.spacing + 0.5)
+        row = np.floor((np.asarray(y, np.float64) - self.y0) / self.spacing + 0.5)
+        inside = (column >= 0) & (column < self.columns) & (row >= 0) & (row < self.rows)
+        flat = np.where(inside, row * self.columns + column, -1)
+        return flat.astype(np.int64)
+
+    def shifted(self, columns: int, rows: int) -> Lattice:
+        """Moved by whole nodes."""
+        return replace(self, x0=self.x0 + columns * self.spacing, y0=self.y0 + rows * self.spacing)
+
+    def around(self, x: float, y: float) -> Lattice:
+        """A lattice of the same size with (x, y) in its middle and nodes at (k + 1/2) spacing, in every drive alike."""
+        first_column = math.floor(x / self.spacing) - self.columns // 2
+        first_row = math.floor(y / self.spacing) - self.rows // 2
+        return replace(self, x0=(first_column + 0.5) * self.spacing, y0=(first_row + 0.5) * self.spacing)
+
+    def steps_to(self, other: Lattice) -> tuple[int, int]:
+        """Columns and rows from this lattice to another that lies on the same nodes."""
+        return round((other.x0 - self.x0) / self.spacing), round((other.y0 - self.y0) / self.spacing)
+
+    def outside(self, columns: int, rows: int) -> NDArray[np.bool_]:
+        """Which nodes (rows, columns) are not covered once the lattice has moved by so many columns and rows."""
+        height, width = self.shape
+        mask = np.ones(self.shape, np.bool_)
+        mask[max(0, rows) : max(0, height + min(0, rows)), max(0, columns) : max(0, width + min(0, columns))] = False
+        return mask

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Pose noise absorbed: a scan's height and tilt against the prior surface, by reweighted least squares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, njit, solve3
+
+_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
+_NODE_LIMIT = 10.0  # points of one node count as no more than this many
+_FIRM = F(3)  # effective points a node must hold to be trusted
+
+
+@njit(cache=True)
+def sample_residuals(
+    points,
+    stride,
+    rotation,
+    translation,
+    columns,
+    spacing,
+    centre_x,
+    centre_y,
+    radius,
+    information,
+    mean,
+    count,
+    node,
+    sample,
+):
+    """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
+
+    `count` (nodes) must be zero and is zero again when `fit_tilt` has run. Returns how many samples were written.
+    """
+    rows = information.shape[0] - 2
+    scale = F(1) / spacing
+    n = 0
+    for i in range(0, points.shape[0], stride):
+        px, py, pz = points[i, 0], points[i, 1], points[i, 2]
+        x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + translation[0]
+        y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + translation[1]
+        if not ((x - centre_x) ** 2 + (y - centre_y) ** 2 < radius * radius):
+            continue
+        u, v = x * scale, y * scale
+        if not (u >= F(0) and v >= F(0) and u < columns and v < rows):
+            continue
+        column, row = np.int32(u), np.int32(v)
+        if information[row + 1, 0, column + 1] < _FIRM or (px == F(0) and py == F(0) and pz == F(0)):
+            continue
+        z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + translation[2]
+        h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
+        dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
+        dz = z - (h + sx * dx + sy * dy)
+        if not abs(dz) < F(1):
+            continue
+        sample[0, n], sample[1, n], sample[2, n] = x - centre_x, y - centre_y, dz
+        node[n] = row * columns + column
+        count[node[n]] += 1
+        n += 1
+    return n
+
+
+@njit(cache=True, fastmath=FAST)
+def _weigh(x, y, dz, limited, lift, a, b, sigma, weight):
+    """Weight of each sample around the present plane, and how much of them lies on it."""
+    scale = HALF_LOG2_E / (sigma * sigma)
+    near = F(0)
+    for k in range(U(x.shape[0])):
+        rest = dz[k] - (lift + a * x[k] + b * y[k])
+        weight[k] = limited[k] * exp2_negative(rest * rest * scale)
+    for k in range(U(x.shape[0])):
+        rest = dz[k] - (lift + a * x[k] + b * y[k])
+        near += limited[k] if abs(rest) < F(0.1) else F(0)
+    return near
+
+
+@njit(cache=True, fastmath=FAST)
+def _normal_equations(x_, y_, dz_, weight_):
+    s = sx = sy = sxx = sxy = syy = z = zx = zy = 0.0
+    for k in range(U(x_.shape[0])):
+        x, y, dz, weight = np.float64(x_[k]), np.float64(y_[k]), np.float64(dz_[k]), np.float64(weight_[k])
+        s += weight
+        sx += weight * x
+        sy += weight * y
+        sxx += weight * x * x
+        sxy += weight * x * y
+        syy += weight * y * y
+        z += weight * dz
+        zx += weight * dz * x
+        zy += weight * dz * y
+    return s + 1e-6, sx, sy, sxx + 1.0, sxy, syy + 1.0, z, zx, zy
+
+
+@njit(cache=True)
+def fit_tilt(sample, node, count, n):
+    """dz = lift + a x + b y over the samples; returns lift, a, b and the share of samples then on the surface."""
+    x, y, dz = sample[0, :n], sample[1, :n], sample[2, :n]
+    limited, weight = np.empty(n, np.float32), np.empty(n, np.float32)
+    total = 0.0
+    for k in range(n):
+        limited[k] = F(min(1.0, _NODE_LIMIT / count[node[k]]))
+        total += limited[k]
+    lift = a = b = 0.0
+    share = 0.0
+    for step in range(len(_SIGMAS)):
+        near = _weigh(x, y, dz, limited, F(lift), F(a), F(b), F(_SIGMAS[step]), weight)
+        lift, a, b = solve3(*_normal_equations(x, y, dz, weight))
+        share = near / max(total, 1e-9)
+    for k in range(n):
+        count[node[k]] = 0
+    return lift, a, b, share

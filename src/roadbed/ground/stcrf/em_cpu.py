@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The EM of the spatio-temporal CRF on the CPU: E-step, fused M-step with averaged neighbours, 3x3 solve.
+
+Information of a node: nine planes p00 p01 p02 p11 p12 p22 (P) and x0 x1 x2 (X). Arrays are (rows + 2, 9, stride)
+with a border of empty nodes, so that no loop asks where the lattice ends; each row's planes lie together in cache.
+Every loop works on few arrays at a time and counts with unsigned integers: then the compiler sees that arrays do not
+overlap and that indices do not wrap around, and vectorises.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, exp2_negative, njit, prange
+
+
+@njit(cache=True, fastmath=True)
+def _sum_along_x(p, q, spacing, lo, hi):
+    """q = p + F^T p F over the left and right neighbour, for columns lo..hi of one row."""
+    square, double = spacing * spacing, F(2) * spacing
+    for k in (0, 2, 5, 6, 8):
+        for c in range(U(lo), U(hi)):
+            q[k, c] = p[k, c - ONE] + p[k, c] + p[k, c + ONE]
+    for k, m in ((1, 0), (4, 2), (7, 6)):
+        for c in range(U(lo), U(hi)):
+            q[k, c] = p[k, c - ONE] + p[k, c] + p[k, c + ONE] + spacing * (p[m, c + ONE] - p[m, c - ONE])
+    for c in range(U(lo), U(hi)):
+        outer = square * (p[0, c + ONE] + p[0, c - ONE]) + double * (p[1, c + ONE] - p[1, c - ONE])
+        q[3, c] = p[3, c - ONE] + p[3, c] + p[3, c + ONE] + outer
+
+
+@njit(cache=True, fastmath=True)
+def _m_step(data, p, q, below, above, share, spacing, out, lo, hi):
+    """P, X <- data + beta/|N| neighbours. q: own row summed along x, node included; below, above: the rows beside."""
+    for k in (0, 1, 3, 6, 7):
+        for c in range(U(lo), U(hi)):
+            out[k, c] = data[k, c] + share * (q[k, c] - p[k, c] + below[k, c] + above[k, c])
+    for k, m in ((2, 0), (4, 1), (8, 6)):
+        for c in range(U(lo), U(hi)):
+            sheared = below[k, c] + above[k, c] + spacing * (above[m, c] - below[m, c])
+            out[k, c] = data[k, c] + share * (q[k, c] - p[k, c] + sheared)
+    square, double = spacing * spacing, F(2) * spacing
+    for c in range(U(lo), U(hi)):
+        out[5, c] = data[5, c] + share * (q[5, c] - p[5, c] + below[5, c] + above[5, c])
+    for c in range(U(lo), U(hi)):
+        out[5, c] += share * (square * (above[0, c] + below[0, c]) + double * (above[2, c] - below[2, c]))
+
+
+@njit(cache=True, fastmath=True)
+def _add_prior(prior, gamma, out, lo, hi):
+    """P, X += gamma previous frame."""
+    for k in range(9):
+        for c in range(U(lo), U(hi)):
+            out[k, c] += gamma * prior[k, c]
+
+
+@njit(cache=True, fastmath=True)
+def _solve(p, expected, height_information, slope_information, mean, work, lo, hi):
+    """mu = (P + P0)^-1 (X + P0 expected) for one row, by an unrolled L D L^T; P0 is never accumulated."""
+    inverse0, inverse1, t, b0, y1, y2 = work[0], work[1], work[2], work[3], work[4], work[5]
+    for c in range(U(lo), U(hi)):
+        inverse0[c] = F(1) / (p[0, c] + height_information)
+    for c in range(U(lo), U(hi)):
+        inverse1[c] = F(1) / (p[3, c] + slope_information - p[1, c] * p[1, c] * inverse0[c])
+    for c in range(U(lo), U(hi)):
+        t[c] = p[4, c] - p[1, c] * inverse0[c] * p[2, c]
+    for c in range(U(lo), U(hi)):
+        b0[c] = (p[6, c] + height_information * expected[0, c]) * inverse0[c]
+    for c in range(U(lo), U(hi)):
+        y1[c] = (p[7, c] + slope_information * expected[1, c] - p[1, c] * b0[c]) * inverse1[c]
+    for c in range(U(lo), U(hi)):
+        y2[c] = p[8, c] + slope_information * expected[2, c] - p[2, c] * b0[c] - t[c] * y1[c]
+    for c in range(U(lo), U(hi)):
+        mean[2, c] = y2[c] / (p[5, c] + slope_information - p[2, c] * p[2, c] * inverse0[c] - t[c] * t[c] * inverse1[c])
+    for c in range(U(lo), U(hi)):
+        mean[1, c] = y1[c] - inverse1[c] * t[c] * mean[2, c]
+    for c in range(U(lo), U(hi)):
+        mean[0, c] = b0[c] - inverse0[c] * (p[1, c] * mean[1, c] + p[2, c] * mean[2, c])
+
+
+@njit(cache=True, fastmath=True)
+def _weigh(x, y, z, first, last, h, sx, sy, up, down, weight):
+    """c_j of the points of one node; `up` and `down` are -log2(e) / (2 sigma^2)."""
+    for k in range(first, last):
+        dz = z[k] - (h + sx * x[k] + sy * y[k])
+        weight[k] = exp2_negative(dz * dz * (up if dz >= F(0) else down))
+
+
+@njit(cache=True, fastmath=True)
+def _pull_down(x, y, z, first, last, h, sx, sy, pull, reach, weight):
+    """Points far below keep a little weight: a surface that starts above a drop is drawn down to it."""
+    for k in range(first, last):
+        dz = z[k] - (h + sx * x[k] + sy * y[k])
+        kept = pull / (F(1) + dz * dz * reach)
+        weight[k] = max(weight[k], kept if dz < F(0) else F(0))
+
+
+@njit(cache=True, fastmath=True)
+def _gather(x, y, z, first, last, weight, alpha, data, c):
+    """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T."""
+    w = wx = wy = wxx = wxy = wyy = wz = wzx = wzy = F(0)
+    for k in range(first, last):
+        weight_x, weight_y = weight[k] * x[k], weight[k] * y[k]
+        w += weight[k]
+        wx += weight_x
+        wy += weight_y
+        wxx += weight_x * x[k]
+        wxy += weight_x * y[k]
+        wyy += weight_y * y[k]
+        wz += weight[k] * z[k]
+        wzx += weight_x * z[k]
+        wzy += weight_y * z[k]
+    data[0, c], data[1, c], data[2, c] = alpha * w, alpha * wx, alpha * wy
+    data[3, c], data[4, c], data[5, c] = alpha * wxx, alpha * wxy, alpha * wyy
+    data[6, c], data[7, c], data[8, c] = alpha * wz, alpha * wzx, alpha * wzy
+
+
+@njit(cache=True, fastmath=True)
+def _e_step(reserved, count, x, y, z, weight, mean, data, up, down, pull, alpha, slope_limit, first_node, lo, hi):
+    """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
+    for c in range(U(lo), U(hi)):
+        cell = U(first_node) + c - ONE
+        if count[cell] == 0:
+            continue
+        # Bounds, not slices: a slice costs as much as the sums of eight points.
+        first = U(reserved[cell])
+        last = first + U(count[cell])
+        h = mean[0, c]
+        sx = min(max(mean[1, c], -slope_limit), slope_limit)
+        sy = min(max(mean[2, c], -slope_limit), slope_limit)
+        _weigh(x, y, z, first, last, h, sx, sy, up, down, weight)
+        if pull > F(0):
+            _pull_down(x, y, z, first, last, h, sx, sy, pull, down / HALF_LOG2_E, weight)
+        _gather(x, y, z, first, last, weight, alpha, data, c)
+
+
+@njit(cache=True)
+def _clear_beyond(p, last, hi):
+    """Spans end at a multiple of the vector length, maybe beyond the last node: there is nothing there."""
+    for k in range(9):
+        for c in range(last, hi):
+            p[k, c] = F(0)
+
+
+@njit(cache=True, fastmath=True)
+def _iterate_rows(
+    first_row, last_row, iteration, iterations, reserved, count, x, y, z, weight, p_old, p_new, prior, data, expected,
+    mean, lo, hi, wide_lo, wide_hi, q, work, columns, spacing, alpha, share, eight, gamma, up, down, pull,
+    height_information, slope_information, slope_limit,
+):  # fmt: skip
+    # q holds the sums along x of three rows in turn; row r + 1 is the only new one for row r.
+    if iteration > 0 and eight:
+        for r in range(first_row, first_row + 2):
+            _sum_along_x(p_old[r], q[r % 3], spacing, wide_lo[r], wide_hi[r])
+    for row in range(first_row, last_row):
+        r = row + 1
+        if iteration > 0 and eight:
+            _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, wide_lo[r + 1], wide_hi[r + 1])
+        l, h = lo[row], hi[row]
+        if h <= l:
+            continue
+        p = p_old[r]
+        if iteration > 0:
+            p = p_new[r]
+            if eight:
+                _m_step(data[r], p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3], share, spacing, p, l, h)
+            else:
+                _sum_along_x(p_old[r], q[r % 3], spacing, l, h)
+                _m_step(data[r], p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1], share, spacing, p, l, h)
+            if gamma > F(0):
+                _add_prior(prior[r], gamma, p, l, h)
+            _clear_beyond(p, columns + 1, h)
+        _solve(p, expected[r], height_information, slope_information, mean[r], work, l, h)
+        if iteration < iterations:
+            end = min(h, columns + 1)
+            _e_step(
+                reserved, count, x, y, z, weight, mean[r], data[r], up, down, pull, alpha, slope_limit, row * columns,
+                l, end,
+            )  # fmt: skip
+
+
+@njit(parallel=True, cache=True, fastmath=True)
+def expectation_maximization(
+    row_chunks, reserved, count, x, y, z, weight, information, prior, data, expected, mean, lo, hi, wide_lo, wide_hi,
+    row_sums, work, spacing, iterations, alpha, beta, neighbours, gamma, sigma_up_early, sigma_up, sigma_down, pull,
+    height_information, slope_information, slope_limit,
+):  # fmt: skip
+    """Run the EM from `information[0]`; returns which of the two buffers of `information` holds the result.
+
+    Nodes without points keep a zero data term; `data` must be zero there.
+    Jacobi: an iteration reads the old buffer only, so neither the order of rows nor the number of threads matters.
+    """
+    rows = lo.shape[0]
+    columns = np.int64((reserved.shape[0] - 1) // rows)
+    share = beta / F(neighbours)
+    down = HALF_LOG2_E / (sigma_down * sigma_down)
+    for iteration in range(iterations + 1):
+        old = (iteration + 1) % 2 if iteration > 0 else 0
+        sigma = sigma_up_early if 2 * iteration < iterations else sigma_up
+        up = HALF_LOG2_E / (sigma * sigma)
+        for i in prange(row_chunks.shape[0] - 1):
+            _iterate_rows(
+                row_chunks[i], row_chunks[i + 1], iteration, iterations, reserved, count, x, y, z, weight,
+                information[old], information[1 - old], prior, data, expected, mean, lo, hi, wide_lo, wide_hi,
+                row_sums[i], work[i], columns, spacing, alpha, share,
+                neighbours == 8, gamma, up, down, pull, height_information, slope_information, slope_limit,
+            )  # fmt: skip
+    return iterations % 2

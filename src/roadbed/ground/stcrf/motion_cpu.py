@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The paper's vehicle-frame lattice: the previous surface, seen from the new vehicle frame.
+
+Information is never interpolated raw: each node's plane is anchored at its own node, so it is first carried to the
+point asked for (F^T P F), then blended, then turned with the vehicle.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import FAST, F, njit, prange, solve3
+from roadbed.geometry import Float32
+
+
+@njit(cache=True, fastmath=FAST)
+def _carry(source, r, c, a, b, weight, total):
+    """total += weight F^T (P, X) F for the node at padded (r, c), which lies (a, b) metres from the point asked for."""
+    p00, p01, p02 = source[r, 0, c], source[r, 1, c], source[r, 2, c]
+    total[0] += weight * p00
+    total[1] += weight * (a * p00 + p01)
+    total[2] += weight * (b * p00 + p02)
+    total[3] += weight * (a * a * p00 + F(2) * a * p01 + source[r, 3, c])
+    total[4] += weight * (a * b * p00 + a * p02 + b * p01 + source[r, 4, c])
+    total[5] += weight * (b * b * p00 + F(2) * b * p02 + source[r, 5, c])
+    total[6] += weight * source[r, 6, c]
+    total[7] += weight * (a * source[r, 6, c] + source[r, 7, c])
+    total[8] += weight * (b * source[r, 6, c] + source[r, 8, c])
+
+
+@njit(cache=True, fastmath=FAST)
+def _sample(source, columns, x, y, x0, y0, spacing, total):
+    """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
+    rows = source.shape[0] - 2
+    u, v = (x - x0) / spacing, (y - y0) / spacing
+    column, row = np.int64(np.floor(u)), np.int64(np.floor(v))
+    for k in range(9):
+        total[k] = F(0)
+    for corner in range(4):
+        i, j = column + corner % 2, row + corner // 2
+        if 0 <= i < columns and 0 <= j < rows:
+            weight = (F(1) - abs(u - F(i))) * (F(1) - abs(v - F(j)))
+            _carry(source, j + 1, i + 1, (F(i) - u) * spacing, (F(j) - v) * spacing, weight, total)
+
+
+@njit(cache=True, fastmath=FAST)
+def _plane(p, height_information, slope_information):
+    """(h, sx, sy) of one node; the weak prior makes it solvable, and is level at zero height."""
+    return solve3(
+        p[0] + height_information,
+        p[1],
+        p[2],
+        p[3] + slope_information,
+        p[4],
+        p[5] + slope_information,
+        p[6],
+        p[7],
+        p[8],
+    )
+
+
+@njit(cache=True, fastmath=FAST)
+def solve_field(information, height_information, slope_information, columns, mean):
+    """The planes of padded information (rows + 2, 9, stride)."""
+    for r in range(1, information.shape[0] - 1):
+        for c in range(1, columns + 1):
+            plane = _plane(information[r, :, c], height_information, slope_information)
+            mean[r, 0, c], mean[r, 1, c], mean[r, 2, c] = plane
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
+def transport(
+    source, columns, rotation, translation, x0, y0, spacing, height_information, slope_information, out, mean
+):
+    """The previous frame's information as seen from the new one: p_old = rotation p_new + translation.
+
+    `source` and `out` are padded (rows + 2, 9, stride); `mean` takes the carried planes.
+    """
+    rows = source.shape[0] - 2
+    yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
+    cosine, sine = F(np.cos(yaw)), F(np.sin(yaw))
+    for row in prange(rows):
+        total = np.empty(9, np.float32)
+        for column in range(columns):
+            x, y = x0 + F(column) * spacing, y0 + F(row) * spacing
+            height = sx = sy = F(0)
+            # Where the node was depends on its height once the vehicle has tilted: guess, then look again.
+            for _ in range(2):
+                x_old = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * height + translation[0]
+                y_old = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * height + translation[1]
+                _sample(source, columns, x_old, y_old, x0, y0, spacing, total)
+                if total[0] <= F(1e-6):
+                    break
+                h_old, sx_old, sy_old = _plane(total, height_information, slope_information)
+                # Plane m . p = d in the old frame, turned and moved into the new one.
+                distance = h_old - sx_old * x_old - sy_old * y_old
+                m0 = -rotation[0, 0] * sx_old - rotation[1, 0] * sy_old + rotation[2, 0]
+                m1 = -rotation[0, 1] * sx_old - rotation[1, 1] * sy_old + rotation[2, 1]
+                m2 = -rotation[0, 2] * sx_old - rotation[1, 2] * sy_old + rotation[2, 2]
+                d_new = distance + sx_old * translation[0] + sy_old * translation[1] - translation[2]
+                sx, sy = -m0 / m2, -m1 / m2
+                height = d_new / m2 + sx * x + sy * y
+            target = out[row + 1, :, column + 1]
+            if total[0] <= F(1e-6):
+                for k in range(9):
+                    target[k] = F(0)
+                for k in range(3):
+                    mean[row + 1, k, column + 1] = F(0)
+                continue
+            # To first order d mu_old / d mu_new = A = blkdiag(1, R(yaw)); tilt only offsets the slopes.
+            target[0] = total[0]
+            target[1] = cosine * total[1] + sine * total[2]
+            target[2] = cosine * total[2] - sine * total[1]
+            cross = F(2) * cosine * sine * total[4]
+            target[3] = cosine * cosine * total[3] + sine * sine * total[5] + cross
+            target[5] = sine * sine * total[3] + cosine * cosine * total[5] - cross
+            target[4] = (cosine * cosine - sine * sine) * total[4] + cosine * sine * (total[5] - total[3])
+            target[6] = target[0] * height + target[1] * sx + target[2] * sy
+            target[7] = target[1] * height + target[3] * sx + target[4] * sy
+            target[8] = target[2] * height + target[4] * sx + target[5] * sy
+            mean[row + 1, 0, column + 1] = height
+            mean[row + 1, 1, column + 1] = sx
+            mean[row + 1, 2, column + 1] = sy
+
+
+def shift(layers: Float32, out: Float32, width: int, columns: int, rows: int) -> None:
+    """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
+
+    `width` is the number of columns that are nodes. Nodes that enter are empty: undefined, as the paper asks.
+    """
+    out[:] = 0
+    height = layers.shape[0] - 2
+    if abs(rows) >= height or abs(columns) >= width:
+        return
+    to_rows, from_rows = _overlap(height, rows)
+    to_columns, from_columns = _overlap(width, columns)
+    out[to_rows, :, to_columns] = layers[from_rows, :, from_columns]
+
+
+def _overlap(size: int, step: int) -> tuple[slice, slice]:
+    """Slices, border counted, of where a row of `size` nodes goes to and comes from."""
+    return slice(1 + max(0, -step), 1 + size - max(0, step)), slice(1 + max(0, step), 1 + size - max(0, -step))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Which part of the lattice is worth computing, and how to share it among threads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import F, U, njit
+
+_SEEN = F(0.01)  # effective points
+VECTOR = 8  # nodes handled at once by vectorised loops
+
+
+@njit(cache=True)
+def find_spans(count, prior, use_prior, rows, columns, reach, lo, hi, wide_lo, wide_hi):
+    """Per row the columns [lo, hi) within `reach` nodes of a point or of prior information.
+
+    Columns are counted with the border (first node = 1); spans are filled up to whole vectors, maybe beyond the last
+    node; `wide` spans also cover the rows below and above.
+    """
+    own_lo = np.full(rows, columns + 1, np.int32)
+    own_hi = np.zeros(rows, np.int32)
+    for row in range(rows):
+        for column in range(columns):
+            seen = count[row * columns + column] > 0
+            if seen or (use_prior and prior[row + 1, 0, column + 1] > F(1e-4)):
+                own_lo[row] = min(own_lo[row], column + 1)
+                own_hi[row] = column + 2
+    for row in range(rows):
+        lo[row], hi[row] = columns + 1, 0
+        for other in range(max(0, row - reach), min(rows, row + reach + 1)):
+            if own_hi[other] > 0:
+                lo[row] = min(lo[row], max(own_lo[other] - reach, 1))
+                hi[row] = max(hi[row], min(own_hi[other] + reach, columns + 1))
+        if hi[row] > lo[row]:
+            hi[row] = lo[row] + (hi[row] - lo[row] + VECTOR - 1) // VECTOR * VECTOR
+    for r in range(rows + 2):
+        wide_lo[r], wide_hi[r] = columns + 1, 0
+        for row in range(max(0, r - 2), min(rows, r + 1)):
+            if hi[row] > lo[row]:
+                wide_lo[r] = min(wide_lo[r], lo[row])
+                wide_hi[r] = max(wide_hi[r], hi[row])
+        if wide_hi[r] > wide_lo[r]:
+            whole = (wide_hi[r] - wide_lo[r] + VECTOR - 1) // VECTOR * VECTOR
+            wide_lo[r] = max(1, min(wide_lo[r], columns + 1 + VECTOR - whole))
+            wide_hi[r] = wide_lo[r] + whole
+
+
+@njit(cache=True)
+def clear_spans(information, data, lo, hi):
+    """Empty what the last frame has written (its spans), in both buffers and in the data term."""
+    for row in range(lo.shape[0]):
+        for k in range(9):
+            for c in range(U(lo[row]), U(hi[row])):
+                information[0, row + 1, k, c] = F(0)
+            for c in range(U(lo[row]), U(hi[row])):
+                information[1, row + 1, k, c] = F(0)
+            for c in range(U(lo[row]), U(hi[row])):
+                data[row + 1, k, c] = F(0)
+
+
+@njit(cache=True)
+def fill_expected(expected, lo, hi, height):
+    """A level surface at `height` as what to expect."""
+    for row in range(lo.shape[0]):
+        for c in range(lo[row], hi[row]):
+            expected[row + 1, 0, c] = height
+            expected[row + 1, 1, c] = F(0)
+            expected[row + 1, 2, c] = F(0)
+
+
+@njit(cache=True)
+def share_rows(reserved, rows, columns, chunks, node_cost):
+    """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
+    row_cost = columns * node_cost
+    total = reserved[rows * columns] + rows * row_cost
+    chunk = 1
+    chunks[0] = 0
+    parts = chunks.shape[0] - 1
+    for row in range(rows):
+        done = reserved[(row + 1) * columns] + (row + 1) * row_cost
+        while chunk < parts and done * parts >= chunk * total:
+            chunks[chunk] = row + 1
+            chunk += 1
+    while chunk <= parts:
+        chunks[chunk] = rows
+        chunk += 1
+
+
+@njit(cache=True)
+def keep_seen(information, data, mean, lo, hi, use_prior, prior, prior_mean):
+    """`prior` takes the posterior of nodes with data now or with a prior before; all others become undefined.
+
+    A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
+    """
+    for row in range(lo.shape[0]):
+        r = row + 1
+        for c in range(prior.shape[2]):
+            seen = data[r, 0, c] > _SEEN or (use_prior and prior[r, 0, c] > _SEEN)
+            if lo[row] <= c < hi[row] and seen:
+                for k in range(9):
+                    prior[r, k, c] = information[r, k, c]
+                for k in range(3):
+                    prior_mean[r, k, c] = mean[r, k, c]
+            elif prior[r, 0, c] != F(0):
+                for k in range(9):
+                    prior[r, k, c] = F(0)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The surface as lattice layers, with its uncertainty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import FAST, F, njit
+
+_SEEN = F(0.3)  # effective points of its own, now or before, that a node needs to count as seen
+_SIDES = 4  # seen neighbours between which an unseen node is filled in
+_FILLED_VARIANCE = F(0.01)  # m^2 more for such a node
+
+
+@njit(cache=True)
+def _is_seen(data, prior, use_prior, row, column):
+    own = data[row + 1, 0, column + 1]
+    return own + (prior[row + 1, 0, column + 1] if use_prior else F(0)) > _SEEN
+
+
+@njit(cache=True)
+def _seen_beside(data, prior, use_prior, row, column, rows, columns):
+    """How many of the eight neighbours were seen."""
+    seen = 0
+    for r in range(max(row - 1, 0), min(row + 2, rows)):
+        for c in range(max(column - 1, 0), min(column + 2, columns)):
+            seen += _is_seen(data, prior, use_prior, r, c)
+    return seen
+
+
+@njit(cache=True, fastmath=FAST)
+def _height_variance(p, c, height_information, slope_information):
+    """[(P + P0)^-1]_00 by the L D L^T of the solve."""
+    p00 = p[0, c] + height_information
+    l1, l2 = p[1, c] / p00, p[2, c] / p00
+    d1 = p[3, c] + slope_information - l1 * p[1, c]
+    t = p[4, c] - l1 * p[2, c]
+    l3 = t / d1
+    d2 = p[5, c] + slope_information - l2 * p[2, c] - l3 * t
+    lever = l1 * l3 - l2
+    return F(1) / p00 + l1 * l1 / d1 + lever * lever / d2
+
+
+@njit(cache=True, fastmath=FAST)
+def describe_surface(
+    information, seen_only, data, prior, use_prior, mean, lo, hi, height_information, slope_information, scale,
+    largest_variance, base, elevation, slope, variance,
+):  # fmt: skip
+    """Elevation, slope and variance = scale [(P + P0)^-1]_00; NaN where the variance exceeds what counts as known.
+
+    Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
+    """
+    nothing = F(np.nan)
+    rows, columns = elevation.shape
+    unknown_variance = scale / height_information
+    for row in range(rows):
+        for column in range(columns):
+            c = column + 1
+            value = unknown_variance
+            if lo[row] <= c < hi[row]:
+                near = scale * _height_variance(information[row + 1], c, height_information, slope_information)
+                if not seen_only or _is_seen(data, prior, use_prior, row, column):
+                    value = near
+                elif _seen_beside(data, prior, use_prior, row, column, rows, columns) >= _SIDES:
+                    value = near + _FILLED_VARIANCE
+            variance[row, column] = value
+            known = value <= largest_variance
+            elevation[row, column] = mean[row + 1, 0, c] + base if known else nothing
+            slope[row, column, 0] = mean[row + 1, 1, c] if known else nothing
+            slope[row, column, 1] = mean[row + 1, 2, c] if known else nothing

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grid variance: the ground method of the GPU report."""

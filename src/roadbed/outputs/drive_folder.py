@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated drive as a SemanticKITTI-style folder, with the truth that data sets lack beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from roadbed.atomic import atomic_write
+from roadbed.errors import InputError
+from roadbed.frames import Scan
+from roadbed.geometry import Lattice, Pose
+from roadbed.outputs.label import write_label
+from roadbed.outputs.npz import write_arrays
+from roadbed.simulate.boxes import annotate
+from roadbed.simulate.drive import Drive
+from roadbed.simulate.truth import FrameTruth
+
+
+def record_drive(
+    drive: Drive, folder: Path, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
+) -> Iterator[Scan]:
+    """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
+
+    Truth layers cover `reach` metres around the vehicle on world axes.
+    """
+    if not (reach > 0 and spacing > 0 and reach / spacing <= 5000):
+        raise InputError(f"truth layers: reach {reach} m at {spacing} m: expected positive numbers, at most 5000 cells")
+    poses: list[Pose] = []
+    times: list[float] = []
+    boxes: list[dict[str, Any]] = []
+    for index in range(len(drive)) if indices is None else indices:
+        scan, truth = drive.frame(index)
+        write_scan(folder, scan)
+        write_truth(folder / "truth" / f"{scan.name}.npz", truth, reach, spacing)
+        poses.append(scan.T_world_sensor or Pose.identity())
+        times.append(truth.time)
+        boxes.append({"frame": len(boxes), "objects": list(annotate(truth))})
+        yield scan
+    if drive.odometry is not None:
+        _write_lines(folder / "poses.txt", (" ".join(f"{v:.9g}" for v in pose.matrix[:3].ravel()) for pose in poses))
+    _write_lines(folder / "times.txt", (f"{time:.6f}" for time in times))
+    _write_lines(folder / "objects.jsonl", (json.dumps(entry) for entry in boxes))
+    rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
+    _write_lines(folder / "rig.yaml", rig.splitlines())
+
+
+def write_scan(folder: Path, scan: Scan) -> None:
+    """velodyne/NAME.bin (float32 x, y, z, intensity) and labels/NAME.label."""
+    intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
+    with atomic_write(folder / "velodyne" / f"{scan.name}.bin") as file:
+        file.write(np.column_stack([scan.points, intensity]).astype("<f4").tobytes())
+    if scan.truth is not None:
+        write_label(folder / "labels" / f"{scan.name}.label", scan.truth)
+
+
+def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:
+    """Layers on world axes around the vehicle, and what each point is."""
+    x, y = np.round(truth.T_world_vehicle.translation[:2] / spacing) * spacing
+    lattice = Lattice.centred(2 * reach, 2 * reach, spacing, x, y)
+    occupancy = truth.occupancy(lattice)
+    write_arrays(
+        path,
+        {
+            "lattice": np.array([lattice.x0, lattice.y0, lattice.spacing, lattice.columns, lattice.rows]),
+            "elevation": truth.elevation(lattice).astype(np.float32),
+            "slope": truth.slope(lattice).astype(np.float32),
+            "occupied": occupancy.occupied,
+            "moving": occupancy.moving,
+            "velocity": occupancy.velocity,
+            "object_id": occupancy.object_id,
+            "visible": occupancy.visible,
+            "point.is_ground": truth.is_ground,
+            "point.object_id": truth.object_id,
+            "point.velocity": truth.velocity,
+            "point.spurious": truth.spurious,
+            "T_world_sensor": truth.T_world_sensor.matrix,
+            "T_world_vehicle": truth.T_world_vehicle.matrix,
+            "time": np.array(truth.time),
+        },
+    )
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with atomic_write(path) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())
