@@ -17,7 +17,7 @@ HEIGHTS = np.array([-1.7, -1.0, -1.5, -1.0, -1.7, -1.7, -1.6])
 def _scan() -> Scan:
     points = np.zeros((len(CLASSES), 3))
     points[:, 2] = HEIGHTS
-    return Scan(points, truth=CLASSES)
+    return Scan(points, classes=CLASSES)
 
 
 def test_patchwork_plusplus_ignores_vegetation():

@@ -100,7 +100,7 @@ def test_a_drive_agrees_with_the_cpu(device, preset, monkeypatch):
     for k in range(4):
         scan = hilly_scan(k, 15_000, yaw=0.05 * k, x=1.3 * k)
         expected, found = cpu(scan), accelerated(scan)
-        assert found.cold == expected.cold == (k == 0)
+        assert found.used_prior == expected.used_prior == (k > 0)
         assert_alike(found, expected, config)
 
 
@@ -114,7 +114,7 @@ def test_ground_seen_before_is_kept_and_what_neighbours_suggest_is_not(device, m
         if k >= 4:  # suddenly far above the prior surface, which is then dropped
             scan = replace(scan, points=scan.points + np.float32([0, 0, 0.9]))
         expected, found = cpu(scan), accelerated(scan)
-        assert found.cold == expected.cold == (k in (0, 4))
+        assert found.used_prior == expected.used_prior == (k not in (0, 4))
         assert_alike(found, expected, config)
         reported.append(np.count_nonzero(~np.isnan(found.elevation)))
     assert reported[0] < reported[1] < reported[3]

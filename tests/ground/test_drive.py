@@ -52,8 +52,8 @@ def test_rolling_lattice_follows_and_keeps_its_nodes():
     ground = GroundFilter()
     frames = [ground(scan_at(1.5 * k, k, 0.1 * k)) for k in range(30)]
     assert not any(frame.notes for frame in frames)
-    assert frames[0].cold
-    assert not any(frame.cold for frame in frames[1:])
+    assert not frames[0].used_prior
+    assert all(frame.used_prior for frame in frames[1:])
     assert frames[-1].lattice.x0 - frames[0].lattice.x0 == pytest.approx(43, abs=1)
     offset = (frames[-1].lattice.x0 - frames[0].lattice.x0) / frames[0].lattice.spacing
     assert offset == round(offset)
@@ -97,18 +97,18 @@ def test_events_are_noted_and_handled():
     assert "late" in late.notes[0]
     following = ground(scan_at(2, 3, 0.2))
     assert following.notes == ()
-    assert not following.cold
+    assert following.used_prior
     scan = scan_at(2, 3, 0.2)
     alone = ground(Scan(scan.points, T_vehicle_sensor=scan.T_vehicle_sensor))
     assert "no pose" in alone.notes[0]
-    assert alone.cold
-    assert not ground(scan_at(3, 4, 0.3)).cold
+    assert not alone.used_prior
+    assert ground(scan_at(3, 4, 0.3)).used_prior
     jump = ground(scan_at(80, 5, 0.4))
     assert "jump" in jump.notes[0]
-    assert jump.cold
+    assert not jump.used_prior
     pause = ground(scan_at(81, 6, 30.0))
     assert "pause" in pause.notes[0]
-    assert pause.cold
+    assert not pause.used_prior
 
 
 def test_wrong_height_of_a_pose_does_not_smear():
@@ -119,7 +119,7 @@ def test_wrong_height_of_a_pose_does_not_smear():
     scan = scan_at(1.5, 3, 0.3)
     lifted = scan.at(Pose.from_euler(z=0.9) @ scan.T_world_sensor)
     frame = ground(lifted)
-    assert frame.cold
+    assert not frame.used_prior
     assert "does not fit" in frame.notes[0]
 
 

@@ -91,6 +91,6 @@ def test_a_vehicle_that_returns_knows_the_ground(tmp_path):
     returned = GroundFilter(small, map_folder=tmp_path)
     few = scan(0.0, 0.0)
     frame = returned(Scan(few.points[:50], T_world_sensor=few.T_world_sensor, T_vehicle_sensor=few.T_vehicle_sensor))
-    assert not frame.cold
+    assert frame.used_prior
     assert np.isfinite(frame.elevation).sum() > 1000
     assert np.nanmax(np.abs(frame.elevation)) < 0.05

@@ -46,7 +46,7 @@ def scans(draw):
         intensity=draw(st.none() | npst.arrays(np.dtype(draw(st.sampled_from(DTYPES))), count)),
         ring=draw(st.none() | npst.arrays(np.dtype(ring_dtype), count)),
         point_time=draw(st.none() | npst.arrays(np.float32, count, elements=st.floats(-0.5, 0.5, width=32))),
-        truth=draw(st.none() | npst.arrays(np.uint32, count)),
+        classes=draw(st.none() | npst.arrays(np.uint32, count)),
         T_world_sensor=draw(st.none() | poses()),
         channels=channels,
     )

@@ -27,7 +27,7 @@ def test_folder_reads_back(tmp_path: Path) -> None:
     for index in range(3):
         scan, expected = written[index], source[index]
         np.testing.assert_array_equal(scan.points, expected.points)
-        np.testing.assert_array_equal(scan.truth, expected.truth)
+        np.testing.assert_array_equal(scan.classes, expected.classes)
         np.testing.assert_allclose(scan.T_world_sensor.matrix, expected.T_world_sensor.matrix, atol=1e-6)
         assert scan.time == expected.time
 

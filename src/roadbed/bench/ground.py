@@ -109,8 +109,8 @@ def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, timing: 
     stcrf, variance = config.ground.stcrf, config.ground.variance
     if config.ground.method == "variance":
         limits = variance.pointcloud_limits
-        columns = int(np.ceil((limits.x_max - limits.x_min) / variance.grid_resolution))
-        rows = int(np.ceil((limits.y_max - limits.y_min) / variance.grid_resolution))
+        columns = int(np.ceil((limits.x_max - limits.x_min) / variance.spacing))
+        rows = int(np.ceil((limits.y_max - limits.y_min) / variance.spacing))
         cells, iterations = columns * rows, None
     else:
         cells = round(stcrf.length / stcrf.spacing) * round(stcrf.width / stcrf.spacing)

@@ -39,7 +39,7 @@ def pipeline_rows(backend: str = "cpu") -> Iterator[dict[str, Any]]:
             "case": case,
             "sensors": len(scans[0].mounts) or 1,
             "points": len(scans[0]),
-            "cells": round(grid.length / grid.resolution) * round(grid.width / grid.resolution),
+            "cells": round(grid.length / grid.spacing) * round(grid.width / grid.spacing),
             "median_ms": round(timing.median_ms, 2),
             "p95_ms": round(timing.p95_ms, 2),
             "hz": round(1e3 / timing.median_ms, 1),

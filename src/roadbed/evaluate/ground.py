@@ -81,7 +81,7 @@ def evaluate_ground(
         frame = ground(scan)
         milliseconds.append(1e3 * (perf_counter() - start))
         names.append(scan.name or str(index))
-        if scan.truth is not None:
+        if scan.classes is not None:
             is_ground, is_scored = judge(scan)
             scores.append(Score.of(frame.is_ground, is_ground, is_scored))
         surface = elevation(index, frame) if elevation else None

@@ -7,8 +7,9 @@ import math
 
 import numpy as np
 
+from roadbed.compute.arrays import to_host
 from roadbed.config.ground import MountingConfig
-from roadbed.frames import Mounting
+from roadbed.frames import Mounting, Scan
 from roadbed.geometry import Float32, Pose, rotation_to_level
 
 _DEFAULT_HEIGHT = 1.8  # m, where nothing can be found and nothing is given
@@ -18,6 +19,32 @@ _STEEPEST = 0.27  # slope of the plane
 _FEWEST_CELLS = 20
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
+
+
+class Mountings:
+    """The mounting of every sensor of a vehicle: what its scans say, or an estimate."""
+
+    def __init__(self, config: MountingConfig) -> None:
+        self.config = config
+        self._estimators: dict[str, MountingEstimator] = {}
+
+    def of(self, scan: Scan, notes: list[str]) -> Mounting:
+        """The scan's mounting; with odometry it is kept over the drive, and a change is noted."""
+        if scan.T_vehicle_sensor is not None:
+            return Mounting(scan.T_vehicle_sensor, estimated=False)
+        if scan.sensor not in self._estimators:
+            self._estimators[scan.sensor] = MountingEstimator(self.config)
+        estimator, points = self._estimators[scan.sensor], to_host(scan.points)
+        if scan.T_world_sensor is None:
+            return estimator.estimate(points)
+        mounting, changed = estimator.track(points)
+        if changed:
+            notes.append(f"mounting of {scan.sensor} re-estimated: height {mounting.height:.2f} m")
+        return mounting
+
+    def reset(self) -> None:
+        """Start estimating anew."""
+        self._estimators.clear()
 
 
 class MountingEstimator:
@@ -62,9 +89,6 @@ class MountingEstimator:
         if moved:
             self._planes, self._checks = self._checks, []
         return bool(moved)
-
-    def forget(self) -> None:
-        self._planes, self._checks, self._scans = [], [], 0
 
     def _plane(self, points: Float32) -> tuple[float, float, float, float]:
         """Height along the plane's normal, slopes, quality."""

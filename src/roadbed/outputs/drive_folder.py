@@ -55,8 +55,8 @@ def write_scan(folder: Path, scan: Scan) -> None:
     intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
     with atomic_write(folder / "velodyne" / f"{scan.name}.bin") as file:
         file.write(np.column_stack([scan.points, intensity]).astype("<f4").tobytes())
-    if scan.truth is not None:
-        write_label(folder / "labels" / f"{scan.name}.label", scan.truth)
+    if scan.classes is not None:
+        write_label(folder / "labels" / f"{scan.name}.label", scan.classes)
 
 
 def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:

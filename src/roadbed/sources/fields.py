@@ -40,7 +40,7 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
             point_time, time = understood
             del rest[key]
             break
-    truth = _take(rest, ("truth",))
+    classes = _take(rest, ("classes",))
     if shift is not None:
         pose = more.get("T_world_sensor")
         more["T_world_sensor"] = shift if pose is None else pose @ shift
@@ -50,7 +50,7 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
         intensity=_take(rest, INTENSITY_NAMES),
         ring=_take(rest, RING_NAMES),
         point_time=point_time,
-        truth=None if truth is None else truth.astype(np.uint32, copy=False),
+        classes=None if classes is None else classes.astype(np.uint32, copy=False),
         channels=rest,
         **more,
     )

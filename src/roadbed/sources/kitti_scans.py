@@ -15,7 +15,7 @@ from roadbed.sources.records import read_bytes, read_rows
 
 
 class KittiScansSource(FileSource):
-    """Loose `.bin` scans. Labels in `../labels/NAME.label`, where SemanticKITTI keeps them, become the truth."""
+    """Loose `.bin` scans. Labels in `../labels/NAME.label`, where SemanticKITTI keeps them, become its classes."""
 
     name = "kitti-scans"
     suffixes = (".bin",)
@@ -27,10 +27,10 @@ class KittiScansSource(FileSource):
 def read_kitti_scan(path: Path, label_path: Path | None = None) -> Scan:
     """One scan, with its labels where `label_path` exists."""
     rows = read_rows(path, 4)
-    truth = None
+    classes = None
     if label_path is not None and label_path.is_file():
-        truth = read_labels(label_path, len(rows))
-    return Scan(rows[:, :3], intensity=rows[:, 3].copy(), truth=truth, name=path.stem)
+        classes = read_labels(label_path, len(rows))
+    return Scan(rows[:, :3], intensity=rows[:, 3].copy(), classes=classes, name=path.stem)
 
 
 def read_labels(path: Path, points: int) -> NDArray[np.uint32]:

@@ -65,7 +65,7 @@ def read_npz(path: str | Path) -> Scan:
         intensity=_per_point(arrays, "intensity", count, path),
         ring=_per_point(arrays, "ring", count, path),
         point_time=_per_point(arrays, "point_time", count, path),
-        truth=_per_point(arrays, "truth", count, path),
+        classes=_per_point(arrays, "classes", count, path),
         channels={
             name[prefixed:]: values
             for name, values in arrays.items()

@@ -27,7 +27,7 @@ def ways_for(scan: Scan) -> tuple[str, ...]:
     """The ways this scan can be coloured."""
     missing = {
         name
-        for name, values in (("ring", scan.ring), ("intensity", scan.intensity), ("truth", scan.truth))
+        for name, values in (("ring", scan.ring), ("intensity", scan.intensity), ("truth", scan.classes))
         if values is None
     }
     return tuple(way for way in WAYS if way not in missing)
@@ -44,7 +44,7 @@ def coloured(way: str, scan: Scan, ground: GroundFrame) -> Coloured:
     if way == "intensity" and scan.intensity is not None:
         high = float(np.percentile(scan.intensity, 98)) if len(scan) else 1.0
         return _scale(scan.intensity, 0.0, max(high, 1e-6), "intensity")
-    if way == "truth" and scan.truth is not None:
+    if way == "truth" and scan.classes is not None:
         return _truth(scan, ground)
     names = [entry for kind, entry in palette.LABELS.items() if (ground.label == kind).any()]
     return Coloured(palette.label_colours(ground.label), patches(names))

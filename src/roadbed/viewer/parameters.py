@@ -25,14 +25,14 @@ FIRST = (
     "ground.labels.threshold",
     "ground.labels.smooth_threshold",
     "ground.labels.clear_threshold",
-    "ground.labels.columns",
+    "ground.labels.pillars",
     "ground.variance.min_variance_threshold",
-    "ground.variance.grid_resolution",
-    "occupancy.grid.resolution",
+    "ground.variance.spacing",
+    "occupancy.grid.spacing",
     "occupancy.filter.particles",
     "occupancy.filter.moving.speed",
 )
-_SIZES = {"spacing", "resolution", "grid_resolution", "cell", "column", "length", "width"}
+_SIZES = {"spacing", "cell", "pillar", "length", "width"}
 
 
 @dataclass(frozen=True)

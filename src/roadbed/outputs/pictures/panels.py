@@ -106,7 +106,7 @@ def uncertainty(axes: Any, ground: GroundFrame) -> None:
 
 def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     """What this frame's sensors say of each cell, before any filtering; grey where they see nothing."""
-    p = occupancy.occupancy if occupancy.observation is None else occupancy.observation
+    p = occupancy.occupied if occupancy.observation is None else occupancy.observation
     seen = np.ones_like(p) if occupancy.observedness is None else np.clip(occupancy.observedness, 0, 1)
     strength = seen[..., None].astype(np.float64)
     grey = np.clip(1 - p.astype(np.float64), 0, 1)[..., None] * 255
@@ -121,7 +121,7 @@ def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
 def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     """P(occupied) of the filter."""
     shown = axes.imshow(
-        occupancy.occupancy, origin="lower", extent=occupancy.lattice.extent, cmap="Greys", vmin=0, vmax=1
+        occupancy.occupied, origin="lower", extent=occupancy.lattice.extent, cmap="Greys", vmin=0, vmax=1
     )
     _bar(axes, shown)
     map_axes(axes, "P(occupied), filtered over time", shown_extent(ground))

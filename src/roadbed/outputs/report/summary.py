@@ -145,7 +145,7 @@ class RunRecorder:
 
 def frame_scores(scan: Scan, ground: GroundFrame, protocol_name: str = "patchwork++") -> dict[str, float]:
     """Precision, recall, F1 and IoU of the ground in percent; empty where the scan has no true classes."""
-    if scan.truth is None:
+    if scan.classes is None:
         return {}
     from roadbed.evaluate.metrics import Score
     from roadbed.evaluate.protocols import protocol
