@@ -11,9 +11,11 @@ import numpy as np
 
 from roadbed.bench.timing import Timing, measure
 from roadbed.config import Config
-from roadbed.frames import GroundFrame, Scan
+from roadbed.frames import GroundFrame, Label, Scan
 from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
+from roadbed.ground.stcrf.sizes import lattice_of as stcrf_lattice
+from roadbed.ground.variance.model import lattice_of as variance_lattice
 from roadbed.sources import open_source
 
 # Rummelhard et al. 2017, table II: 6.8 Hz and 21 Hz on a Quadro 2000.
@@ -43,9 +45,7 @@ def _growth(scan: Scan, backend: str) -> Iterator[dict[str, Any]]:
         yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, backend, resized))
     for factor in (1, 2, 4, 8):
         side = 80.0 * np.sqrt(factor)
-        larger = paper.with_changes(
-            ground={"stcrf": {**paper.ground.stcrf.model_dump(), "length": side, "width": side}}
-        )
+        larger = paper.with_changes(ground={"stcrf": {"length": side, "width": side}})
         yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, backend, scan))
 
 
@@ -63,9 +63,8 @@ def soak(frames: int, backend: str = "cpu") -> dict[str, Any]:
         place = Pose.from_euler(100 * np.cos(angle), 100 * np.sin(angle), 0, yaw=angle + np.pi / 2)
         scan = scans[index % len(scans)]
         frame = ground(replace(scan, T_world_sensor=place, time=index / 25))
-        known = np.isfinite(frame.elevation)
-        finite &= bool(np.isfinite(frame.variance[known]).all())
-        peak_information = max(peak_information, float(1 / frame.variance[known].min())) if known.any() else 0.0
+        finite &= is_sound(frame)
+        peak_information = max(peak_information, float(1 / frame.variance.min()))
         if index == min(frames // 10, 2000):
             early_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     late_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -75,6 +74,14 @@ def soak(frames: int, backend: str = "cpu") -> dict[str, Any]:
         "peak_information": peak_information,
         "memory_growth_mb": (late_rss - early_rss) / 1024,
     }
+
+
+def is_sound(frame: GroundFrame) -> bool:
+    """Ground was found, every variance and probability is a number, and heights are unknown only with their label."""
+    known = np.isfinite(frame.elevation)
+    numbers = np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()
+    unknown_heights = np.isnan(frame.height_above_ground) <= (frame.label == Label.UNKNOWN)
+    return bool(known.any() and numbers and unknown_heights.all() and np.isfinite(frame.slope[known]).all())
 
 
 def _drive(sensor: str, frames: int = 12) -> list[Scan]:
@@ -106,14 +113,12 @@ def _phases(frame: GroundFrame) -> dict[str, float]:
 
 
 def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, timing: Timing) -> dict[str, Any]:
-    stcrf, variance = config.ground.stcrf, config.ground.variance
+    iterations = None
     if config.ground.method == "variance":
-        limits = variance.pointcloud_limits
-        columns = int(np.ceil((limits.x_max - limits.x_min) / variance.spacing))
-        rows = int(np.ceil((limits.y_max - limits.y_min) / variance.spacing))
-        cells, iterations = columns * rows, None
+        cells = variance_lattice(config.ground.variance).size
     else:
-        cells = round(stcrf.length / stcrf.spacing) * round(stcrf.width / stcrf.spacing)
+        stcrf = config.ground.stcrf
+        cells = stcrf_lattice(config.ground).size
         iterations = stcrf.warm_iterations if "warm" in case else stcrf.iterations
     return {
         "case": case,

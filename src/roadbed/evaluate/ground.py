@@ -71,7 +71,7 @@ def evaluate_ground(
     """Run the ground filter over `source` and score every frame."""
     config = config or Config()
     judge = protocol(protocol_name)
-    ground = GroundFilter(config, backend=config.backend)
+    ground = GroundFilter(config)
     _warm_up(source, config)
     names, scores, surfaces, milliseconds = [], [], [], []
     for index, scan in enumerate(watch(source)):
@@ -92,6 +92,6 @@ def evaluate_ground(
 
 def _warm_up(source: Source, config: Config) -> None:
     """Compile before the clock runs, cold and warm paths both."""
-    ground = GroundFilter(config, backend=config.backend)
+    ground = GroundFilter(config)
     for index in range(min(2, len(source))):
         ground(source[index])
