@@ -220,3 +220,24 @@ def test_real_scans_agree_with_the_cpu(device, real_data):
             points = np.fromfile(file, np.float32).reshape(-1, 4)[:, :3]
             scan = Scan(points, T_vehicle_sensor=Pose.from_euler(z=HEIGHT))
             assert_alike(accelerated(scan), cpu(scan), config)
+
+
+def test_results_can_stay_on_the_device(device):
+    config = Config.preset("default")
+    if device.device.backend != "cuda":
+        with pytest.raises(DeviceError, match="needs the method stcrf and the backend cuda"):
+            GroundFilter(config, device, outputs="device")
+        return
+    import cupy
+
+    scans = [alone(hilly_scan(seed, points)) for seed, points in ((0, 20_000), (1, 5_001))]
+    stays, comes = GroundFilter(config, device, outputs="device"), GroundFilter(config, device)
+    frames = [stays(replace(scan, points=cupy.asarray(scan.points))) for scan in scans]
+    for frame, scan in zip(frames, scans):
+        expected = comes(scan)
+        assert isinstance(frame.label, cupy.ndarray)
+        assert isinstance(frame.scan.points, cupy.ndarray)
+        found = cupy.asnumpy(frame.label)
+        assert found.shape == expected.label.shape
+        assert np.count_nonzero(found != expected.label) <= len(scan) / 1000
+        np.testing.assert_allclose(cupy.asnumpy(frame.elevation), expected.elevation, atol=1e-3)

@@ -55,7 +55,7 @@ class Output:
     """What kernels write for the caller: `buffer` on the device's side, `host` on ours, one row per slot."""
 
     buffer: Any
-    host: NDArray
+    host: Any  # a NumPy array, or with `output_on_device` the caller's array on the device
     addresses: NDArray[np.uint64]  # per slot: where kernels write in place, or 0: into `buffer`
 
 
@@ -110,6 +110,10 @@ class Backend(Protocol):
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         """Memory to which kernels write what the caller asks for, one row per slot."""
+        ...
+
+    def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        """The same for a caller who goes on working on the device: `host` is an array there."""
         ...
 
     def fetch(self, output: Output, slot: int, count: int) -> None:

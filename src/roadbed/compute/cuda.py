@@ -197,6 +197,12 @@ class CudaBackend:
         rows = np.array([row.ctypes.data for row in host], np.uint64)
         return Output(host, host, rows)
 
+    def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        with self._handle, self.stream:
+            array = self._cupy.empty(shape, dtype)
+        rows = np.array([row.data.ptr for row in array], np.uint64)
+        return Output(array, array, rows)
+
     def fetch(self, output: Output, slot: int, count: int) -> None:
         """Nothing to do: kernels wrote the pinned array in place."""
 

@@ -156,6 +156,9 @@ class OpenclBackend:
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
 
+    def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        raise DeviceError("results can stay on the device with backend 'cuda' only: OpenCL has no arrays to hand out")
+
     def fetch(self, output: Output, slot: int, count: int) -> None:
         if count:
             host = output.host[slot].reshape(-1)

@@ -8,7 +8,7 @@ import time as clock
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -16,6 +16,7 @@ from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig
+from roadbed.errors import ConfigError, DeviceError
 from roadbed.frames import GroundFrame, Moving, Scan
 from roadbed.geometry import Pose
 from roadbed.ground.method import GroundMethod
@@ -24,8 +25,8 @@ from roadbed.ground.method import GroundMethod
 class GroundFilter:
     """`filter(scan)` or `filter(points_xyz)` gives a GroundFrame; odometry in the scans carries the surface along.
 
-    `backend` is "cpu", "opencl", "cuda", "auto" or one that is open already; None takes the configuration's. Calls from
-    several threads take turns.
+    `backend` is "cpu", "opencl", "cuda", "auto" or one that is open already; None takes the configuration's. With
+    `outputs="device"` labels and layers are CuPy arrays that never leave the GPU. Calls from several threads take turns.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class GroundFilter:
         backend: str | Backend | Host | None = None,
         device: int | str | None = None,
         map_folder: str | Path | None = None,
+        outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
         self.backend = opened(backend, device, self.config.backend)
         self._turn = threading.RLock()
-        self._method = _method(self.config, self.backend, map_folder)
+        self._method = _method(self.config, self.backend, map_folder, _stays(outputs, self.config, self.backend))
 
     def __call__(
         self,
@@ -81,11 +83,21 @@ class GroundFilter:
             self._method.reset()
 
 
-def _method(config: Config, backend: Any, map_folder: str | Path | None) -> GroundMethod:
+def _stays(outputs: str, config: Config, backend: Any) -> bool:
+    """Whether results stay on the device."""
+    if outputs not in ("host", "device"):
+        raise ConfigError(f"outputs = {outputs!r}: expected 'host' or 'device'")
+    found = f"{config.ground.method} on {backend.device.backend}"
+    if outputs == "device" and found != "stcrf on cuda":
+        raise DeviceError(f"outputs='device' needs the method stcrf and the backend cuda, found {found}")
+    return outputs == "device"
+
+
+def _method(config: Config, backend: Any, map_folder: str | Path | None, stays: bool) -> GroundMethod:
     if config.ground.method == "variance":
         from roadbed.ground.variance.method import GridVariance
 
         return GridVariance(config, backend)
     from roadbed.ground.stcrf.method import Stcrf
 
-    return Stcrf(config, backend, map_folder)
+    return Stcrf(config, backend, map_folder, stays)

@@ -72,6 +72,12 @@ class Buffers:
         self.moving_capacity = cells
         return True
 
+    def renew_outputs(self) -> None:
+        """New arrays on the device for the next frame's results: the caller keeps those of the last."""
+        make = self._backend.output_on_device
+        self.label, self.layers = make(self.label.host.shape, np.uint8), make(self.layers.host.shape, np.float32)
+        self.probability, self.height = (make(self.height.host.shape, np.float32) for _ in range(2))
+
     def outputs(self) -> dict[str, Output]:
         """What kernels write for the caller, by its name in a frame's description."""
         return {"label": self.label, "probability": self.probability, "height": self.height, "layers": self.layers}

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roadbed.compute.backend import Backend
 from roadbed.config import Config
@@ -35,13 +34,15 @@ from roadbed.timing import timed
 class StcrfDevice:
     """`roadbed.ground.engine.GroundEngine` on one device; with `slots`, that many scans are computed at a time."""
 
-    def __init__(self, backend: Backend, config: Config, slots: int = 1) -> None:
+    def __init__(self, backend: Backend, config: Config, slots: int = 1, stays: bool = False) -> None:
         self.backend, self.config, self.slots = backend, config.ground, slots
+        self._stays = stays  # results are arrays on the device, new ones for every frame
         self.lattice = lattice_of(config.ground)
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels
         self._buffers = Buffers(backend, config, slots)
         self._tapes = Tapes(backend, config, self._buffers)
         self._frames = np.zeros(slots, FRAME)
+        self._frames["vehicle_cosine"] = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
         self._offered: Any = None  # points that kernels can read already
 
@@ -179,6 +180,8 @@ class StcrfDevice:
         self._move()
         frames, buffers = self._frames, self._buffers
         frames["warm"], frames["wanted"] = warm, self.wanted
+        if self._stays:
+            buffers.renew_outputs()
         for name, output in buffers.outputs().items():
             frames[name] = output.addresses
         self.backend.post(frames, buffers.frames)
@@ -214,12 +217,12 @@ class StcrfDevice:
             fetch(buffers.layers, slot, 4 * self.lattice.size)
 
     def _output(self, slot: int, timings: dict[str, float]) -> FrameOutput:
-        """Copies of what was fetched; empty where not wanted."""
+        """Copies of what was fetched, or the arrays on the device; empty where not wanted."""
         buffers, count = self._buffers, int(self._frames[slot]["count"])
         return FrameOutput(
-            buffers.label.host[slot, :count].copy(),
-            buffers.probability.host[slot, : count if self.wanted & PROBABILITY else 0].copy(),
-            buffers.height.host[slot, : count if self.wanted & HEIGHT else 0].copy(),
+            self._given(buffers.label.host[slot, :count]),
+            self._given(buffers.probability.host[slot, : count if self.wanted & PROBABILITY else 0]),
+            self._given(buffers.height.host[slot, : count if self.wanted & HEIGHT else 0]),
             *self._surface(slot),
             timings=timings,
         )
@@ -229,9 +232,12 @@ class StcrfDevice:
             nothing: Float32 = np.empty((0, 0), np.float32)
             return nothing, nothing, nothing
         nodes, shape = self.lattice.size, self.lattice.shape
-        layers: NDArray[np.float32] = self._buffers.layers.host[slot].reshape(-1).copy()
-        elevation, slope, variance = np.split(layers, [nodes, 3 * nodes])
+        layers = self._given(self._buffers.layers.host[slot].reshape(-1))
+        elevation, slope, variance = layers[:nodes], layers[nodes : 3 * nodes], layers[3 * nodes :]
         return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
+
+    def _given(self, array: Any) -> Any:
+        return array if self._stays else array.copy()
 
 
 def _describe_vehicle(frame: Any, vehicle: Vehicle) -> None:

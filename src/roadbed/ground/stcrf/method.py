@@ -30,9 +30,11 @@ _LARGEST_LIFT, _LARGEST_TILT = 0.7, 0.1  # m and slope that alignment may correc
 class Stcrf:
     """Mounting, place, alignment, EM and labels, in this order; the surface is carried from scan to scan."""
 
-    def __init__(self, config: Config, backend: Backend | Host, map_folder: str | Path | None = None) -> None:
+    def __init__(
+        self, config: Config, backend: Backend | Host, map_folder: str | Path | None = None, stays: bool = False
+    ) -> None:
         self.config, self.backend = config, backend
-        self.engine = _engine(config, backend)
+        self.engine = _engine(config, backend, stays)
         self._places = Places(config, self.engine, _long_term_map(config, map_folder))
         self._timeline = Timeline(config.timeline)
         self._mountings = Mountings(config.ground.mounting)
@@ -119,14 +121,14 @@ def _input(points: Any, place: Place, moving: Moving | None = None, warm: bool =
     return FrameInput(points, place.placement, place.vehicle, place.road, mask, warm)
 
 
-def _engine(config: Config, backend: Backend | Host) -> GroundEngine:
+def _engine(config: Config, backend: Backend | Host, stays: bool) -> GroundEngine:
     if isinstance(backend, Host):
         from roadbed.ground.stcrf.cpu import StcrfCpu
 
         return StcrfCpu(config)
     from roadbed.ground.stcrf.device import StcrfDevice
 
-    return StcrfDevice(backend, config)
+    return StcrfDevice(backend, config, stays=stays)
 
 
 def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
