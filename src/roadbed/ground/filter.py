@@ -26,7 +26,7 @@ class GroundFilter:
     """`filter(scan)` or `filter(points_xyz)` gives a GroundFrame; odometry in the scans carries the surface along.
 
     `backend` is "cpu", "opencl", "cuda", "auto" or one that is open already; None takes the configuration's. With
-    `outputs="device"` labels and layers are CuPy arrays that never leave the GPU. Calls from several threads take turns.
+    `outputs="device"` labels and layers are CuPy arrays that stay on the GPU. Calls from several threads take turns.
     """
 
     def __init__(

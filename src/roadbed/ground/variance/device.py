@@ -43,7 +43,7 @@ class VarianceDevice:
         self._cursors, self._lists = zeros(KINDS + 1, np.int32), zeros(KINDS * cells, np.int32)
         self._statistics, self._ground = zeros(4 * cells, np.float32), zeros(cells, np.uint8)
         self._frames = backend.mailbox(FRAME.itemsize)
-        self._cell_statistics = backend.output((1, cells, 4), np.float32)
+        self._cell_statistics = backend.output((1, 4, cells), np.float32)
         self._cell_counts = backend.output((1, cells), np.int32)
         self._frame = np.zeros(1, FRAME)
         self.capacity = 0
@@ -135,6 +135,6 @@ class VarianceDevice:
 
     def _cells(self) -> VarianceCells:
         shape = self.lattice.shape
-        mean, variance, lowest, highest = np.moveaxis(self._cell_statistics.host[0].reshape(*shape, 4), -1, 0).copy()
+        mean, variance, lowest, highest = self._cell_statistics.host[0].reshape(4, *shape).copy()
         counts = self._cell_counts.host[0].reshape(shape)
         return VarianceCells(self.lattice, counts >> 1, mean, variance, lowest, highest, (counts & 1).astype(np.bool_))

@@ -60,7 +60,7 @@ def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: di
     return FrameOutput(
         *per_point,
         elevation=np.where(cells.ground, cells.mean, np.float32(np.nan)),
-        slope=np.full((*cells.lattice.shape, 2), np.nan, np.float32),
+        slope=np.broadcast_to(np.float32(np.nan), (*cells.lattice.shape, 2)),
         variance=cells.variance,
         timings=timings,
         cells=cells,

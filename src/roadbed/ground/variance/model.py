@@ -26,7 +26,7 @@ FRAME = np.dtype(
         ("label", np.uint64),  # outputs, one per point
         ("probability", np.uint64),
         ("height", np.uint64),
-        ("statistics", np.uint64),  # per cell: mean, variance, lowest, highest
+        ("statistics", np.uint64),  # layers of cells: mean, variance, lowest, highest
         ("counts", np.uint64),  # per cell: twice its points, plus one when it is ground
         ("count", np.int32),
         ("wanted", np.int32),  # PROBABILITY | HEIGHT | CELLS_WANTED

@@ -185,7 +185,7 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
 #define WIDE (TILE + 2)
 
 KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, GLOBAL const float4 *statistics,
-                GLOBAL uchar *ground, GLOBAL float4 *statistics_out, GLOBAL int *counts_out) {
+                GLOBAL uchar *ground, GLOBAL float *statistics_out, GLOBAL int *counts_out) {
     LOCAL_ARRAY float tile[WIDE * WIDE];
     int tiles_across = (COLUMNS + TILE - 1) / TILE;
     int column0 = GROUP_ID % tiles_across * TILE - 1, row0 = GROUP_ID / tiles_across * TILE - 1;
@@ -211,7 +211,12 @@ KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, 
     int cell = row * COLUMNS + column;
     ground[cell] = (uchar)is_ground;
     if (frame->wanted & CELLS_WANTED) {
-        AT(float4, frame->statistics, statistics_out)[cell] = statistics[cell];
+        GLOBAL float *layers = AT(float, frame->statistics, statistics_out);
+        float4 found = statistics[cell];
+        layers[cell] = found.x;
+        layers[CELLS + cell] = found.y;
+        layers[2 * CELLS + cell] = found.z;
+        layers[3 * CELLS + cell] = found.w;
         AT(int, frame->counts, counts_out)[cell] = segments[cell].y * 2 + is_ground;
     }
 }
