@@ -97,6 +97,11 @@ class Pose:
         m[:3, 3] = self.translation
         return m
 
+    @property
+    def is_identity(self) -> bool:
+        """Exactly."""
+        return bool((self.rotation == np.eye(3)).all() and not self.translation.any())
+
     def inverse(self) -> Pose:
         return Pose._trusted(self.rotation.T, -self.rotation.T @ self.translation)
 

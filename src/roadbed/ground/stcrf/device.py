@@ -44,7 +44,8 @@ class StcrfDevice:
         self._tapes = Tapes(backend, config, self._buffers)
         self._frames = np.zeros(slots, FRAME)
         # The same memory, written five times as fast member by member.
-        record: Any = np.ctypeslib.as_ctypes_type(FRAME)
+        as_record: Any = np.ctypeslib.as_ctypes_type
+        record = as_record(FRAME)
         self._records = [record.from_buffer(self._frames, slot * FRAME.itemsize) for slot in range(slots)]
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
