@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,18 @@ _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
 _HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
 
-Plane = tuple[float, float, float, float]  # height along its normal (m), slopes, quality
+
+class Plane(NamedTuple):
+    """The ground below a nearly level sensor."""
+
+    height: float  # m along the normal
+    slope_x: float
+    slope_y: float
+    quality: float  # 0: none was found
+    trust: float  # the quality, less where most returns lie above the sensor: it may hang
+
+
+_NONE = Plane(_DEFAULT_HEIGHT, 0.0, 0.0, 0.0, 0.0)
 
 
 class Mountings:
@@ -62,10 +74,6 @@ class _Sight:
     heights: tuple[float, float] = _ANY_HEIGHT  # m, where it was looked for
     note: str = ""
 
-    @property
-    def quality(self) -> float:
-        return self.plane[3]
-
 
 class MountingEstimator:
     """Estimates one sensor's mounting; `track` keeps the median over the first scans of a drive."""
@@ -93,25 +101,25 @@ class MountingEstimator:
         if not self._planes:
             sight = self._look(points)
             note = sight.note
-            if sight.quality == 0:
+            if sight.plane.quality == 0:
                 return self._mounting(sight.T_level_sensor, sight.plane), note
             self._T_level_sensor, self._heights = sight.T_level_sensor, sight.heights
             self._planes = [sight.plane]
         elif len(self._planes) < self.config.first_scans:
             plane = self._plane(self._levelled(points), self._heights)
-            if plane[3] > 0:
+            if plane.quality > 0:
                 self._planes.append(plane)
         elif self._scans % _CHECK_EVERY == 0 and self._check(self._plane(self._levelled(points), self._heights)):
             note = f"mounting of {self.sensor} re-estimated: height {np.median(self._planes, axis=0)[0]:.2f} m"
-        height, slope_x, slope_y, quality = (float(v) for v in np.median(np.array(self._planes), axis=0))
-        return self._mounting(self._T_level_sensor, (height, slope_x, slope_y, quality)), note
+        median = Plane(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
+        return self._mounting(self._T_level_sensor, median), note
 
     def _levelled(self, points: Float32) -> Float32:
         return points if self._T_level_sensor.is_identity else self._T_level_sensor @ points
 
     def _check(self, plane: Plane) -> bool:
         """Replace the kept planes when the latest checks agree that the sensor now sits elsewhere."""
-        if plane[3] > 0:
+        if plane.quality > 0:
             self._checks = [*self._checks, plane][-self.config.first_scans :]
         if len(self._checks) < self.config.first_scans:
             return False
@@ -125,46 +133,47 @@ class MountingEstimator:
         """Below a nearly level sensor first; where that does not convince, wherever else the ground may be."""
         config = self.config
         best = _Sight(Pose.identity(), self._plane(points, _USUAL_HEIGHTS), _USUAL_HEIGHTS)
-        if best.quality >= _CONVINCING or config.height is not None:
+        if best.plane.trust >= _CONVINCING or config.height is not None:
             return best
         if config.pitch is not None or config.roll is not None:
             turned = Pose.from_euler(pitch=math.radians(config.pitch or 0), roll=math.radians(config.roll or 0))
             given = _Sight(turned, self._plane(turned @ points, _ANY_HEIGHT))
-            return given if given.quality > best.quality else best
+            return given if given.plane.trust > best.plane.trust else best
         for start in starts(points):
             plane = self._plane(start.T_level_sensor @ points, _ANY_HEIGHT)
-            if plane[3] > best.quality + (_CLEARLY_BETTER if best.quality else 0):
+            if plane.trust > best.plane.trust + (_CLEARLY_BETTER if best.plane.trust else 0):
                 best = _Sight(start.T_level_sensor, plane, note=self._what_is_unusual(start, plane))
-        if best.quality and CAMERA not in best.note:
+        if best.plane.quality and CAMERA not in best.note:
             return best
-        return replace(self._assumed(), note=best.note or self._why_not(points))
+        return _Sight(Pose.identity(), _NONE, note=best.note or self._why_not(points))
 
     def _what_is_unusual(self, start: Start, plane: Plane) -> str:
         if start.turn == CAMERA:
-            give = f"give --mounting 0 0 {plane[0]:.1f} -90 0 -90"
+            give = f"give --mounting 0 0 {plane.height:.1f} -90 0 -90"
             return f"points of {self.sensor} look like {CAMERA} (z forward, y down): {give}"
         if start.far:
             T_sensor_level = start.T_level_sensor.inverse()
-            x, y, z = T_sensor_level @ np.array([0.0, 0.0, -plane[0]])
+            x, y, z = T_sensor_level @ np.array([0.0, 0.0, -plane.height])
             return f"points of {self.sensor} lie far from their origin: the vehicle is put at {x:.1f}, {y:.1f}, {z:.1f}"
-        return f"{self.sensor} hangs upside down, {plane[0]:.2f} m over the ground" if start.turn == UPSIDE_DOWN else ""
+        return (
+            f"{self.sensor} hangs upside down, {plane.height:.2f} m over the ground"
+            if start.turn == UPSIDE_DOWN
+            else ""
+        )
 
     def _why_not(self, points: Float32) -> str:
         smaller = points * np.float32(1e-3)
-        if any(self._plane(start.T_level_sensor @ smaller, _ANY_HEIGHT)[3] > 0 for start in starts(smaller)):
+        if any(self._plane(start.T_level_sensor @ smaller, _ANY_HEIGHT).quality > 0 for start in starts(smaller)):
             return f"points of {self.sensor} look like millimetres: divide them by 1000"
         assumed = f"{_DEFAULT_HEIGHT:g} m over level ground is assumed"
         return f"mounting of {self.sensor} not found: {assumed}; {_HOW_TO_GIVE}"
-
-    def _assumed(self) -> _Sight:
-        return _Sight(Pose.identity(), (_DEFAULT_HEIGHT, 0.0, 0.0, 0.0))
 
     def _plane(self, points: Float32, heights: tuple[float, float]) -> Plane:
         """The ground below a nearly level sensor; quality 0 where there is none."""
         from roadbed.ground.mounting_cpu import fit_plane, lowest_returns
 
         config = self.config
-        n = lowest_returns(
+        n, low_share = lowest_returns(
             points,
             np.float32(config.cell),
             np.float32(config.radius),
@@ -181,13 +190,14 @@ class MountingEstimator:
             low, high = heights if hint is None else (hint - _HINT, hint + _HINT)
             height, slope_x, slope_y, quality = fit_plane(x, y, z, weight, low, high, _STEEPEST, config.trials)
             if quality > config.smallest_quality:
-                return height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x, slope_y, quality
-        return (_DEFAULT_HEIGHT if config.height is None else config.height), 0.0, 0.0, 0.0
+                trust = quality * min(1.0, 2 * low_share)
+                return Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x, slope_y, quality, trust)
+        return _NONE if config.height is None else _NONE._replace(height=config.height)
 
     def _mounting(self, T_level_sensor: Pose, plane: Plane) -> Mounting:
         config = self.config
-        height, slope_x, slope_y, quality = plane
-        pose = Pose(rotation_to_level(slope_x, slope_y), np.array([0.0, 0.0, height])) @ T_level_sensor
+        tilt = rotation_to_level(plane.slope_x, plane.slope_y)
+        pose = Pose(tilt, np.array([0.0, 0.0, plane.height])) @ T_level_sensor
         if config.pitch is not None or config.roll is not None:
             pitch = pose.pitch if config.pitch is None else math.radians(config.pitch)
             roll = pose.roll if config.roll is None else math.radians(config.roll)
@@ -195,4 +205,4 @@ class MountingEstimator:
         if config.height is not None:
             pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))
         given = None not in (config.height, config.pitch, config.roll)
-        return Mounting(pose, estimated=not given, quality=1.0 if given else quality)
+        return Mounting(pose, estimated=not given, quality=1.0 if given else plane.quality)
