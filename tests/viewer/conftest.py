@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from importlib.util import find_spec
 from time import monotonic, sleep
 
@@ -43,6 +44,20 @@ class ShortDrive(Source):
         if index in self.broken:
             raise InputError(f"scan {index}: found <b>half</b> a record, expected a whole one")
         return self.scans[index]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def viser():
+    require(find_spec("viser") is not None, "no viser: pip install 'roadbed[view]'")
+    import viser
+
+    return viser
 
 
 @pytest.fixture(scope="session")

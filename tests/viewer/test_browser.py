@@ -12,11 +12,8 @@ from PIL import Image
 
 from roadbed.config import Config
 from roadbed.outputs.pictures import palette
-
-pytest.importorskip("viser")
 from roadbed.viewer import Viewer
-from tests.viewer.conftest import ShortDrive, wait_until
-from tests.viewer.test_app import free_port
+from tests.viewer.conftest import ShortDrive, free_port, wait_until
 
 BROKEN = 6
 
@@ -67,7 +64,7 @@ class Page:
 
 
 @pytest.fixture(scope="module")
-def page(scans, browser, tmp_path_factory):
+def page(viser, scans, browser, tmp_path_factory):
     saved = tmp_path_factory.mktemp("saved") / "tuned.yaml"
     with Viewer(ShortDrive(scans, [BROKEN]), port=free_port(), save_as=saved, title="a <drive>") as viewer:
         wait_until(lambda: viewer.player.shown, "the first frame, compiled", 300)
