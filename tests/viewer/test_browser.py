@@ -95,6 +95,11 @@ def test_a_step_shows_the_next_frame(page, until):
     until(lambda: "frame 1" in page.text(), "its number in the page")
 
 
+def test_the_page_says_that_velocities_have_too_short_a_past(page, until):
+    page.viewer.player.seek(3)
+    until(lambda: "frame 3" in page.text() and "Velocities warm up 3 of 20 frames of past" in page.text(), "the notice")
+
+
 def test_a_slider_changes_labels_and_tells_the_score(page, until):
     from selenium.webdriver.common.keys import Keys
 

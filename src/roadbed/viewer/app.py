@@ -11,7 +11,8 @@ from typing import Any
 from roadbed.config import Config
 from roadbed.viewer.controls import Controls
 from roadbed.viewer.guard import Guard
-from roadbed.viewer.player import Player, Shown
+from roadbed.viewer.player import Player
+from roadbed.viewer.runner import Shown
 from roadbed.viewer.scene import Scene
 from roadbed.viewer.serving import is_loopback, reachable_name, start_server, without_banner
 from roadbed.viewer.tuning import Tuning

@@ -6,9 +6,11 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from roadbed.outputs.pictures import palette
 from roadbed.viewer.colouring import WAYS, ways_for
 from roadbed.viewer.picking import describe, nearest_to_ray
-from roadbed.viewer.player import Player, Shown
+from roadbed.viewer.player import Player
+from roadbed.viewer.runner import LONG_PAST, Shown
 from roadbed.viewer.scene import Scene
 
 _SPEEDS = ("0.1x", "0.25x", "0.5x", "1x", "2x", "5x")
@@ -99,7 +101,7 @@ class Controls:
         """The source or the pipeline failed: say so in the page and stay ready."""
         kind = "" if str(error) else type(error).__name__
         self._error = f"frame {index}: {kind}{error}"
-        text = f'<b style="color:#D55E00">Error</b> {escape(self._error)}<br>The viewer goes on: choose another frame.'
+        text = f"{_warning('Error')} {escape(self._error)}<br>The viewer goes on: choose another frame."
         self._status.content = _box(f"<b>{escape(self._title)}</b><br>{text}")
 
     def show_state(self) -> None:
@@ -127,6 +129,8 @@ class Controls:
         lines.append(escape(times))
         if shown.scores:
             lines.append(_score_line(shown))
+        if not shown.settled:
+            lines.append(f"{_warning('Velocities warm up')} {shown.past} of {LONG_PAST} frames of past")
         lines += [escape(note) for note in result.notes]
         return "<br>".join(lines)
 
@@ -154,6 +158,10 @@ def _score_line(shown: Shown) -> str:
         tail = f" ({change:+.2f})" if shown.before is not shown.scores else ""
         parts.append(f"{name} {shown.scores[name]:.2f} %{tail}")
     return f'<span id="score">{", ".join(parts)}</span>'
+
+
+def _warning(text: str) -> str:
+    return f'<b style="color:{palette.SURFACE}">{text}</b>'
 
 
 def _box(content: str) -> str:
