@@ -56,9 +56,12 @@ class Page:
 
         wait_until(try_once, xpath)
 
-    def press_in_slider(self, name, key):
+    def slider(self, name):
         xpath = f"//*[normalize-space(text())='{name}']/following::*[@role='slider'][1]"
-        thumb = wait_until(lambda: next(iter(self.browser.find_elements("xpath", xpath)), None), f"slider {name}")
+        return wait_until(lambda: next(iter(self.browser.find_elements("xpath", xpath)), None), f"slider {name}")
+
+    def press_in_slider(self, name, key):
+        thumb = self.slider(name)
         self.browser.execute_script("arguments[0].focus()", thumb)
         thumb.send_keys(key)
 
@@ -112,14 +115,23 @@ def test_a_slider_changes_labels_and_tells_the_score(page, until):
     until(lambda: f"F1 {page.shown.scores['F1']:.2f} % ({change:+.2f})" in page.text(), "the change in the page")
 
 
-def test_a_value_that_makes_no_sense_is_refused_in_the_page(page, until):
+def test_a_value_that_makes_no_sense_is_refused_and_the_slider_goes_back(page, until):
     from selenium.webdriver.common.keys import Keys
+
+    def shown():
+        return float(page.slider("stcrf beta").get_attribute("aria-valuenow"))
 
     page.click("//*[@role='tab'][@title='Tune']")
     kept = page.viewer.player.config
     page.press_in_slider("stcrf beta", Keys.END)
     until(lambda: "information would grow without bound" in page.text(), "the reason in the page")
+    until(lambda: f"ground.stcrf.beta stays {kept.ground.stcrf.beta}" in page.text(), "the value in force in the page")
+    until(lambda: shown() == kept.ground.stcrf.beta, "the slider to go back")
     assert page.viewer.player.config == kept
+    page.press_in_slider("stcrf beta", Keys.ARROW_RIGHT)
+    until(lambda: page.viewer.player.config.ground.stcrf.beta > kept.ground.stcrf.beta, "the next value")
+    assert shown() == page.viewer.player.config.ground.stcrf.beta
+    until(lambda: "information would grow" not in page.text(), "the reason to go")
 
 
 def test_the_tuned_configuration_is_saved(page, until):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from roadbed.frames import GroundFrame, Scan
 from roadbed.outputs.pictures import palette
+from roadbed.viewer.markup import patches
 
 WAYS = ("label", "probability", "height above ground", "ring", "intensity", "truth")
 
@@ -75,13 +76,3 @@ def _scale(values: NDArray, low: float, high: float, name: str) -> Coloured:
     ends = f'<div style="display:flex;justify-content:space-between"><span>{low:g}</span>'
     ends += f"<span>{escape(name)}</span><span>{high:g}</span></div>"
     return Coloured(palette.value_colours(values, low, high, "viridis"), bar + ends)
-
-
-def patches(entries: list[tuple[str, str]]) -> str:
-    """Named colour patches as HTML."""
-    style = "display:inline-block;width:11px;height:11px;border-radius:2px;border:1px solid #8888;margin-right:5px"
-    around = "margin-right:12px;white-space:nowrap"
-    return "".join(
-        f'<span style="{around}"><i style="{style};background:{colour}"></i>{escape(name)}</span> '
-        for name, colour in entries
-    )
