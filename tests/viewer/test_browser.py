@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from io import BytesIO
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 from PIL import Image
 
 from roadbed.config import Config
 from roadbed.outputs.pictures import palette
+from roadbed.outputs.pictures.vehicle import T_lattice_vehicle
 from roadbed.viewer import Viewer
 from tests.viewer.conftest import ShortDrive, free_port, wait_until
 
@@ -21,12 +24,15 @@ BROKEN = 6
 class Page:
     """A viewer and a browser that looks at it. Loading it once is what takes long under software rendering."""
 
-    def __init__(self, browser, viewer, saved):
-        self.browser, self.viewer, self.saved = browser, viewer, saved
+    def __init__(self, viser, browser, viewer, saved):
+        self.viser, self.browser, self.viewer, self.saved = viser, browser, viewer, saved
 
     @property
     def shown(self):
         return self.viewer.player.shown
+
+    def rotation(self, wxyz):
+        return self.viser.transforms.SO3(wxyz).as_matrix()
 
     def text(self):
         return self.browser.execute_script("return document.body.innerText")
@@ -72,7 +78,7 @@ def page(viser, scans, browser, tmp_path_factory):
     with Viewer(ShortDrive(scans, [BROKEN]), port=free_port(), save_as=saved, title="a <drive>") as viewer:
         wait_until(lambda: viewer.player.shown, "the first frame, compiled", 300)
         browser.get(viewer.address)
-        yield Page(browser, viewer, saved)
+        yield Page(viser, browser, viewer, saved)
         browser.get("about:blank")
 
 
@@ -88,6 +94,50 @@ def test_ground_and_obstacles_are_seen(page, until):
     until(both_are_drawn, "ground and obstacles on the screen", 180)
     assert "a <drive>" in page.text()
     assert f"F1 {page.shown.scores['F1']:.2f} %" in page.text()
+
+
+def colours_of_cells(page, share):
+    """What is seen where a cell and all within half a metre are almost wholly of one kind."""
+    ground, grid = page.shown.result.ground, page.shown.result.occupancy
+    sure = sliding_window_view(np.pad(share, 2), (5, 5)).min((-1, -2)) > 0.9
+    rows, columns = np.nonzero(sure)
+    places = np.column_stack([grid.lattice.x[columns], grid.lattice.y[rows], np.zeros(len(rows))])
+    places[:, :2] -= T_lattice_vehicle(ground).translation[:2]
+    (client,) = page.viewer._server.get_clients().values()
+    camera, image = client.camera, page.screen()
+    seen = (places - camera.position) @ page.rotation(camera.wxyz)
+    seen = seen[seen[:, 2] > 1]
+    focal = camera.image_height / 2 / np.tan(camera.fov / 2)
+    u = (focal * seen[:, 0] / seen[:, 2] + camera.image_width / 2).astype(int)
+    v = (focal * seen[:, 1] / seen[:, 2] + camera.image_height / 2).astype(int)
+    left_of_the_panel = (u >= 0) & (u < 0.5 * image.shape[1]) & (v >= 0) & (v < image.shape[0])
+    return image[v[left_of_the_panel], u[left_of_the_panel]]
+
+
+def test_free_and_unseen_cells_have_the_colours_of_the_legend(page, until):
+    page.viewer.player.seek(5)
+    until(lambda: page.shown.index == 5, "a frame with a past")
+    for layer in ("Cloud", "Elevation", "Occupancy"):
+        page.click(f"//*[normalize-space(text())='{layer}']/following::input[@type='checkbox'][1]")
+    grid = page.shown.result.occupancy
+
+    def as_in_the_palette():
+        free, unseen = colours_of_cells(page, grid.free), colours_of_cells(page, grid.unknown)
+        return (
+            min(len(free), len(unseen)) > 300
+            and np.abs(np.median(free, 0) - palette.rgb(palette.FREE)).max() < 15
+            and np.abs(np.median(unseen, 0) - palette.rgb(palette.UNSEEN)).max() < 5
+            and pixels_of(page.screen(), palette.STATIC) > 100
+        )
+
+    until(as_in_the_palette, "white free cells and grey unseen ones")
+    for name, colour in (("static", "STATIC"), ("moving", "MOVING"), ("free", "FREE"), ("unseen", "UNSEEN")):
+        patch = page.browser.find_element("xpath", f"//span[normalize-space()='{name}']/i")
+        found = patch.value_of_css_property("background-color")
+        assert re.findall(r"\d+", found)[:3] == [str(value) for value in palette.rgb(getattr(palette, colour))]
+    for layer in ("Occupancy", "Elevation", "Cloud"):
+        page.click(f"//*[normalize-space(text())='{layer}']/following::input[@type='checkbox'][1]")
+    until(lambda: "unseen" not in page.text(), "a legend of what is shown only")
 
 
 def test_a_step_shows_the_next_frame(page, until):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the colours of the cloud mean: one entry per way of colouring, each with its key."""
+"""What the colours mean: one entry per way of colouring the cloud, each with its key, and the key of the layers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from roadbed.frames import GroundFrame, Scan
 from roadbed.outputs.pictures import palette
 from roadbed.viewer.markup import patches
 
+SURFACE_KEY = patches([("elevation, the fainter the less certain", palette.SURFACE)])
+GRID_KEY = patches(
+    [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE), ("unseen", palette.UNSEEN)]
+)
+MOTION_KEY = patches([("arrow: one second of travel, box: number and speed", palette.VEHICLE)])
 WAYS = ("label", "probability", "height above ground", "ring", "intensity", "truth")
 
 

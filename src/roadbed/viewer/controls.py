@@ -41,7 +41,6 @@ class Controls:
             self._speed = gui.add_dropdown("Speed", _SPEEDS, initial_value="1x")
         with gui.add_folder("Show"):
             self._colour = gui.add_dropdown("Colour by", WAYS, initial_value="label")
-            self._key = gui.add_html("")
             self._point_size = gui.add_slider("Point size", min=0.02, max=0.4, step=0.01, initial_value=0.08)
             self._switches = {
                 name: gui.add_checkbox(text, initial_value=on)
@@ -53,6 +52,8 @@ class Controls:
                     ("objects", "Objects", True),
                 )
             }
+        with gui.add_folder("Legend"):
+            self._legend = gui.add_html("")
         with gui.add_folder("Picked point"):
             self._picked = gui.add_html(box("click a point in the scene"))
 
@@ -80,7 +81,7 @@ class Controls:
 
     def _display(self, **changes: Any) -> None:
         self._scene.set_display(**changes)
-        self._key.content = box(self._scene.key)
+        self._legend.content = box(self._scene.legend())
 
     def show(self, shown: Shown) -> None:
         """After a frame has been drawn."""
@@ -88,7 +89,7 @@ class Controls:
         ways = ways_for(shown.result.scan)
         if tuple(self._colour.options) != ways:
             self._colour.options = ways
-        self._key.content = box(self._scene.key)
+        self._legend.content = box(self._scene.legend())
         self._status.content = box(self._describe(shown))
 
     def show_error(self, index: int, error: Exception) -> None:
