@@ -200,6 +200,25 @@ def test_a_frame_that_cannot_be_read_is_told_and_the_server_lives(page, until):
     until(lambda: f"frame {BROKEN + 1}" in page.text() and "half" not in page.text(), "its number in the page")
 
 
+def test_the_camera_stays_above_the_ground(page, until):
+    from selenium.webdriver import ActionChains
+
+    def height():
+        """Of the eye over the road, as the browser has it; its own vertical axis is y."""
+        return page.browser.execute_script("return window.__viserMutable?.camera?.position.y ?? 0")
+
+    until(lambda: height() > 10, "the first view, from above")
+    canvas = page.browser.find_element("css selector", "canvas")
+    for _ in range(3):
+        drag = ActionChains(page.browser, duration=100).move_to_element_with_offset(canvas, -250, 150)
+        drag.click_and_hold().move_by_offset(0, -150).move_by_offset(0, -150).release().perform()
+    until(lambda: height() < 5, "the view to have turned")
+    (client,) = page.viewer._server.get_clients().values()
+    until(lambda: height() > 0.3 and client.camera.position[2] > 0.3, "the eye above the ground")
+    page.viewer.player.step(-1)
+    until(lambda: client.camera.position[2] > 0.3, "the eye above the ground of another frame")
+
+
 def test_another_browser_sees_the_same_and_is_forgotten_when_it_closes(page, until):
     def clients():
         return len(page.viewer._server.get_clients())

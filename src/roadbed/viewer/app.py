@@ -9,6 +9,7 @@ from secrets import token_urlsafe
 from typing import Any
 
 from roadbed.config import Config
+from roadbed.viewer.camera import keep_above
 from roadbed.viewer.controls import Controls
 from roadbed.viewer.guard import Guard
 from roadbed.viewer.player import Player
@@ -51,6 +52,7 @@ class Viewer:
         self._server.initial_camera.position = (-24.0, -10.0, 15.0)
         self._server.initial_camera.look_at = (6.0, 0.0, 0.0)
         self._scene = Scene(self._server.scene)
+        self._server.on_client_connect(lambda client: client.camera.on_update(self._keep_above))
         self._controls = Controls(
             self._server, self._player, self._scene, title or str(getattr(source, "location", ""))
         )
@@ -83,6 +85,11 @@ class Viewer:
             self._controls.set_span(*self._player.scans.span())
             self._controls.show(shown)
         self._server.flush()
+        for client in self._server.get_clients().values():
+            self._keep_above(client.camera)
+
+    def _keep_above(self, camera: Any) -> None:
+        keep_above(camera, self._scene.height)
 
     def wait(self) -> None:
         """Serve until interrupted."""

@@ -100,6 +100,14 @@ class Scene:
         """The cloud as it lies in the page."""
         return None if self._result is None else _in_page(self._result.ground)
 
+    def height(self, x: float, y: float) -> float:
+        """Of the ground at a place of the page, in metres over the road under the vehicle."""
+        if self._result is None:
+            return 0.0
+        origin = T_lattice_vehicle(self._result.ground).translation
+        at = np.array([[x], [y]]) + origin[:2, None]
+        return float(_surface_height(self._result.ground, at[0], at[1])[0] - origin[2])
+
     def mark(self, place: Float64 | None) -> None:
         """A ball around a picked point."""
         if place is None or not np.isfinite(place).all():
