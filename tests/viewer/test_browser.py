@@ -215,7 +215,8 @@ def test_the_camera_stays_above_the_ground(page, until):
     until(lambda: height() < 5, "the view to have turned")
     (client,) = page.viewer._server.get_clients().values()
     until(lambda: height() > 0.3 and client.camera.position[2] > 0.3, "the eye above the ground")
-    page.viewer.player.step(-1)
+    page.viewer.player.seek(4)
+    until(lambda: page.shown.index == 4, "another frame")
     until(lambda: client.camera.position[2] > 0.3, "the eye above the ground of another frame")
 
 
