@@ -18,6 +18,10 @@ def view(
     backend: Backend = None,
     host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8080,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name under which the page may be opened, e.g. behind a proxy; may be repeated."),
+    ] = None,
     save_as: Annotated[Path, typer.Option(help="Where 'Save configuration' writes.")] = Path("roadbed.yaml"),
     occupancy: Annotated[bool, typer.Option(help="Run the occupancy filter too.")] = True,
     browser: Annotated[bool, typer.Option("--browser", help="Open the page in the default browser.")] = False,
@@ -30,9 +34,17 @@ def view(
 
     settings = load_config(config, preset, backend)
     scans = open_source(source)
-    with Viewer(scans, settings, host=host, port=port, title=source, save_as=save_as, occupancy=occupancy) as viewer:
-        local = host in ("127.0.0.1", "localhost", "::1")
-        reach = "only this machine can reach it" if local else "every machine that reaches this address can steer it"
+    with Viewer(
+        scans,
+        settings,
+        host=host,
+        port=port,
+        title=source,
+        save_as=save_as,
+        occupancy=occupancy,
+        allow_hosts=allow_host or (),
+    ) as viewer:
+        reach = "whoever has this address can steer it" if viewer.is_open else "only this machine can reach it"
         print(f"viewer at {viewer.address} ({reach}); Ctrl+C stops it", flush=True)
         if browser:
             webbrowser.open(viewer.address)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from math import floor, log10
 from typing import Any, Literal, get_args, get_origin
 
@@ -74,6 +75,11 @@ def changed(config: Config, path: str, value: Any) -> Config:
         at = at[name]
     at[last] = value
     return Config.parse(values, "tuning")
+
+
+def value_at(config: Config, path: str) -> Any:
+    """The value in force."""
+    return reduce(getattr, path.split("."), config)
 
 
 def _walk(stage: Stage, prefix: str) -> Iterator[Parameter]:
