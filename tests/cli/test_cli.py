@@ -11,6 +11,7 @@ import yaml
 
 from roadbed.frames import Scan
 from roadbed.outputs.pcd import write_pcd
+from tests.disks import mounted
 
 
 def roadbed(*arguments, cwd=None):
@@ -106,3 +107,50 @@ def test_bad_input_ends_in_one_line_and_status_2(arguments, message, tmp_path):
     assert message in out.stderr
     assert out.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def one_line_and_status_2(out, message):
+    assert out.returncode == 2, out.stderr
+    assert out.stderr.count("\n") == 1
+    assert message in out.stderr
+
+
+def test_a_full_disk_ends_in_one_line_and_status_2(cloud, tmp_path):
+    with mounted(tmp_path / "disk", "size=100k") as disk:
+        one_line_and_status_2(roadbed("segment", cloud, "-o", disk / "out"), "No space left on device")
+
+
+def test_a_read_only_folder_ends_in_one_line_and_status_2(cloud, tmp_path):
+    with mounted(tmp_path / "disk", "ro") as disk:
+        one_line_and_status_2(roadbed("segment", cloud, "-o", disk / "out"), "Read-only file system")
+
+
+def test_an_output_that_cannot_be_ends_in_one_line_and_status_2(cloud, tmp_path):
+    (tmp_path / "file").write_text("kept")
+    one_line_and_status_2(roadbed("segment", cloud, "-o", tmp_path / "file"), "file: found a file, expected a folder")
+    one_line_and_status_2(roadbed("segment", cloud, "-o", tmp_path / ("n" * 300)), "File name too long")
+    one_line_and_status_2(roadbed("segment", "n" * 300, "-o", tmp_path / "out"), "File name too long")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_output_that_cannot_be_printed_ends_in_one_line_and_status_2():
+    with open("/dev/full", "w") as full:
+        out = subprocess.run(
+            [sys.executable, "-m", "roadbed", "config", "show"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    one_line_and_status_2(out, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("segment", "missing.pcd"), ("config", "show", "--preset", "fast"), ("run", "sim:city", "--bogus")]
+)
+def test_errors_for_machines_are_json(arguments, tmp_path):
+    out = roadbed(*arguments, "--json", cwd=tmp_path)
+    assert out.returncode == 2
+    assert out.stderr == f"roadbed: {json.loads(out.stdout)['error']}\n"
+
+
+def test_version():
+    from roadbed import __version__
+
+    assert roadbed("--version").stdout == f"roadbed {__version__}\n"

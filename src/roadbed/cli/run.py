@@ -3,14 +3,23 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Backend, ConfigFile, Output, Preset, SourceLocation, load_config
+from roadbed.cli.options import (
+    Backend,
+    ConfigFile,
+    Force,
+    Output,
+    Preset,
+    SourceLocation,
+    command_line,
+    files_of,
+    load_config,
+)
 from roadbed.cli.screen import Json, print_json, progress, table
 
 if TYPE_CHECKING:
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
 def run(
     source: SourceLocation,
     output: Output = Path("out"),
+    force: Force = False,
     config: ConfigFile = None,
     preset: Preset = "default",
     backend: Backend = None,
@@ -34,13 +44,15 @@ def run(
     """Ground and occupancy of every scan: labels, layers, objects, the configuration used, and a report."""
     from roadbed import Pipeline
     from roadbed import open as open_source
+    from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.recording import RunFolder
 
     settings = load_config(config, preset, backend)
     scans = open_source(source)
     total = len(scans) if frames is None else min(frames, len(scans))
+    out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(scans), force=force)
     pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
-    folder = RunFolder(output, source, settings, " ".join(["roadbed", *sys.argv[1:]]), layers)
+    folder = RunFolder(out, source, settings, layers)
     for result in progress(islice(pipeline.run(scans), total), "perceiving", total):
         folder.add(result)
     pipeline.close()

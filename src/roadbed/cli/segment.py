@@ -9,16 +9,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Backend, ConfigFile, Output, Preset, SourceLocation, load_config
+from roadbed.cli.options import (
+    Backend,
+    ConfigFile,
+    Force,
+    Output,
+    Preset,
+    SourceLocation,
+    command_line,
+    files_of,
+    load_config,
+)
 from roadbed.cli.screen import Json, print_json, table
 
 if TYPE_CHECKING:
     from roadbed.frames import GroundFrame, Scan
+    from roadbed.outputs.folder import OutputFolder
+
+
+PARTS = ("ground.pcd", "nonground.pcd", "config.yaml")
 
 
 def segment(
     source: SourceLocation,
     output: Output = Path("out"),
+    force: Force = False,
     config: ConfigFile = None,
     preset: Preset = "default",
     method: Annotated[str | None, typer.Option(help="stcrf or variance; the configuration's by default.")] = None,
@@ -33,11 +48,13 @@ def segment(
     from roadbed import GroundFilter
     from roadbed import open as open_source
     from roadbed.errors import InputError
+    from roadbed.outputs.folder import OutputFolder
 
     settings = load_config(config, preset, backend)
     if method is not None:
         settings = settings.with_changes(ground={"method": method})
     scans = open_source(source)
+    folder = OutputFolder(output, PARTS, command=command_line(), inputs=files_of(scans), force=force)
     if not 0 <= frame < len(scans):
         raise InputError(f"{source}: --frame {frame}: expected 0 to {len(scans) - 1}")
     scan = scans[frame]
@@ -53,8 +70,8 @@ def segment(
     out = _summary(source, scan, result, settings.ground.method, phases)
     if compare:
         out["compare"] = agreement
-    _write(output, scan, result)
-    settings.save(output / "config.yaml")
+    _write(folder, scan, result)
+    settings.save(folder.file("config.yaml"))
     if as_json:
         print_json(out)
     else:
@@ -84,12 +101,12 @@ def _summary(source: str, scan: Scan, result: GroundFrame, method: str, phases: 
     }
 
 
-def _write(folder: Path, scan: Scan, result: GroundFrame) -> None:
+def _write(folder: OutputFolder, scan: Scan, result: GroundFrame) -> None:
     from roadbed.outputs.pcd import write_pcd
 
     for name, keep in (("ground", result.is_ground), ("nonground", ~result.is_ground)):
         write_pcd(
-            folder / f"{name}.pcd",
+            folder.file(f"{name}.pcd"),
             scan,
             label=result.label,
             extra={"height_above_ground": result.height_above_ground},

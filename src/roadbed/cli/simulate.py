@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roadbed.cli.options import Output
+from roadbed.cli.options import Force, Output, command_line
 from roadbed.cli.screen import Json, print_json, progress
 
 
@@ -18,6 +18,7 @@ def simulate(
         typer.Argument(help="city, mountain, highway, parking, offroad, lowobstacles or standstart; options after ?."),
     ],
     output: Output = Path("simulated"),
+    force: Force = False,
     frames: Annotated[int | None, typer.Option(help="Sweeps to write (100).")] = None,
     sensor: Annotated[str | None, typer.Option(help="Name of a sensor, or a YAML file (hdl64e).")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same bytes (0).")] = None,
@@ -27,15 +28,17 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """Write a SemanticKITTI-style folder: velodyne, labels, poses, times, and truth layers of every frame."""
-    from roadbed.outputs.drive_folder import record_drive
+    from roadbed.outputs.drive_folder import PARTS, record_drive
+    from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pictures.scan import draw_scan
     from roadbed.sources.simulator import SimulatorSource
 
     source = SimulatorSource(f"sim:{scene.removeprefix('sim:')}", frames=frames, sensor=sensor, seed=seed)
-    written = record_drive(source.drive, output, reach, spacing)
+    folder = OutputFolder(output, (*PARTS, "first-scan.png"), command=command_line(), force=force)
+    written = record_drive(source.drive, folder, reach, spacing)
     points = sum(len(scan) for scan in progress(written, "simulating", len(source)))
     if picture:
-        draw_scan(source[0], source.truth(0).is_ground, output / "first-scan.png", title=source.location)
+        draw_scan(source[0], source.truth(0).is_ground, folder.file("first-scan.png"), title=source.location)
     facts = {
         "folder": str(output),
         "scene": source.drive.scene.name,

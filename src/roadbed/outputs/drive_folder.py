@@ -15,15 +15,18 @@ from roadbed.atomic import atomic_write
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Lattice, Pose
+from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import write_arrays
 from roadbed.simulate.boxes import annotate
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.truth import FrameTruth
 
+PARTS = ("velodyne", "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", "rig.yaml")
+
 
 def record_drive(
-    drive: Drive, folder: Path, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
+    drive: Drive, out: OutputFolder, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 
@@ -36,27 +39,27 @@ def record_drive(
     boxes: list[dict[str, Any]] = []
     for index in range(len(drive)) if indices is None else indices:
         scan, truth = drive.frame(index)
-        write_scan(folder, scan)
-        write_truth(folder / "truth" / f"{scan.name}.npz", truth, reach, spacing)
+        write_scan(out, scan)
+        write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
         poses.append(scan.T_world_sensor or Pose.identity())
         times.append(truth.time)
         boxes.append({"frame": len(boxes), "objects": list(annotate(truth))})
         yield scan
     if drive.odometry is not None:
-        _write_lines(folder / "poses.txt", (" ".join(f"{v:.9g}" for v in pose.matrix[:3].ravel()) for pose in poses))
-    _write_lines(folder / "times.txt", (f"{time:.6f}" for time in times))
-    _write_lines(folder / "objects.jsonl", (json.dumps(entry) for entry in boxes))
+        _write_lines(out.file("poses.txt"), (" ".join(f"{v:.9g}" for v in pose.matrix[:3].ravel()) for pose in poses))
+    _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
+    _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
     rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
-    _write_lines(folder / "rig.yaml", rig.splitlines())
+    _write_lines(out.file("rig.yaml"), rig.splitlines())
 
 
-def write_scan(folder: Path, scan: Scan) -> None:
+def write_scan(out: OutputFolder, scan: Scan) -> None:
     """velodyne/NAME.bin (float32 x, y, z, intensity) and labels/NAME.label."""
     intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
-    with atomic_write(folder / "velodyne" / f"{scan.name}.bin") as file:
+    with atomic_write(out.file("velodyne", f"{scan.name}.bin")) as file:
         file.write(np.column_stack([scan.points, intensity]).astype("<f4").tobytes())
     if scan.truth is not None:
-        write_label(folder / "labels" / f"{scan.name}.label", scan.truth)
+        write_label(out.file("labels", f"{scan.name}.label"), scan.truth)
 
 
 def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:
