@@ -6,6 +6,8 @@ import json
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.frames import Label
+from roadbed.outputs.label import semantickitti_classes
 from tests.cli.test_cli import roadbed
 
 
@@ -21,7 +23,8 @@ def test_run_writes_labels_layers_objects_configuration_and_report(tmp_path):
     for name in names:
         labels = np.fromfile(tmp_path / "out" / "labels" / f"{name}.label", np.uint32)
         layers = np.load(tmp_path / "out" / "layers" / f"{name}.npz", allow_pickle=False)
-        np.testing.assert_array_equal(layers["ground.label"], labels)
+        np.testing.assert_array_equal(labels, semantickitti_classes(layers["ground.label"]))
+        np.testing.assert_array_equal(labels == 40, layers["ground.label"] == Label.GROUND)
         total = sum(layers[f"occupancy.{part}"] for part in ("static", "dynamic", "free", "unknown"))
         np.testing.assert_allclose(total, 1, atol=1e-4)
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000

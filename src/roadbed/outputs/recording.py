@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from roadbed.atomic import atomic_write
 from roadbed.config import Config
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.label import write_label
+from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import frame_arrays, write_arrays
 from roadbed.outputs.pictures import save_frame_picture
 from roadbed.outputs.report import Picture, RunRecorder, RunSummary, write_report
@@ -33,7 +33,8 @@ class RunFolder:
             self._config.save(self._out.file("config.yaml"))
         name = self._name(result)
         if self._layers:
-            write_label(self._out.file("labels", f"{name}.label"), result.ground.label)
+            classes = semantickitti_classes(result.ground.label)
+            write_label(self._out.file("labels", f"{name}.label"), classes)
             arrays = {f"ground.{key}": value for key, value in frame_arrays(result.ground).items()}
             if result.occupancy is not None:
                 arrays |= {f"occupancy.{key}": value for key, value in frame_arrays(result.occupancy).items()}
