@@ -21,8 +21,9 @@ from roadbed.outputs.npz import write_arrays
 from roadbed.simulate.boxes import annotate
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.truth import FrameTruth
+from roadbed.sources.rig import INDEX_FOLDER, RIG_FILE
 
-PARTS = ("velodyne", "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", "rig.yaml")
+PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", RIG_FILE)
 
 
 def record_drive(
@@ -30,7 +31,8 @@ def record_drive(
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 
-    Truth layers cover `reach` metres around the vehicle on world axes.
+    Truth layers cover `reach` metres around the vehicle on world axes. What the scans do not know is truth:
+    the rig too, where the mounting is unknown.
     """
     if not (reach > 0 and spacing > 0 and reach / spacing <= 5000):
         raise InputError(f"truth layers: reach {reach} m at {spacing} m: expected positive numbers, at most 5000 cells")
@@ -50,14 +52,18 @@ def record_drive(
     _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
     _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
     rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
-    _write_lines(out.file("rig.yaml"), rig.splitlines())
+    place = (RIG_FILE,) if drive.mounting_known else ("truth", RIG_FILE)
+    _write_lines(out.file(*place), rig.splitlines())
 
 
 def write_scan(out: OutputFolder, scan: Scan) -> None:
-    """velodyne/NAME.bin (float32 x, y, z, intensity) and labels/NAME.label."""
+    """velodyne/NAME.bin (float32 x, y, z, intensity), labels/NAME.label; of a rig sensor_index/NAME.bin (uint8)."""
     intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
     with atomic_write(out.file("velodyne", f"{scan.name}.bin")) as file:
         file.write(np.column_stack([scan.points, intensity]).astype("<f4").tobytes())
+    if scan.mounts:
+        with atomic_write(out.file(INDEX_FOLDER, f"{scan.name}.bin")) as file:
+            file.write(scan.channels["sensor_index"].astype(np.uint8).tobytes())
     if scan.truth is not None:
         write_label(out.file("labels", f"{scan.name}.label"), scan.truth)
 
