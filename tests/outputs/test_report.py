@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -83,6 +84,20 @@ def test_scores_follow_the_protocol_and_need_truth():
     ground = ground_frame(points=2000, truth=True)
     assert frame_scores(ground.scan, ground)["F1"] == 100
     assert frame_scores(ground_frame(points=10).scan, ground_frame(points=10)) == {}
+
+
+def test_a_score_that_is_unknown_is_a_dash(tmp_path):
+    ground = ground_frame(points=2000, truth=True)
+    nothing_found = replace(ground, label=np.zeros_like(ground.label))
+    recorder = RunRecorder("sim:test", Config())
+    for _ in range(3):
+        recorder.add(ground.scan, nothing_found, None, {"ground": 0.01})
+    summary = recorder.summary()
+    assert np.isnan(summary.mean_scores()["precision"])
+    assert summary.mean_scores()["F1"] == 0
+    text = write_report(tmp_path / "r.html", summary).read_text()
+    assert "<td>precision of the ground</td><td>-</td>" in text
+    assert "nan" not in re.sub(r"base64,[^\"]*", "", text)
 
 
 def test_bars_stack_to_the_total_and_a_long_first_frame_does_not_flatten_the_rest():

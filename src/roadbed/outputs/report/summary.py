@@ -25,7 +25,7 @@ class FrameRecord:
     points: int
     shares: Mapping[str, float]  # of the points, by name of the label
     seconds: Mapping[str, float]  # per stage, in the order of the stages
-    scores: Mapping[str, float] = field(default_factory=dict)  # percent, empty without truth
+    scores: Mapping[str, float] = field(default_factory=dict)  # percent, NaN where unknown; empty without truth
     objects: int | None = None  # tracked ones; None without occupancy
     notes: tuple[str, ...] = ()
 
@@ -72,9 +72,11 @@ class RunSummary:
         return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.frames])
 
     def mean_scores(self) -> dict[str, float]:
-        """Averages over the frames that have truth."""
+        """Averages over the frames that have truth; NaN where no frame knows a measure."""
+        from roadbed.evaluate.metrics import mean_of_known
+
         scored = [frame.scores for frame in self.frames if frame.scores]
-        return {name: float(np.mean([scores[name] for scores in scored])) for name in scored[0]} if scored else {}
+        return {name: mean_of_known(scores[name] for scores in scored) for name in scored[0]} if scored else {}
 
 
 class RunRecorder:
@@ -144,7 +146,7 @@ class RunRecorder:
 
 
 def frame_scores(scan: Scan, ground: GroundFrame, protocol_name: str = "patchwork++") -> dict[str, float]:
-    """Precision, recall, F1 and IoU of the ground in percent; empty where the scan has no true classes."""
+    """Precision, recall, F1 and IoU of the ground in percent, NaN where unknown; empty without true classes."""
     if scan.truth is None:
         return {}
     from roadbed.evaluate.metrics import Score

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores on the command line: unknown ones are said to be unknown, and a source without truth is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from roadbed.outputs.label import write_label
+from tests.cli.test_cli import one_line_and_status_2, roadbed
+
+
+@pytest.fixture
+def drive(tmp_path):
+    """Three scans of a road; only the second has true classes, and nothing in it is ground."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "velodyne").mkdir()
+    for name in ("0", "1", "2"):
+        road = np.column_stack([rng.uniform(-20, 20, (5000, 2)), rng.normal(-1.7, 0.01, 5000), np.zeros(5000)])
+        (tmp_path / "velodyne" / f"{name}.bin").write_bytes(road.astype("<f4").tobytes())
+    write_label(tmp_path / "labels" / "1.label", np.full(5000, 50, np.uint32))
+    return tmp_path
+
+
+def test_unknown_measures_are_null_for_machines_and_a_dash_for_people(drive):
+    out = json.loads(roadbed("evaluate", "ground", drive, "--json").stdout)
+    assert out["recall"] is None
+    assert out["precision"] == 0
+    assert ["f1" in row for row in out["per_frame"]] == [False, True, False]
+    table = roadbed("evaluate", "ground", drive).stdout
+    assert any("recall" in line and "-" in line.split() for line in table.splitlines())
+
+
+def test_a_source_without_truth_is_refused(drive):
+    (drive / "labels" / "1.label").unlink()
+    one_line_and_status_2(roadbed("evaluate", "ground", drive), "found neither true classes nor true elevation")
