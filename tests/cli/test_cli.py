@@ -9,28 +9,8 @@ import numpy as np
 import pytest
 import yaml
 
-from roadbed.frames import Scan
-from roadbed.outputs.pcd import write_pcd
+from tests.cli.process import one_line_and_status_2, roadbed
 from tests.disks import mounted
-
-
-def roadbed(*arguments, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "roadbed", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=300
-    )
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    """A road with a box on it, and a channel that must survive."""
-    rng = np.random.default_rng(0)
-    road = np.column_stack([rng.uniform(-20, 20, (20_000, 2)), rng.normal(-1.7, 0.01, 20_000)])
-    box = np.column_stack([rng.uniform(5, 7, (2_000, 2)), rng.uniform(-1.6, -0.2, 2_000)])
-    points = np.concatenate([road, box])
-    scan = Scan(points, intensity=rng.random(len(points), np.float32), channels={"echo": np.arange(len(points))})
-    path = tmp_path / "cloud.pcd"
-    write_pcd(path, scan)
-    return path
 
 
 @pytest.mark.parametrize("heavy", ["numba", "matplotlib", "scipy", "pyopencl", "viser", "rosbags"])
@@ -107,12 +87,6 @@ def test_bad_input_ends_in_one_line_and_status_2(arguments, message, tmp_path):
     assert message in out.stderr
     assert out.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
-
-
-def one_line_and_status_2(out, message):
-    assert out.returncode == 2, out.stderr
-    assert out.stderr.count("\n") == 1
-    assert message in out.stderr
 
 
 def test_a_full_disk_ends_in_one_line_and_status_2(cloud, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.outputs.label import write_label
-from tests.cli.test_cli import one_line_and_status_2, roadbed
+from tests.cli.process import one_line_and_status_2, roadbed
 
 
 @pytest.fixture

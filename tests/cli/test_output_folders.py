@@ -9,7 +9,7 @@ import pytest
 from roadbed.frames import Scan
 from roadbed.outputs.label import write_label
 from roadbed.outputs.pcd import write_pcd
-from tests.cli.test_cli import one_line_and_status_2, roadbed
+from tests.cli.process import one_line_and_status_2, roadbed
 
 
 def content(folder):

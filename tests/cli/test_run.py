@@ -9,7 +9,7 @@ import pytest
 from roadbed.config import Config
 from roadbed.frames import Label
 from roadbed.outputs.label import semantickitti_classes
-from tests.cli.test_cli import roadbed
+from tests.cli.process import roadbed
 
 
 def test_run_writes_labels_layers_objects_configuration_and_report(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roadbed.cli.options import Force, Output, command_line
+from roadbed.cli.options import Force, Output, Request, command_line
 from roadbed.cli.run import print_summary, run_facts
 from roadbed.cli.screen import Json, print_json, progress
 
@@ -49,9 +49,9 @@ def demo(
         print_summary(summary)
         print(f"open {output / 'report.html'} and the pictures under {output}/")
     if view:
-        from roadbed.cli.view import view as open_viewer
+        from roadbed.cli.view import serve
 
-        open_viewer(location)
+        serve(Request(location))
 
 
 def _picture_name(scene: str) -> str:

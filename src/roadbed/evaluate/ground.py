@@ -76,7 +76,7 @@ def evaluate_ground(
     judge = protocol(protocol_name)
     if elevation is None and all(scan.truth is None for scan in source):
         raise InputError(f"{source.location}: found neither true classes nor true elevation, expected one of them")
-    ground = GroundFilter(config, backend=config.backend)
+    ground = GroundFilter(config, backend=config.backend, device=config.device)
     _warm_up(source, config)
     names, scores, surfaces, milliseconds = [], [], [], []
     for index, scan in enumerate(watch(source)):
@@ -93,6 +93,6 @@ def evaluate_ground(
 
 def _warm_up(source: Source, config: Config) -> None:
     """Compile before the clock runs, cold and warm paths both."""
-    ground = GroundFilter(config, backend=config.backend)
+    ground = GroundFilter(config, backend=config.backend, device=config.device)
     for index in range(min(2, len(source))):
         ground(source[index])
