@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roadbed.cli.options import Force, Output, command_line
 from roadbed.cli.screen import Json, print_json, progress
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from roadbed.simulate.truth import FrameTruth
 
 
 def simulate(
@@ -38,7 +44,7 @@ def simulate(
     written = record_drive(source.drive, folder, reach, spacing)
     points = sum(len(scan) for scan in progress(written, "simulating", len(source)))
     if picture:
-        draw_scan(source[0], source.truth(0).is_ground, folder.file("first-scan.png"), title=source.location)
+        draw_scan(source[0], _labels(source.truth(0)), folder.file("first-scan.png"), title=source.location)
     facts = {
         "folder": str(output),
         "scene": source.drive.scene.name,
@@ -54,3 +60,13 @@ def simulate(
     else:
         print(f"{facts['frames']} frames, {facts['points_per_frame']} points each on average: {output}/")
         print(f"read them with roadbed.open({str(output)!r}) or roadbed run {output}")
+
+
+def _labels(truth: FrameTruth) -> NDArray[np.uint8]:
+    """What the points are, as labels for a picture."""
+    import numpy as np
+
+    from roadbed.frames import Label
+
+    known = np.where(truth.is_ground, Label.GROUND, Label.OBSTACLE)
+    return np.where(truth.spurious, Label.LOW_OUTLIER, known).astype(np.uint8)
