@@ -58,7 +58,10 @@ def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:
         "source": summary.source,
         "frames": len(summary.frames),
         "output": str(output),
-        "median_ms": {stage: round(float(np.median(summary.milliseconds(stage))), 3) for stage in summary.stages()},
+        "median_ms": {
+            stage: round(float(np.median(summary.steady_milliseconds(stage))), 3) for stage in summary.stages()
+        },
+        "timed_frames": len(summary.measured()),
         "scores": {name: round(value, 3) for name, value in summary.mean_scores().items()},
         "notes": [f"{frame.name}: {note}" for frame in summary.frames for note in frame.notes],
     }
@@ -71,7 +74,9 @@ def print_summary(summary: RunSummary) -> None:
         ("frames", len(summary.frames)),
         ("points per frame", int(np.median([frame.points for frame in summary.frames]))),
     ]
-    rows += [(f"{stage}, median ms", float(np.median(summary.milliseconds(stage)))) for stage in summary.stages()]
+    rows += [
+        (f"{stage}, median ms", float(np.median(summary.steady_milliseconds(stage)))) for stage in summary.stages()
+    ]
     rows += [(f"ground {name} %", value) for name, value in summary.mean_scores().items()]
     seen = [frame.objects for frame in summary.frames if frame.objects is not None]
     if seen:

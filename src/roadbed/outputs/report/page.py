@@ -53,7 +53,7 @@ def _lead(run: RunSummary) -> str:
 def _tiles(run: RunSummary) -> str:
     tiles = []
     if run.frames:
-        totals = np.sum([run.milliseconds(stage) for stage in run.stages()], axis=0) if run.stages() else np.zeros(1)
+        totals = [1e3 * sum(frame.seconds.values()) for frame in run.measured()]
         tiles.append((f"{np.median(totals):.1f} ms", "median per frame"))
         tiles.append((f"{np.median([frame.points for frame in run.frames]):,.0f}", "points per frame"))
         ground = np.mean([frame.shares.get("ground", 0.0) for frame in run.frames])
@@ -111,16 +111,27 @@ def _timings(run: RunSummary) -> str:
     stages = run.stages()
     if not stages:
         return "<p>No timings were taken.</p>"
-    values = [run.milliseconds(stage) for stage in stages]
+    steady = {stage: run.steady_milliseconds(stage) for stage in stages}
+    if len(stages) > 1:
+        steady["all"] = np.sum([*steady.values()], axis=0)
     rows = [
         (stage, *(f"{number:.2f}" for number in (np.median(v), np.percentile(v, 95), v.max())))
-        for stage, v in zip(stages, values)
+        for stage, v in steady.items()
     ]
-    total = np.sum(values, axis=0)
-    if len(stages) > 1:
-        rows.append(("all", *(f"{number:.2f}" for number in (np.median(total), np.percentile(total, 95), total.max()))))
     table = _table(("stage", "median ms", "95th percentile ms", "longest ms"), rows)
-    return charts.key(stages) + charts.stacked_bars(stages, values, "ms", "frame") + table
+    bars = charts.stacked_bars(stages, [run.milliseconds(stage) for stage in stages], "ms", "frame")
+    return charts.key(stages) + bars + table + f"<p>{_left_out(run)}</p>"
+
+
+def _left_out(run: RunSummary) -> str:
+    """Which frames the table of times leaves out, and why."""
+    warming = [str(frame.index) for frame in run.frames if frame.warming]
+    if len(warming) == len(run.frames):
+        return "Kernels were compiled or loaded in every frame of this short run; the table includes that."
+    if not warming:
+        return "The table counts every frame."
+    which = f"frames {', '.join(warming[:-1])} and {warming[-1]}" if len(warming) > 1 else f"frame {warming[0]}"
+    return f"The table leaves out {which}, in which kernels were compiled or loaded."
 
 
 def _accuracy(run: RunSummary) -> str:
@@ -187,7 +198,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
     first = f"<thead><tr>{''.join(cell('th', name) for name in head)}</tr></thead>" if head else ""
     body = "".join(f"<tr>{''.join(cell('td', value) for value in row)}</tr>" for row in rows)
-    return f"<table>{first}<tbody>{body}</tbody></table>"
+    return f'<div class="wide"><table>{first}<tbody>{body}</tbody></table></div>'
 
 
 def _percent(value: float) -> str:
