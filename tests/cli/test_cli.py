@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import yaml
 
+from roadbed.config import Config
+from roadbed.config.ground import StcrfConfig
 from tests.cli.process import one_line_and_status_2, roadbed
 from tests.disks import mounted
 
@@ -40,6 +42,15 @@ def test_config_show_prints_what_config_check_accepts(tmp_path):
     checked = roadbed("config", "check", tmp_path / "paper.yaml")
     assert checked.returncode == 0
     assert "valid" in checked.stdout
+    assert Config.load(tmp_path / "paper.yaml") == Config.preset("paper")
+
+
+def test_config_show_says_what_each_parameter_means():
+    lines = roadbed("config", "show").stdout.splitlines()
+    meaning = StcrfConfig.model_fields["sigma_up"].description
+    assert f"    sigma_up: 0.05  # {meaning}" in lines
+    assert f"  stcrf:  # {StcrfConfig.__doc__}" in lines
+    assert not [line for line in lines if line.endswith(" ")]
 
 
 def test_a_wrong_configuration_ends_in_one_line_and_status_2(tmp_path):
