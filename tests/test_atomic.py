@@ -121,6 +121,19 @@ def test_a_full_disk_is_one_line_and_keeps_the_old_file(tmp_path):
         assert (disk / "a").read_bytes() == b"old"
 
 
+def test_a_file_that_grows_too_large_is_one_line(tmp_path):
+    """The same for users who may not mount disks: the system refuses to let the file grow."""
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+    code += "from roadbed.atomic import atomic_write; from roadbed.errors import OutputError\n"
+    code += "try:\n    with atomic_write(sys.argv[1]) as file: file.write(bytes(9000))\n"
+    code += "except OutputError as error: print(error)"
+    write(tmp_path / "a", b"old")
+    out = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], capture_output=True, text=True)
+    assert out.stdout == f"{tmp_path / 'a'}: cannot be written (File too large)\n"
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
 def test_a_read_only_folder_is_one_line(tmp_path):
     with mounted(tmp_path / "disk", "ro") as disk, pytest.raises(OutputError, match=r"a: cannot be .*Read-only"):
         write(disk / "a")

@@ -171,7 +171,8 @@ def test_speeds_are_written_beside_each_other_and_inside_the_panel(apart):
     extents = [text.get_window_extent() for text in texts]
     assert len(texts) >= 3
     assert all(axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1 for box in extents)
-    blocked = [axes.get_legend().get_window_extent()]
+    vehicle = next(patch for patch in axes.patches if patch.get_zorder() == 5)
+    blocked = [axes.get_legend().get_window_extent(), vehicle.get_window_extent()]
     for box in extents:
         assert not any(box.overlaps(other) for other in blocked)
         blocked.append(box)

@@ -58,7 +58,7 @@ def main() -> None:
         _fail(str(error))
     except _UsageProblem as error:
         _explain_usage(error)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
     except BrokenPipeError:  # the reader has seen enough
         _forget_output()

@@ -144,10 +144,10 @@ def motion(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         axes.annotate("", tip, thing.position, arrowprops=arrow)
         speeds.append((np.vstack([corners, tip]), f"{np.hypot(*thing.velocity):.1f} m/s"))
     map_axes(axes, "Static and moving, arrows = 1 s of travel", shown_extent(ground))
-    _vehicle(axes, ground)
+    vehicle = _vehicle(axes, ground)
     colours = [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE)]
     key = legend(axes, [*colours, ("not seen", palette.UNSEEN)])
-    texts_beside(axes, speeds, keep_clear=(key, scale_bar(axes)))
+    texts_beside(axes, speeds, keep_clear=(vehicle, key, scale_bar(axes)))
 
 
 def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:
@@ -170,8 +170,8 @@ def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:
     )
 
 
-def _vehicle(axes: Any, ground: GroundFrame, colour: str = palette.VEHICLE) -> None:
-    axes.fill(*outline(ground).T, facecolor=colour, edgecolor="white", lw=0.6, zorder=5)
+def _vehicle(axes: Any, ground: GroundFrame, colour: str = palette.VEHICLE) -> Any:
+    return axes.fill(*outline(ground).T, facecolor=colour, edgecolor="white", lw=0.6, zorder=5)[0]
 
 
 def _unseen(axes: Any) -> None:
