@@ -36,3 +36,15 @@ def test_unknown_measures_are_null_for_machines_and_a_dash_for_people(drive):
 def test_a_source_without_truth_is_refused(drive):
     (drive / "labels" / "1.label").unlink()
     one_line_and_status_2(roadbed("evaluate", "ground", drive), "found neither true classes nor true elevation")
+
+
+def test_true_elevation_belongs_to_scans_by_their_number_in_the_whole_drive(drive, tmp_path):
+    (tmp_path / "elevation").mkdir()
+    for number, height in enumerate((0.0, 0.01, 0.0)):  # zero: the reference knows nothing
+        np.save(tmp_path / "elevation" / f"{number}.npy", np.full((20, 20), height))
+    options = ("--elevation", tmp_path / "elevation", "--elevation-origin", "-9.5", "-9.5", "--json")
+    out = json.loads(roadbed("evaluate", "ground", drive, "--start", "1", "--frames", "1", *options).stdout)
+    assert out["elevation_nodes"] > 50
+    assert out["elevation_rmse_m"] < 0.1
+    nothing = json.loads(roadbed("evaluate", "ground", drive, "--start", "2", *options).stdout)
+    assert "elevation_nodes" not in nothing
