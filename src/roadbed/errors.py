@@ -10,6 +10,10 @@ class InputError(RoadbedError, ValueError):
     """A file, folder or array that cannot be used as it is."""
 
 
+class OutputError(RoadbedError, OSError):
+    """A file or folder that cannot be written, or must not be."""
+
+
 class ConfigError(RoadbedError, ValueError):
     """A configuration value that is out of bounds, of the wrong type, or unknown."""
 

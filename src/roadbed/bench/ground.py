@@ -22,39 +22,43 @@ from roadbed.sources import open_source
 PAPER_MS = {"hdl64e": 147.0, "lux4": 47.6}
 
 
-def ground_rows(backend: str = "cpu", growth: bool = True) -> Iterator[dict[str, Any]]:
+Place = tuple[str, str | None]  # backend and device
+
+
+def ground_rows(backend: str = "cpu", growth: bool = True, device: str | None = None) -> Iterator[dict[str, Any]]:
     """One row per case: both presets on both of the paper's sensors, cold and warm, then growing sizes."""
+    place = backend, device
     for sensor, paper_ms in PAPER_MS.items():
         scans = _drive(sensor)
         for preset in ("paper", "default"):
             config = Config.preset(preset)
-            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, backend, scans[0]))
-            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, backend, scans))
+            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, place, scans[0]))
+            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, place, scans))
     scan = _drive("hdl64e")[0]
     variance = Config.parse({"ground": {"method": "variance"}})
-    yield _row("hdl64e variance", scan, variance, None, _cold(variance, backend, scan))
+    yield _row("hdl64e variance", scan, variance, None, _cold(variance, place, scan))
     if growth:
-        yield from _growth(scan, backend)
+        yield from _growth(scan, place)
 
 
-def _growth(scan: Scan, backend: str) -> Iterator[dict[str, Any]]:
+def _growth(scan: Scan, place: Place) -> Iterator[dict[str, Any]]:
     """Doubling points on one lattice, then doubling cells under one scan."""
     paper = Config.preset("paper")
     for factor in (0.25, 0.5, 1, 2, 4):
         resized = _resized(scan, round(100_000 * factor))
-        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, backend, resized))
+        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, place, resized))
     for factor in (1, 2, 4, 8):
         side = 80.0 * np.sqrt(factor)
         larger = paper.with_changes(ground={"stcrf": {"length": side, "width": side}})
-        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, backend, scan))
+        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, place, scan))
 
 
-def soak(frames: int, backend: str = "cpu") -> dict[str, Any]:
+def soak(frames: int, backend: str = "cpu", device: str | None = None) -> dict[str, Any]:
     """A loop drive of many frames: nothing may become NaN, grow without bound, or leak."""
     import resource
 
     scans = _drive("lux4", frames=64)
-    ground = GroundFilter(Config.preset("paper"), backend=backend)
+    ground = GroundFilter(Config.preset("paper"), backend, device)
     early_rss = 0
     peak_information, finite = 0.0, True
     for index in range(frames):
@@ -88,15 +92,15 @@ def _drive(sensor: str, frames: int = 12) -> list[Scan]:
     return list(open_source(f"sim:city?sensor={sensor}&frames={frames}"))
 
 
-def _cold(config: Config, backend: str, scan: Scan) -> Timing:
-    ground = GroundFilter(config, backend=backend)
+def _cold(config: Config, place: Place, scan: Scan) -> Timing:
+    ground = GroundFilter(config, *place)
     alone = replace(scan, T_world_sensor=None)
     return measure(lambda: ground(alone), _phases)
 
 
-def _warm(config: Config, backend: str, scans: list[Scan]) -> Timing:
+def _warm(config: Config, place: Place, scans: list[Scan]) -> Timing:
     """Along the drive and back again, so that the prior surface is always a real one."""
-    ground = GroundFilter(config, backend=backend)
+    ground = GroundFilter(config, *place)
     there_and_back = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
     step = iter(range(10**9))
 

@@ -21,11 +21,11 @@ CASES = {
 }
 
 
-def pipeline_rows(backend: str = "cpu") -> Iterator[dict[str, Any]]:
+def pipeline_rows(backend: str = "cpu", device: str | None = None) -> Iterator[dict[str, Any]]:
     """One row per sensor: median and 95th percentile of a whole frame, and its stages."""
     for case, location in CASES.items():
         scans = list(open_source(location))
-        pipeline = Pipeline(Config.parse({"backend": backend}))
+        pipeline = Pipeline(Config.parse({"backend": backend, "device": device}))
         frames = _there_and_back(scans)
         timing = measure(
             lambda pipeline=pipeline, frames=frames: pipeline(next(frames)),  # type: ignore[misc]

@@ -45,11 +45,15 @@ def open_backend(name: str = "auto", device: int | str | None = None) -> Backend
 
 
 def opened(
-    backend: str | Backend | Host | None, device: int | str | None = None, configured: str = "cpu"
+    backend: str | Backend | Host | None,
+    device: int | str | None = None,
+    configured: tuple[str, str | None] = ("cpu", None),
 ) -> Backend | Host:
     """What a stage runs on: one that is open already, one to open by name, or with None the configuration's."""
-    if backend is None or isinstance(backend, str):
-        return open_backend(backend or configured, device)
+    if backend is None:
+        return open_backend(configured[0], configured[1] if device is None else device)
+    if isinstance(backend, str):
+        return open_backend(backend, device)
     if device is not None:
         raise DeviceError(f"device {device!r}: the backend given is open already, on {backend.device.name}")
     return backend

@@ -23,6 +23,7 @@ class Config(Stage):
     """Everything a run depends on. `Config()` is the default for every sensor."""
 
     backend: Literal["cpu", "opencl", "cuda", "auto"] = "cpu"
+    device: str | None = Field(None, description="accelerator: its index or a part of its name; None: the best one")
     seed: int = Field(0, ge=0, lt=2**32)
     vehicle: VehicleConfig = VehicleConfig()
     timeline: TimelineConfig = TimelineConfig()

@@ -38,7 +38,7 @@ class GroundFilter:
         outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
-        self.backend = opened(backend, device, self.config.backend)
+        self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._turn = threading.RLock()
         self._method = _method(self.config, self.backend, map_folder, _stays(outputs, self.config, self.backend))
 

@@ -91,4 +91,4 @@ def open_source(location: str | Path, source: str | None = None, **options: Any)
             return candidate(location, **options)
     if ":" not in path and not Path(path).exists():
         raise InputError(f"{path}: no such file or folder")
-    raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source=")
+    raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source= or --source")

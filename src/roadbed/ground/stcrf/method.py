@@ -90,7 +90,10 @@ class Stcrf:
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
-        mounting = self._mountings.of(replace(scan, T_world_sensor=None), [])
+        alone = replace(scan, T_world_sensor=None)
+        if isinstance(self.backend, Host):
+            return dict(self.segment(alone).timings)
+        mounting = self._mountings.of(alone, [])
         return self.engine.profile(_input(scan.points, self._places.of_one_alone(mounting)))
 
     def save_map(self) -> None:
