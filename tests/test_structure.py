@@ -29,7 +29,7 @@ BESIDE = {
     ("__main__", "cli"),
     ("outputs", "evaluate"),
     ("frames", "timeline"),
-    ("config", "compute"),
+    ("atomic", "errors"),
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

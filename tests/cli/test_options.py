@@ -127,6 +127,6 @@ def test_the_viewer_tells_machines_where_it_is(tmp_path):
         assert facts["address"].startswith(f"http://127.0.0.1:{port}")
         assert facts["save_as"] == "roadbed.yaml"
         viewer.send_signal(signal.SIGINT)
-        assert viewer.wait(timeout=120) == 130
+        assert viewer.wait(timeout=600) == 130
     finally:
         viewer.kill()

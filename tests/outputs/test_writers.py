@@ -64,7 +64,7 @@ def same(found, expected):
 
 def assert_same_scan(found: Scan, expected: Scan):
     same(found.points, expected.points)
-    for name in ("intensity", "ring", "truth"):
+    for name in ("intensity", "ring", "classes"):
         same(getattr(found, name), getattr(expected, name))
     if expected.point_time is not None:
         np.testing.assert_array_equal(found.point_time, expected.point_time)
