@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import os
-
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import ConfigError
 from roadbed.geometry import Lattice
+from roadbed.memory import available_bytes
 from roadbed.occupancy.hsbof import Hsbof
 
 _FRAME_BYTES_PER_CELL = 60  # one frame given out, and the grids of observation and fusion
@@ -16,18 +15,6 @@ _FRAME_BYTES_PER_CELL = 60  # one frame given out, and the grids of observation 
 def bytes_needed(lattice: Lattice, config: OccupancyConfig) -> int:
     """Memory of the filter and of one frame."""
     return Hsbof.bytes_needed(lattice.size, config.filter.particles) + lattice.size * _FRAME_BYTES_PER_CELL
-
-
-def available_bytes() -> int | None:
-    """Free memory of this machine, None where the system does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return None
 
 
 def check_memory(lattice: Lattice, config: OccupancyConfig) -> None:
