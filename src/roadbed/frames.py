@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from roadbed.errors import InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
@@ -51,17 +51,24 @@ class Scan:
     mounts: tuple[SensorMount, ...] = ()
 
     def __post_init__(self) -> None:
-        points = np.asarray(self.points)
+        points = _numbers(self.points, f"scan {self.name}: points")
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"scan {self.name}: expected points of shape (N, 3), found {points.shape}")
         if points.dtype != np.float32 or not points.flags.c_contiguous:
             points = np.ascontiguousarray(points, np.float32)
         object.__setattr__(self, "points", points)
         for name, values in self._per_point():
-            if len(values) != len(points):
-                raise InputError(
-                    f"scan {self.name}: channel {name} has {len(values)} values, expected {len(points)} (one per point)"
-                )
+            what = f"scan {self.name}: channel {name}"
+            shape = (_array if name in self.channels else _numbers)(values, what).shape
+            if shape[:1] != (len(points),):
+                found = shape[0] if shape else "single"
+                raise InputError(f"{what} has {found} values, expected {len(points)} (one per point)")
+        if self.time is not None and not np.isfinite(self.time):
+            raise InputError(f"scan {self.name}: time: expected a finite number of seconds, found {self.time}")
+        if self.mounts and np.shape(self.channels.get("sensor_index", 0)) != (len(points),):
+            raise InputError(
+                f"scan {self.name}: mounts: expected a channel sensor_index that says which mount saw each point"
+            )
 
     def _per_point(self) -> Iterator[tuple[str, NDArray]]:
         for name in ("intensity", "ring", "point_time", "truth"):
@@ -127,6 +134,21 @@ class Scan:
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
         """The same scan with another pose (and time)."""
         return replace(self, T_world_sensor=T_world_sensor, time=self.time if time is None else time)
+
+
+def _array(values: ArrayLike, what: str) -> NDArray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what}: expected rows of one length, found a ragged list") from None
+
+
+def _numbers(values: ArrayLike, what: str) -> NDArray:
+    """The values as an array, refused where they are text, dates, complex numbers or objects."""
+    array = _array(values, what)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{what}: expected numbers, found {array.dtype}")
+    return array
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
+from roadbed.reading.arrays import check_numbers
 from roadbed.sources.point_time import sweep_time
 
 INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")
@@ -23,7 +24,7 @@ FAR_FROM_ORIGIN_M = 8192.0
 
 def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | None = None, **more: Any) -> Scan:
     """A Scan of per-point arrays by name: x, y, z, the fields Scan names, and every other one as a channel."""
-    rest = dict(fields)
+    rest = {name: check_numbers(values, f"{where}: {name}") for name, values in fields.items()}
     columns = [_take(rest, (axis,)) for axis in "xyz"]
     if any(column is None for column in columns):
         raise InputError(

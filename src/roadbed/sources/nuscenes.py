@@ -9,8 +9,8 @@ import numpy as np
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan
+from roadbed.reading.files import read_rows
 from roadbed.sources.files import FileSource, scan_name
-from roadbed.sources.records import read_rows
 
 
 class NuScenesSource(FileSource):
