@@ -5,6 +5,10 @@
 class RoadbedError(Exception):
     """Base of every error Roadbed raises on purpose; the command line prints it and exits with 2."""
 
+    def __init__(self, message: str) -> None:
+        # A message quotes files and names from anywhere: what would break the line is shown as an escape.
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
+
 
 class InputError(RoadbedError, ValueError):
     """A file, folder or array that cannot be used as it is."""

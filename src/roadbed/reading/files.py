@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from roadbed.errors import InputError
 from roadbed.memory import available_bytes
 
+_SURELY_FITS = 64 << 20  # bytes; not worth asking how much memory is free
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISCHR, "a device"),
@@ -21,6 +23,17 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISDIR, "a folder"),
 )
+
+
+class _WholeFile(io.BufferedReader):
+    """A file of which no more is asked for than there is: Python makes room for what is asked before it looks."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        super().__init__(io.FileIO(descriptor))
+        self._size = size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size if size is None else min(size, self._size))
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -32,12 +45,13 @@ def open_regular(path: str | Path) -> BinaryIO:
         raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    mode = os.fstat(descriptor).st_mode
+    status = os.fstat(descriptor)
+    mode = status.st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         found = next((name for matches, name in _KINDS if matches(mode)), "something else")
         raise InputError(f"{path}: found {found}, expected a regular file")
-    return os.fdopen(descriptor, "rb")
+    return _WholeFile(descriptor, status.st_size)
 
 
 def check_regular(path: str | Path) -> int:
@@ -49,7 +63,8 @@ def check_regular(path: str | Path) -> int:
 def read_bytes(path: str | Path) -> bytes:
     """The whole file; one line where it cannot be had."""
     with open_regular(path) as file:
-        size, free = os.fstat(file.fileno()).st_size, available_bytes()
+        size = os.fstat(file.fileno()).st_size
+        free = available_bytes() if size > _SURELY_FITS else None
         if free is not None and size > free:
             raise InputError(f"{path}: found {size} bytes, expected at most {free}, the memory that is free")
         try:

@@ -12,7 +12,7 @@ from roadbed.errors import InputError
 from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Pose
 from roadbed.reading.arrays import check_numbers, read_array, read_arrays
-from roadbed.sources.fields import near_origin, scan_from_fields
+from roadbed.sources.fields import class_numbers, near_origin, scan_from_fields
 from roadbed.sources.files import FileSource
 
 POINTS_NAMES = ("points", "xyz", "pts", "cloud", "arr_0")
@@ -52,6 +52,7 @@ def read_npz(path: str | Path) -> Scan:
         return _scan_of_foreign_arrays(arrays, key, path)
     count = len(arrays["points"])
     prefixed = len(CHANNEL_PREFIX)
+    truth = _per_point(arrays, "truth", count, path)
     points, _ = near_origin(list(check_numbers(arrays["points"], f"{path}: points").T))
     return Scan(
         points,
@@ -63,7 +64,7 @@ def read_npz(path: str | Path) -> Scan:
         intensity=_per_point(arrays, "intensity", count, path),
         ring=_per_point(arrays, "ring", count, path),
         point_time=_per_point(arrays, "point_time", count, path),
-        truth=_per_point(arrays, "truth", count, path),
+        truth=None if truth is None else class_numbers(truth, f"{path}: truth"),
         channels={
             name[prefixed:]: check_numbers(values, f"{path}: {name}")
             for name, values in arrays.items()

@@ -78,9 +78,10 @@ class PcapSource(Source):
         turns = 0
         with foreign_errors(self.file, "Velodyne capture"):
             config = velodyne_decoder.Config(min_range=0.0, max_range=_FARTHEST_RETURN_M)
-            for turn in velodyne_decoder.read_pcap(str(self.file), config, as_pcl_structs=True):
-                turns += 1
-                yield turn.stamp.host, turn.points
+            with open_regular(self.file) as capture:
+                for turn in velodyne_decoder.read_pcap(capture, config, as_pcl_structs=True):
+                    turns += 1
+                    yield turn.stamp.host, turn.points
         if not turns:
             raise InputError(f"{self.file}: found no Velodyne data packets, expected packets of 1206 bytes")
 

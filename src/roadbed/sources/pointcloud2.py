@@ -23,7 +23,8 @@ def cloud_fields(message: Any, where: str) -> dict[str, NDArray]:
     data = np.frombuffer(memoryview(message.data), np.uint8)
     row_step = int(message.row_step) or width * step  # some drivers leave it at zero
     expected = (height - 1) * row_step + width * step if points else 0
-    if min(width, height, step) < 0 or (points and not step) or len(data) < expected or row_step < width * step:
+    sensible = min(width, height) >= 0 and 0 <= step < 2**31 and (step or not points) and row_step >= width * step
+    if not sensible or len(data) < expected:
         raise InputError(
             f"{where}: PointCloud2 data: found {len(data)} bytes with row_step {row_step}, expected {expected} "
             f"for {width} x {height} points of {step} bytes"

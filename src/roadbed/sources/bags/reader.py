@@ -19,7 +19,7 @@ from rosbags.rosbag2.storage_mcap import McapReader
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from roadbed.errors import InputError
-from roadbed.reading.files import check_regular
+from roadbed.reading.files import check_regular, open_regular
 from roadbed.reading.foreign import foreign_errors
 from roadbed.sources.bags.database import BoundedSqlite3Reader
 from roadbed.sources.bags.folder import read_metadata, unpack_folder
@@ -47,7 +47,7 @@ class BagReader:
             raise
 
     def _open(self) -> None:
-        path = self.path
+        path = _RegularPath(self.path)
         is_folder = path.is_dir()
         has_metadata = is_folder and (path / "metadata.yaml").is_file()
         self.is_ros1 = path.suffix.lower() == ".bag" if not is_folder else not has_metadata
@@ -60,7 +60,7 @@ class BagReader:
             files = metadata.files(path)
             folder = path
             if metadata.packed_files:
-                folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="roadbed-bag-")))
+                folder = _RegularPath(self._stack.enter_context(TemporaryDirectory(prefix="roadbed-bag-")))
                 unpack_folder(path, metadata, folder)
             readers = [_BoundedReader2(folder)]
         else:
@@ -108,6 +108,13 @@ class BagReader:
 
     def _new_pass(self) -> Pass:
         return Pass(self._stored, str(self.path))
+
+
+class _RegularPath(type(Path())):  # type: ignore[misc]
+    """A path that opens regular files only; rosbags opens its files by their paths."""
+
+    def open(self, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        return open_regular(self) if mode == "rb" else super().open(mode, *arguments, **options)
 
 
 class _BoundedReader1(Reader1):
