@@ -39,8 +39,9 @@ class Pose:
             raise InputError(
                 f"pose: expected a place within {FARTHEST_M:g} m of the origin, found {np.abs(translation).max():g} m"
             )
-        deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
-        if deviation > 1e-3 or np.linalg.det(rotation) < 0:
+        with np.errstate(over="ignore", invalid="ignore"):
+            deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
+        if not deviation <= 1e-3 or np.linalg.det(rotation) < 0:
             raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
         object.__setattr__(self, "rotation", rotation)
         object.__setattr__(self, "translation", translation)

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import lz4.frame
-from backports import zstd
+from rosbags.rosbag2.storage_mcap import zstd
 
 from tests.fuzz.clouds import odd
 from tests.fuzz.damage import damage

@@ -35,7 +35,13 @@ def check_chunks(raw: bytes, header: Any, where: str) -> None:
     if int.from_bytes(record[:2], "little") == _LAYERED:
         source = io.BytesIO(raw)
         source.seek(header.offset_to_point_data)
-        sizes = [size for _, size in lazrs.read_chunk_table(source, description)]
+        table = lazrs.read_chunk_table(source, description)
+        points = sum(count for count, _ in table)
+        if points < header.point_count:
+            raise InputError(
+                f"{where}: LAZ chunk table: found room for {points} points, expected {header.point_count} by the header"
+            )
+        sizes = [size for _, size in table]
         _check_layers(raw, header.offset_to_point_data + 8, sizes, header.point_format.size, _layers(record), where)
 
 

@@ -24,7 +24,7 @@ def cloud_fields(message: Any, where: str) -> dict[str, NDArray]:
     row_step = int(message.row_step) or width * step  # some drivers leave it at zero
     expected = (height - 1) * row_step + width * step if points else 0
     sensible = min(width, height) >= 0 and 0 <= step < 2**31 and (step or not points) and row_step >= width * step
-    if not sensible or len(data) < expected:
+    if not sensible or len(data) < expected or row_step >= 2**63:
         raise InputError(
             f"{where}: PointCloud2 data: found {len(data)} bytes with row_step {row_step}, expected {expected} "
             f"for {width} x {height} points of {step} bytes"

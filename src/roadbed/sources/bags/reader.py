@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from heapq import merge
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,14 +23,10 @@ from roadbed.reading.files import check_regular, open_regular
 from roadbed.reading.foreign import foreign_errors
 from roadbed.sources.bags.database import BoundedSqlite3Reader
 from roadbed.sources.bags.folder import read_metadata, unpack_folder
-from roadbed.sources.bags.unpacking import Pass, bound_mcap, unpack_bz2, unpack_lz4, unpack_part, unpack_zstd
+from roadbed.sources.bags.unpacking import Pass, bound_mcap, ros1_chunk, unpack_part
 
 _INDEX_ENTRY_BYTES = 12
-_BOUNDED = {
-    decompressors["none"]: lambda data: unpack_part(None, data),
-    decompressors["bz2"]: unpack_bz2,
-    decompressors["lz4"]: unpack_lz4,
-}
+_COMPRESSION_OF = {unpack: name for name, unpack in decompressors.items()}
 
 
 class BagReader:
@@ -126,7 +122,7 @@ class _BoundedReader1(Reader1):
 
     def read_chunk(self) -> Any:
         chunk = super().read_chunk()
-        return chunk._replace(decompressor=_BOUNDED[chunk.decompressor])
+        return chunk._replace(decompressor=partial(ros1_chunk, _COMPRESSION_OF[chunk.decompressor]))
 
     def read_index_data(self, pos: int, indexes: dict[int, list[Any]]) -> None:
         super().read_index_data(pos, indexes)
@@ -147,7 +143,7 @@ class _BoundedDirectoryReader(DirectoryReader):
 
     def messages(self, connections: Any, start: int | None = None, stop: int | None = None) -> Any:
         for link, stamp, data in super().messages(connections, start, stop):
-            yield link, stamp, unpack_zstd(data) if self._packed_messages else data
+            yield link, stamp, unpack_part("zstd", data) if self._packed_messages else data
 
 
 class _BoundedReader2(Reader2):

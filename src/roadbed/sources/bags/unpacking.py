@@ -10,7 +10,7 @@ import bz2
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import lz4.frame
@@ -21,10 +21,15 @@ from rosbags.rosbag2.storage_mcap import zstd
 from roadbed.config.text import parse_yaml
 from roadbed.errors import ConfigError, InputError
 from roadbed.reading.expansion import Decompressor, allowance, unpack
+from roadbed.sources.bags.records import check_mcap_records, check_ros1_records
 
 PASS_FACTOR = 8
-_SHORTEST_RECORD = 32  # bytes; a message with its header takes more
-_FEW_RECORDS = 10_000
+_DECOMPRESSORS: dict[str, Callable[[], Decompressor] | None] = {
+    "none": None,
+    "bz2": bz2.BZ2Decompressor,
+    "lz4": lz4.frame.LZ4FrameDecompressor,
+    "zstd": zstd.ZstdDecompressor,
+}
 _Item = TypeVar("_Item")
 
 
@@ -69,22 +74,11 @@ class Pass:
 _current: ContextVar[Pass | None] = ContextVar("pass over a bag", default=None)
 
 
-def unpack_part(make: Callable[[], Decompressor] | None, data: bytes) -> bytes:
-    """A chunk or message of the bag that is being read, with `make` None as it is."""
+def unpack_part(compression: str, data: bytes) -> bytes:
+    """A chunk or message of the bag that is being read; `none` is no compression."""
     current = _current.get() or Pass(len(data), "bag")
+    make = _DECOMPRESSORS[compression]
     return current.take(data if make is None else unpack(make, data, current.where))
-
-
-def unpack_bz2(data: bytes) -> bytes:
-    return unpack_part(bz2.BZ2Decompressor, data)
-
-
-def unpack_lz4(data: bytes) -> bytes:
-    return unpack_part(lz4.frame.LZ4FrameDecompressor, data)
-
-
-def unpack_zstd(data: bytes) -> bytes:
-    return unpack_part(zstd.ZstdDecompressor, data)
 
 
 @cache
@@ -96,9 +90,21 @@ def bound_mcap() -> None:
         check_qos(profiles)
         return parse_qos(profiles)
 
-    for name, unpack_chunk in {"": _unchanged, "lz4": unpack_lz4, "zstd": unpack_zstd}.items():
-        storage_mcap.DECOMPRESSORS[name] = _checked_chunk(unpack_chunk)
+    for name, compression in {"": "none", "lz4": "lz4", "zstd": "zstd"}.items():
+        storage_mcap.DECOMPRESSORS[name] = partial(_mcap_chunk, compression)
     storage_mcap.parse_qos = checked_qos  # type: ignore[assignment]
+
+
+def _mcap_chunk(compression: str, data: bytes, size: int) -> bytes:
+    chunk = unpack_part(compression, data)
+    check_mcap_records(chunk)
+    return chunk
+
+
+def ros1_chunk(compression: str, data: bytes) -> bytes:
+    chunk = unpack_part(compression, data)
+    check_ros1_records(chunk)
+    return chunk
 
 
 def check_qos(profiles: Any) -> None:
@@ -108,26 +114,3 @@ def check_qos(profiles: Any) -> None:
             parse_yaml(profiles, "offered_qos_profiles")
         except ConfigError as error:
             raise ReaderError(str(error)) from None
-
-
-def _unchanged(data: bytes) -> bytes:
-    return unpack_part(None, data)
-
-
-def _checked_chunk(unpack_chunk: Callable[[bytes], bytes]) -> Callable[[bytes, int], bytes]:
-    def checked(data: bytes, size: int) -> bytes:
-        chunk = unpack_chunk(data)
-        _check_records(chunk)
-        return chunk
-
-    return checked
-
-
-def _check_records(chunk: bytes) -> None:
-    """Refuse a chunk of empty records: zeros unpack fast, but are millions of records to go through."""
-    place, records = 0, 0
-    while place + 9 <= len(chunk):
-        place += 9 + int.from_bytes(chunk[place + 1 : place + 9], "little")
-        records += 1
-        if records > _FEW_RECORDS + place // _SHORTEST_RECORD:
-            raise ReaderError(f"found {records} records in {place} bytes of a chunk, expected messages")
