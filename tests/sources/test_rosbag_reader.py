@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rosbags.rosbag1 import Writer as Writer1
-from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
@@ -391,3 +391,39 @@ def test_definitions_in_a_bag_are_not_believed(tmp_path):
     assert raw.count(b"uint32 height") == 2
     (tmp_path / "own.bag").write_bytes(raw.replace(b"uint32 height", b"string height"))
     assert roadbed.open(tmp_path / "own.bag")[0].points[0, 0] == 3
+
+
+@pytest.mark.parametrize(
+    ("storage", "mode"),
+    [("SQLITE3", "FILE"), ("SQLITE3", "MESSAGE"), ("MCAP", "FILE"), ("MCAP", "MESSAGE"), ("MCAP", "STORAGE")],
+)
+def test_compressed_ros2_bags(tmp_path, storage, mode):
+    messages = Messages(False)
+    writer = Writer2(tmp_path / "drive", version=9, storage_plugin=StoragePlugin[storage])
+    writer.set_compression(CompressionMode[mode], CompressionFormat.ZSTD)
+    with writer:
+        links = {}
+        for topic, time, message in sorted(drive_records(messages), key=lambda r: r[1]):
+            if topic not in links:
+                links[topic] = writer.add_connection(topic, message.__msgtype__, typestore=messages.store)
+            raw = messages.store.serialize_cdr(message, message.__msgtype__)
+            writer.write(links[topic], int(time * 1e9), raw)
+    source = roadbed.open(tmp_path / "drive")
+    assert [scan.points[0, 0] for scan in source] == [0, 1, 2]
+    assert source[1].T_world_sensor.translation[0] == pytest.approx(0.5)
+    source.close()
+
+
+@pytest.mark.parametrize("compression", ["BZ2", "LZ4"])
+def test_compressed_ros1_bags(tmp_path, compression):
+    messages = Messages(True)
+    writer = Writer1(tmp_path / "drive.bag")
+    writer.set_compression(Writer1.CompressionFormat[compression])
+    with writer:
+        link = writer.add_connection("/points", "sensor_msgs/msg/PointCloud2", typestore=messages.store)
+        for k in range(3):
+            cloud = messages.cloud(1.0 + k, cloud_bytes(k), 4)
+            writer.write(link, (1 + k) * 10**9, messages.store.serialize_ros1(cloud, cloud.__msgtype__))
+    source = roadbed.open(tmp_path / "drive.bag")
+    assert [scan.points[0, 0] for scan in source] == [0, 1, 2]
+    assert source[2].points[0, 0] == 2

@@ -25,7 +25,7 @@ _KINDS = (
 )
 
 
-class _WholeFile(io.BufferedReader):
+class _BoundedFile(io.BufferedReader):
     """A file of which no more is asked for than there is: Python makes room for what is asked before it looks."""
 
     def __init__(self, descriptor: int, size: int) -> None:
@@ -51,7 +51,7 @@ def open_regular(path: str | Path) -> BinaryIO:
         os.close(descriptor)
         found = next((name for matches, name in _KINDS if matches(mode)), "something else")
         raise InputError(f"{path}: found {found}, expected a regular file")
-    return _WholeFile(descriptor, status.st_size)
+    return _BoundedFile(descriptor, status.st_size)
 
 
 def check_regular(path: str | Path) -> int:
