@@ -30,10 +30,11 @@ def main() -> int:
             print(problem(targets[name], case(targets[name], options.seed, int(number)), Path(scratch)))
         return 0
     report = run(chosen, options.seed, options.seconds, options.findings, options.cases)
+    print(f"{'target':<16}{'cases':>12}{'read':>12}")
     for name, count in report.cases.items():
-        print(f"{name:<16}{count:>12,}")
-    total, kinds = sum(report.cases.values()), len(report.findings)
-    print(f"{'all':<16}{total:>12,} cases, {kinds} kinds of findings (seed {options.seed})")
+        print(f"{name:<16}{count:>12,}{report.accepted[name]:>12,}")
+    total, accepted, kinds = sum(report.cases.values()), sum(report.accepted.values()), len(report.findings)
+    print(f"{'all':<16}{total:>12,}{accepted:>12,}   seed {options.seed}, {kinds} kinds of findings")
     for finding in report.findings:
         print(f"  {finding}")
     return 1 if report.findings else 0

@@ -26,6 +26,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 @dataclass(frozen=True)
 class Report:
     cases: dict[str, int]
+    accepted: dict[str, int]  # of them: read, not refused
     findings: list[str]
 
 
@@ -37,7 +38,7 @@ def run(targets: Sequence[Target], seed: int, seconds: float, folder: Path, most
     with tempfile.TemporaryDirectory(dir=in_memory) as folder_in_memory:
         scratch = Path(folder_in_memory, "cases")
         scratch.mkdir()
-        while time.monotonic() < until and any(shared.count(k) < most for k in range(len(targets))):
+        while time.monotonic() < until and any(shared.counts(k)[0] < most for k in range(len(targets))):
             child = os.fork()
             if not child:
                 _be_worker(targets, seed, shared, findings, scratch, until, most)
@@ -48,8 +49,13 @@ def run(targets: Sequence[Target], seed: int, seconds: float, folder: Path, most
                 raise RuntimeError(f"the worker failed between cases: {what}; {_log(scratch).read_text()[-2000:]}")
             target, number, data = current
             findings.add(targets[target], number, data, what)
-            shared.end(target, number)
-    return Report({target.name: shared.count(k) for k, target in enumerate(targets)}, findings.all())
+            shared.end(target, number, accepted=False)
+    counts = {target.name: shared.counts(k) for k, target in enumerate(targets)}
+    return Report(
+        {name: had for name, (had, _) in counts.items()},
+        {name: accepted for name, (_, accepted) in counts.items()},
+        findings.all(),
+    )
 
 
 def _be_worker(

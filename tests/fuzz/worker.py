@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import resource
 import struct
 import time
@@ -23,26 +24,31 @@ MEMORY_FLOOR = 192 << 20
 _ADDRESS_SPACE = 2 << 30  # beyond what is mapped at the start: nothing honest needs it
 _CASES_PER_PROCESS = 50_000  # then a fresh one, as memory that is kept must not add up to a finding
 _HEAD = struct.Struct("<QIIq")  # case number, target, length, state
+_COUNTS = struct.Struct("<QQ")
+REFUSED = "refused"
 
 
 class SharedCase:
-    """The case that is being run, and how many each target has had; survives the worker."""
+    """The case that is being run, and how many each target has had and accepted; survives the worker."""
 
     def __init__(self, targets: int) -> None:
         self._counts_at = _HEAD.size
-        self._data_at = _HEAD.size + 8 * targets
+        self._data_at = _HEAD.size + _COUNTS.size * targets
         self._memory = mmap.mmap(-1, self._data_at + LARGEST_CASE)
 
     def begin(self, target: int, number: int, data: bytes) -> None:
         self._memory[self._data_at : self._data_at + len(data)] = data
         _HEAD.pack_into(self._memory, 0, number, target, len(data), 1)
 
-    def end(self, target: int, number: int) -> None:
-        struct.pack_into("<Q", self._memory, self._counts_at + 8 * target, number + 1)
+    def end(self, target: int, number: int, accepted: bool) -> None:
+        place = self._counts_at + _COUNTS.size * target
+        _COUNTS.pack_into(self._memory, place, number + 1, self.counts(target)[1] + accepted)
         _HEAD.pack_into(self._memory, 0, number, target, 0, 0)
 
-    def count(self, target: int) -> int:
-        return struct.unpack_from("<Q", self._memory, self._counts_at + 8 * target)[0]
+    def counts(self, target: int) -> tuple[int, int]:
+        """Cases the target has had, and how many of them it read."""
+        had, accepted = _COUNTS.unpack_from(self._memory, self._counts_at + _COUNTS.size * target)
+        return had, accepted
 
     def current(self) -> tuple[int, int, bytes] | None:
         """Target, number and bytes of the case that is being run."""
@@ -67,7 +73,8 @@ class Findings:
         kinds: dict[tuple[str, str], list[str]] = {}
         for path in sorted(self.folder.glob("*.txt")):
             case, *_, what = path.read_text().strip().splitlines()
-            kinds.setdefault((case.partition(" case")[0], what[:40]), []).append(f"{case}: {what[:200]}")
+            kind = case.partition(" case")[0], re.sub(r"\d+", "0", what)[:60]
+            kinds.setdefault(kind, []).append(f"{case}: {what[:200]}")
         return [f"{len(lines)} x {lines[0]}" for lines in kinds.values()]
 
 
@@ -76,15 +83,16 @@ def case(target: Target, seed: int, number: int) -> bytes:
 
 
 def problem(target: Target, data: bytes, scratch: Path) -> str | None:
-    """What is wrong with how the target takes the case; None where it is read or refused in one line."""
+    """What is wrong with how the target takes the case; None where it is read, REFUSED where one line says why not."""
     try:
         target.run(data, scratch)
     except RoadbedError as error:
         text = str(error)
-        if "\n" in text or (not text.isprintable() and "\0" in text):
+        if not text.isprintable():
             return f"more than one line: {text!r}"
         if "MemoryError" in text or "there is memory" in text:
             return f"asked for more memory than {_ADDRESS_SPACE} bytes: {text}"
+        return REFUSED
     except BaseException:
         return traceback.format_exc()
     return None
@@ -103,20 +111,20 @@ def work(
     baseline = _peak_memory()
     done = 0
     while done < _CASES_PER_PROCESS:
-        waiting = [index for index in range(len(targets)) if shared.count(index) < most]
+        waiting = [index for index in range(len(targets)) if shared.counts(index)[0] < most]
         if not waiting or time.monotonic() > until:
             return
         for index in waiting:
             slice_end = time.monotonic() + 0.2
-            for number in range(shared.count(index), most):
+            for number in range(shared.counts(index)[0], most):
                 data = case(targets[index], seed, number)
                 shared.begin(index, number, data)
                 what = problem(targets[index], data, scratch)
                 taken = _peak_memory() - baseline
-                if what is None and taken > MEMORY_FLOOR + 10 * len(data):
+                if what in (None, REFUSED) and taken > MEMORY_FLOOR + 10 * len(data):
                     what = f"took {taken} bytes of memory for {len(data)} bytes"
-                shared.end(index, number)
-                if what is not None:
+                shared.end(index, number, accepted=what is None)
+                if what not in (None, REFUSED):
                     findings.add(targets[index], number, data, what)
                     if "bytes of memory" in what:
                         return  # the peak stays: a fresh process sees the next one
