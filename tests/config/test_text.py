@@ -84,6 +84,22 @@ def test_hostile_text_is_one_line_in_bounded_time(text, message):
     assert peak.bytes < 256 << 20
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(f"key{k}: 1" for k in range(40_000)),
+        "seed: " + "x" * 900_000,
+        "seed: [" + ",".join(["1"] * 90_000) + "]",
+        "preset: " + "x" * 900_000,
+    ],
+    ids=["keys", "value", "list", "preset"],
+)
+def test_what_is_quoted_is_cut(text):
+    with measured(hang_guard_s=5), pytest.raises(ConfigError) as caught:
+        Config.loads(text)
+    assert len(str(caught.value)) < 2100
+
+
 def test_a_few_aliases_are_fine():
     assert parse_yaml("a: &a [1, 2]\nb: *a\nc: {d: *a}", "test") == {"a": [1, 2], "b": [1, 2], "c": {"d": [1, 2]}}
 
