@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -427,3 +429,35 @@ def test_compressed_ros1_bags(tmp_path, compression):
     source = roadbed.open(tmp_path / "drive.bag")
     assert [scan.points[0, 0] for scan in source] == [0, 1, 2]
     assert source[2].points[0, 0] == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE topics SET name = NULL WHERE id = 1",
+        "UPDATE topics SET name = 7",
+        "UPDATE topics SET type = x'00'",
+        "UPDATE messages SET timestamp = 'noon'",
+        "UPDATE messages SET timestamp = NULL",
+        "UPDATE messages SET data = NULL",
+        "UPDATE messages SET data = 'text'",
+        "UPDATE messages SET topic_id = 'one'",
+        "UPDATE topics SET offered_qos_profiles = 7",
+        "CREATE VIEW endless AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x FROM n",
+    ],
+)
+def test_databases_with_values_of_other_types_give_scans_or_one_line(tmp_path, change):
+    messages = Messages(False)
+    path = write_bag(tmp_path, "sqlite3", messages, sorted(drive_records(messages), key=lambda r: r[1]))
+    (file,) = path.glob("*.db3")
+    with sqlite3.connect(file) as database:
+        for table in ("topics", "messages"):  # as a damaged file has it: without the constraints of the schema
+            rows = database.execute(f"SELECT * FROM {table}").fetchall()
+            names = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+            database.execute(f"DROP TABLE {table}")
+            database.execute(f"CREATE TABLE {table} ({', '.join(names)})")
+            database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(names))})", rows)
+        database.execute(change)
+    with measured(hang_guard_s=20), suppress(InputError):
+        for scan in roadbed.open(file):
+            assert isinstance(scan, Scan)

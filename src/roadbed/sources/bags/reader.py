@@ -70,6 +70,8 @@ class BagReader:
         self._readers = readers
         self.connections = [link for reader in readers for link in reader.connections]
         for link in self.connections:
+            if not (isinstance(link.topic, str) and isinstance(link.msgtype, str)):  # a database holds any type
+                raise InputError(f"{path}: found topic {link.topic!r} of {link.msgtype!r}, expected names")
             if not 0 <= link.msgcount <= self._new_pass().most:
                 raise InputError(f"{path}: {link.topic}: found {link.msgcount} messages in {self._stored} bytes")
 
