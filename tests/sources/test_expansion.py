@@ -23,7 +23,7 @@ from roadbed.sources.las import read_las
 from roadbed.sources.npy import read_npz
 from roadbed.sources.pcd import read_pcd
 from tests.resident import measured
-from tests.sources.test_rosbag_reader import Messages, cloud_bytes, write_bag
+from tests.sources.bag_files import Messages, cloud_bytes, write_bag
 
 MOST_MEMORY = 200 << 20
 
