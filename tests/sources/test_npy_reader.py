@@ -262,3 +262,13 @@ def test_other_byte_orders_become_the_machines_own(tmp_path):
     scan = read_npz(tmp_path / "a.npz")
     assert scan.intensity.dtype.isnative
     np.testing.assert_array_equal(scan.intensity, ROWS[:, 3])
+
+
+def test_map_coordinates_of_an_archive_keep_their_place(tmp_path):
+    place = np.array([450_000.0, 5_400_000.0, 100.0])
+    np.savez(tmp_path / "a.npz", points=ROWS[:, :3] + place)
+    np.savez(tmp_path / "b.npz", points=ROWS[:, :3] + place, T_world_sensor=np.eye(4))
+    for name in ("a.npz", "b.npz"):
+        scan = read_npz(tmp_path / name)
+        placed = scan.T_world_sensor @ scan.points.astype(np.float64)
+        np.testing.assert_allclose(placed, ROWS[:, :3] + place, atol=1e-6)

@@ -66,9 +66,8 @@ def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | Non
         middle = float(np.median(finite)) if len(finite) else 0.0
         if FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
             shift[axis] = np.round(middle)
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # a float64 of 1e300 becomes infinite, which the filters label unknown
+    # A float64 of 1e300 becomes infinite, which the filters label unknown.
+    with np.errstate(over="ignore", invalid="ignore"):
         for axis, column in enumerate(columns):
             points[:, axis] = column - shift[axis] if shift[axis] else column
     return points, Pose(np.eye(3), shift) if shift.any() else None

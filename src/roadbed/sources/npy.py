@@ -53,11 +53,14 @@ def read_npz(path: str | Path) -> Scan:
     count = len(arrays["points"])
     prefixed = len(CHANNEL_PREFIX)
     truth = _per_point(arrays, "truth", count, path)
-    points, _ = near_origin(list(check_numbers(arrays["points"], f"{path}: points").T))
+    points, shift = near_origin(list(check_numbers(arrays["points"], f"{path}: points").T))
+    pose = _pose(arrays, "T_world_sensor", path)
+    if shift is not None:
+        pose = shift if pose is None else pose @ shift
     return Scan(
         points,
         time=_number(arrays, "time", path),
-        T_world_sensor=_pose(arrays, "T_world_sensor", path),
+        T_world_sensor=pose,
         T_vehicle_sensor=_pose(arrays, "T_vehicle_sensor", path),
         sensor=_names(arrays, "sensor", path)[0] if "sensor" in arrays else "lidar",
         name=path.stem,
