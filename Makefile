@@ -3,13 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench pictures gpu-test clean
+.PHONY: demo test fuzz lint format bench pictures gpu-test clean
 
 demo: .stamps/roadbed
 	$(BIN)/roadbed demo -o out --force
 
 test: .stamps/dev .stamps/system
 	$(BIN)/python -m pytest
+
+# Damaged and made-up input for every reader, in a process with limits; what it finds is kept in out/fuzz.
+SECONDS ?= 60
+SEED ?= 0
+fuzz: .stamps/dev
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 lint: .stamps/dev
 	$(BIN)/ruff check src tests scripts examples

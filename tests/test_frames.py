@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Lattice, Pose
 
 angles = st.floats(-3.1, 3.1)
@@ -119,3 +119,45 @@ def test_merging_needs_mountings_and_distinct_sensors():
         Scan.merged([scan, scan])
     with pytest.raises(InputError, match="mounting of sensor 'rear' is unknown"):
         Scan.merged([scan, Scan(np.zeros((1, 3)), sensor="rear")])
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([[1, 2, 3], [4, 5]], "points: expected rows of one length, found a ragged list"),
+        ([[1, 2, 3], "abc"], "points: expected rows of one length, found a ragged list"),
+        ([["1", "2", "3"]], "points: expected numbers, found <U1"),
+        ([[1j, 2, 3]], "points: expected numbers, found complex128"),
+        ([[None, 2, 3]], "points: expected numbers, found object"),
+        (np.zeros((2, 3), "M8[s]"), "points: expected numbers, found datetime64"),
+    ],
+)
+def test_points_that_are_no_numbers_are_refused(points, message):
+    with pytest.raises(InputError, match=message):
+        Scan(points)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"ring": np.full(2, "7")}, "channel ring: expected numbers, found <U1"),
+        ({"classes": [[1], [1, 2]]}, "channel classes: expected rows of one length"),
+        ({"channels": {"colour": [[1], [1, 2]]}}, "channel colour: expected rows of one length"),
+        ({"intensity": np.float32(3)}, "channel intensity has single values, expected 2"),
+        ({"time": np.nan}, "time: expected a finite number of seconds, found nan"),
+        ({"mounts": (SensorMount("front", Pose.identity()),)}, "mounts: expected a channel sensor_index"),
+        (
+            {"mounts": (SensorMount("front", Pose.identity()),), "channels": {"sensor_index": np.zeros((2, 2))}},
+            "mounts: expected a channel sensor_index",
+        ),
+    ],
+)
+def test_parts_of_a_scan_that_do_not_fit_are_refused(part, message):
+    with pytest.raises(InputError, match=message):
+        Scan(np.zeros((2, 3)), **part)
+
+
+@pytest.mark.parametrize("metres", [1e10, -1e30, 1e300])
+def test_places_beyond_any_world_are_refused(metres):
+    with pytest.raises(InputError, match=r"expected a place within 1e\+09 m of the origin, found 1e\+"):
+        Pose.from_euler(0, metres)

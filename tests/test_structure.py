@@ -22,7 +22,8 @@ FLOORS = (
     ("simulate", "mapping"),
     ("frames", "timeline"),
     ("geometry", "config", "compute"),
-    ("errors", "atomic", "timing"),
+    ("reading",),
+    ("errors", "atomic", "timing", "memory"),
 )
 BESIDE = {
     ("cli", "viewer"),
@@ -30,6 +31,7 @@ BESIDE = {
     ("outputs", "evaluate"),
     ("frames", "timeline"),
     ("atomic", "errors"),
+    ("memory", "errors"),
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

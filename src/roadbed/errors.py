@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors a caller can act on: each message is one line that names what was found and what was expected."""
 
+_LONGEST_MESSAGE = 2000
+
 
 class RoadbedError(Exception):
     """Base of every error Roadbed raises on purpose; the command line prints it and exits with 2."""
+
+    def __init__(self, message: str) -> None:
+        # A message quotes files and names from anywhere: what would break or fill the screen is escaped or cut.
+        shown = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in shown))
 
 
 class InputError(RoadbedError, ValueError):

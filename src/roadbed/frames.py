@@ -57,17 +57,26 @@ class Scan:
     mounts: tuple[SensorMount, ...] = ()
 
     def __post_init__(self) -> None:
-        points = self.points if lies_on_device(self.points) else np.asarray(self.points)
+        on_device = lies_on_device(self.points)
+        points: Any = self.points if on_device else _numbers(self.points, f"scan {self.name}: points")
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"scan {self.name}: expected points of shape (N, 3), found {tuple(points.shape)}")
         if isinstance(points, np.ndarray) and (points.dtype != np.float32 or not points.flags.c_contiguous):
-            points = np.ascontiguousarray(points, np.float32)
+            with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
+                points = np.ascontiguousarray(points, np.float32)
         object.__setattr__(self, "points", points)
         for name, values in self._per_point():
-            if len(values) != len(points):
-                raise InputError(
-                    f"scan {self.name}: channel {name} has {len(values)} values, expected {len(points)} (one per point)"
-                )
+            what = f"scan {self.name}: channel {name}"
+            shape = (_array if name in self.channels else _numbers)(values, what).shape
+            if shape[:1] != (len(points),):
+                found = shape[0] if shape else "single"
+                raise InputError(f"{what} has {found} values, expected {len(points)} (one per point)")
+        if self.time is not None and not np.isfinite(self.time):
+            raise InputError(f"scan {self.name}: time: expected a finite number of seconds, found {self.time}")
+        if self.mounts and np.shape(self.channels.get("sensor_index", 0)) != (len(points),):
+            raise InputError(
+                f"scan {self.name}: mounts: expected a channel sensor_index that says which mount saw each point"
+            )
 
     def _per_point(self) -> Iterator[tuple[str, NDArray]]:
         for name in ("intensity", "ring", "point_time", "classes"):
@@ -89,7 +98,7 @@ class Scan:
             pose = Pose.from_matrix(pose)
         if isinstance(scan, Scan):
             return scan if pose is None and time is None else scan.at(pose or scan.T_world_sensor, time)
-        points: Any = scan if lies_on_device(scan) else _host_points(scan)
+        points: Any = scan if lies_on_device(scan) else _numbers(scan, "points: expected shape (N, 3)")
         if points.ndim != 2 or points.shape[1] < 3:
             raise InputError(f"points: expected numbers of shape (N, 3) or wider, found {tuple(points.shape)}")
         if points.shape[0] == 3 and points.shape[1] > 6:
@@ -152,15 +161,19 @@ class Scan:
         return replace(self, T_world_sensor=T_world_sensor, time=self.time if time is None else time)
 
 
-def _host_points(array: ArrayLike) -> NDArray:
+def _array(values: ArrayLike, what: str) -> NDArray:
     try:
-        points = np.asarray(array)
-    except ValueError as error:  # rows of different lengths
-        raise InputError(f"points: expected numbers of shape (N, 3) or wider ({error})") from None
-    if points.dtype.kind not in "fiu":
-        raise InputError(f"points: expected numbers of shape (N, 3) or wider, found {points.dtype}")
-    with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
-        return points.astype(np.float32, copy=False)
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what}: expected rows of one length, found a ragged list") from None
+
+
+def _numbers(values: ArrayLike, what: str) -> NDArray:
+    """The values as an array, refused where they are text, dates, complex numbers or objects."""
+    array = _array(values, what)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{what}: expected numbers, found {array.dtype}")
+    return array
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,9 @@ from roadbed.errors import InputError
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
+# Farther than the Moon: no origin in use is further off, and cell numbers stay far from the largest integers.
+FARTHEST_M = 1e9
+
 
 @dataclass(frozen=True, eq=False)
 class Pose:
@@ -32,8 +35,13 @@ class Pose:
             )
         if not (np.isfinite(rotation).all() and np.isfinite(translation).all()):
             raise InputError("pose: expected finite numbers, found NaN or infinity")
-        deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
-        if deviation > 1e-3 or np.linalg.det(rotation) < 0:
+        if np.abs(translation).max() > FARTHEST_M:
+            raise InputError(
+                f"pose: expected a place within {FARTHEST_M:g} m of the origin, found {np.abs(translation).max():g} m"
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
+        if not deviation <= 1e-3 or np.linalg.det(rotation) < 0:
             raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
         object.__setattr__(self, "rotation", rotation)
         object.__setattr__(self, "translation", translation)

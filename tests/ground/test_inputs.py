@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Label, Pose, Scan
-from roadbed.errors import InputError
+from roadbed.errors import ConfigError, InputError
 
 
 def flat_road(seed=0, n=5000, height=1.8):
@@ -92,3 +92,17 @@ def test_given_mounting_is_used(ground):
     frame = ground(Scan(points, T_vehicle_sensor=given))
     assert not frame.mounting.estimated
     assert frame.T_lattice_sensor.translation[2] == 1.8
+
+
+@pytest.mark.parametrize(
+    "ground",
+    [
+        {"stcrf": {"length": 2000, "width": 2000, "spacing": 0.1}},
+        {"method": "variance", "variance": {"spacing": 0.01, "pointcloud_limits": {"x_min": -500, "y_min": -500}}},
+    ],
+    ids=["stcrf", "variance"],
+)
+def test_a_lattice_larger_than_the_memory_is_refused_in_one_line(ground):
+    with pytest.raises(ConfigError, match=r"ground\.\w+: .* needs [\d.]+ GiB, found [\d.]+ GiB free") as caught:
+        GroundFilter(Config.parse({"ground": ground}))
+    assert "\n" not in str(caught.value)

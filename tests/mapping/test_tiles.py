@@ -96,3 +96,37 @@ def test_a_vehicle_that_returns_knows_the_ground(tmp_path, name):
     assert frame.used_prior
     assert np.isfinite(frame.elevation).sum() > 1000
     assert np.nanmax(np.abs(frame.elevation)) < 0.05
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"information": np.zeros((9, 64, 64), np.float32), "base": np.nan},
+        {"information": np.zeros((9, 64, 64), np.float32), "base": "high"},
+        {"information": np.full((9, 64, 64), "1"), "base": 0.0},
+        {"information": np.zeros((9, 64, 64), complex), "base": 0.0},
+        {"information": np.zeros((9, 64, 65), np.float32), "base": 0.0},
+        {"base": 0.0},
+    ],
+)
+def test_tiles_of_anything_but_finite_numbers_are_refused(tmp_path, arrays):
+    np.savez(tmp_path / "tile_0_0.npz", **arrays)
+    lattice = Lattice.centred(20, 20, 1.0).around(0, 0)
+    with pytest.raises(InputError, match="tile_0_0"):
+        TileMap(tmp_path, 1.0).load(lattice, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"spacing": [], "version": 1}', "\udcff", '{"spacing": 1e999}', "[]"])
+def test_an_index_that_is_none(tmp_path, text):
+    (tmp_path / "map.json").write_text(text, errors="surrogateescape")
+    with pytest.raises(InputError, match=r"map\.json: "):
+        TileMap(tmp_path, 1.0)
+
+
+def test_an_index_with_an_impossible_pose(tmp_path):
+    TileMap(tmp_path, 1.0).begin(Pose.identity())
+    text = (tmp_path / "map.json").read_text()
+    for old, new in (("1.0, 0.0, 0.0, 0.0", "7.0, 0.0, 0.0, 0.0"), ("1.0, 0.0, 0.0, 0.0", "1.0")):
+        (tmp_path / "map.json").write_text(text.replace(old, new, 1))
+        with pytest.raises(InputError, match=r"map\.json: "):
+            TileMap(tmp_path, 1.0)

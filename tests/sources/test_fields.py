@@ -79,7 +79,7 @@ def test_names_in_any_case_and_leftovers_by_their_own_name():
         "reflectivity": np.array([5], np.uint16),
         "RING": np.array([6], np.uint16),
         "label": np.array([7], np.uint8),
-        "truth": np.array([40], np.uint16),
+        "classes": np.array([40], np.uint16),
     }
     scan = scan_from_fields(fields, "test")
     np.testing.assert_array_equal(scan.points, [[1, 2, 3]])

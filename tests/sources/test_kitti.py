@@ -182,3 +182,36 @@ def test_raw_drive_with_bad_parts(tmp_path):
     (drive / "calib_imu_to_velo.txt").write_text("R: 1 0 0\n")
     with pytest.raises(InputError, match="found 3 numbers R and 0 T, expected 9 and 3"):
         roadbed.open(drive)
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "message"),
+    [
+        ("velodyne_points/timestamps.txt", "2011-09-26 13:02:25.1e400\n", "line 1: found .* expected a time"),
+        ("velodyne_points/timestamps.txt", "0001-01-01 00:00:00.-5\n", "line 1: found .* expected a time"),
+        ("oxts/data/0000000001.txt", "49 8.4 1e30 0 0 0 " + "0 " * 24, "data: pose: expected a place within"),
+        ("oxts/data/0000000001.txt", "49 1e300 112 0 0 0 " + "0 " * 24, "data: pose: expected a place within"),
+    ],
+)
+def test_raw_drive_with_absurd_numbers(tmp_path, part, text, message):
+    drive = write_raw_drive(tmp_path, 3)
+    (drive / part).write_text(text)
+    with pytest.raises(InputError, match=message):
+        roadbed.open(drive)
+
+
+def test_raw_drive_with_digits_that_are_no_numbers(tmp_path):
+    drive = write_raw_drive(tmp_path, 3)
+    (drive / "velodyne_points/data/0000000002.bin").rename(drive / "velodyne_points/data/²²².bin")
+    assert len(list(roadbed.open(drive))) == 3
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "9" * 400])
+def test_boxes_need_finite_numbers(tmp_path, value):
+    write_sequence(tmp_path, scans=1)
+    corners = "[[1,0],[3,0],[3,2],[1,2]]"
+    for z, footprint in ((value, corners), ("0", corners.replace("3", value))):
+        box = f'{{"id": 1, "kind": "Van", "footprint": {footprint}, "z": {z}, "height": 2}}'
+        (tmp_path / "objects.jsonl").write_text(f'{{"frame": 0, "objects": [{box}]}}')
+        with pytest.raises(InputError, match=r"objects.jsonl: line 1: "):
+            roadbed.open(tmp_path)

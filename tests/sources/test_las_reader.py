@@ -86,3 +86,34 @@ def test_damaged_files_give_a_scan_or_one_line(tmp_path_factory, data):
     file = folder / f"damaged.{suffix}"
     file.write_bytes(data.draw(damaged(whole.read_bytes(), first=4)))
     reads_or_refuses(read_las, file)
+
+
+@pytest.mark.parametrize("point_format", [0, 1, 2, 3, 6, 7, 8])
+def test_compressed_files_of_every_format_and_several_chunks(tmp_path, point_format):
+    """50,000 points make a chunk; the layers of formats 6 and later are checked chunk by chunk."""
+    header = laspy.LasHeader(point_format=point_format, version="1.4")
+    header.scales = np.full(3, 0.001)
+    header.add_extra_dim(laspy.ExtraBytesParams(name="extra", type=np.uint16))
+    cloud = laspy.LasData(header)
+    local = np.round(np.random.default_rng(1).uniform(-50, 50, (120_001, 3)), 3)
+    cloud.x, cloud.y, cloud.z = local.T
+    cloud.extra = np.arange(len(local)) % 1000
+    cloud.write(tmp_path / "a.laz")
+    scan = read_las(tmp_path / "a.laz")
+    np.testing.assert_allclose(scan.points, local, atol=1e-4)
+    np.testing.assert_array_equal(scan.channels["extra"], cloud.extra)
+
+
+def test_a_chunk_table_that_lists_no_chunks(tmp_path):
+    """The decompressor reads chunks whether listed or not, so that unlisted ones would go unchecked."""
+    header = laspy.LasHeader(point_format=6, version="1.4")
+    cloud = laspy.LasData(header)
+    cloud.x, cloud.y, cloud.z = np.zeros((3, 20))
+    cloud.write(tmp_path / "a.laz")
+    raw = bytearray((tmp_path / "a.laz").read_bytes())
+    points_at = int.from_bytes(raw[96:100], "little")
+    table = int.from_bytes(raw[points_at : points_at + 8], "little")
+    raw[table + 4 : table + 8] = bytes(4)
+    (tmp_path / "a.laz").write_bytes(raw)
+    with pytest.raises(InputError, match="LAZ chunk table: found room for 0 points, expected 20 by the header"):
+        read_las(tmp_path / "a.laz")

@@ -164,3 +164,111 @@ def test_damaged_files_give_a_scan_or_one_line(tmp_path_factory, data):
     file = folder / "damaged"
     file.write_bytes(data.draw(damaged(stream.getvalue())))
     reads_or_refuses(read_npz if packed else read_npy, file)
+
+
+def npy_bytes(description: str, shape: str, data: bytes = bytes(96)) -> bytes:
+    """A file whose header says what it likes."""
+    header = f"{{'descr': {description}, 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + data
+
+
+@pytest.mark.parametrize(
+    ("description", "shape"),
+    [
+        ("'<f4'", f"(0, {2**63})"),
+        ("'<f4'", f"(0, {2**62}, {2**62})"),
+        ("'<f4'", f"(0, {10**400})"),
+        ("'<f4'", "(True, 3)"),
+        ("'<f4'", "(False, 3)"),
+        ("'<f4'", "(-1, 3)"),
+        ("'<f4'", "(2, 3.0)"),
+        ("'<f4'", "(" + "1," * 70 + "3)"),
+        ("'|S0'", "(4, 3)"),
+        ("'|V0'", "(4, 3)"),
+        ("'|V4'", "(4, 3)"),
+        ("'|S4'", "(4, 3)"),
+        ("'<U1'", "(4, 3)"),
+        ("'<M8[s]'", "(4, 3)"),
+        ("'<m8[s]'", "(4, 3)"),
+        ("'<c8'", "(4, 3)"),
+        ("'|O'", "(4, 3)"),
+        ("[('x', '<f4'), ('y', '<f4'), ('z', '|S4')]", "(4,)"),
+        ("[('x', '<f4'), ('y', '<f4'), ('z', '<c8')]", "(4,)"),
+        ("[('x', '<f4'), ('y', '<f4'), ('z', '<f4'), ('t', '<M8[s]')]", "(4,)"),
+        ("[('x', '<f4'), ('y', '<f4'), ('z', '<f4'), ('label', '<U1')]", "(4,)"),
+        ("[('x', '<f4'), ('y', '<f4'), ('z', '<f4', (2147483647,))]", "(4,)"),
+        ("[('x', '<f4'), ('y', '<f4'), ('z', [('a', '<f4')])]", "(4,)"),
+    ],
+)
+def test_headers_that_describe_no_points(tmp_path, description, shape):
+    data = np.array([b"1.5"] * 24).astype("S4").tobytes()  # numbers as text must not be taken for numbers
+    (tmp_path / "a.npy").write_bytes(npy_bytes(description, shape, data))
+    with pytest.raises(InputError) as caught:
+        read_npy(tmp_path / "a.npy")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("points", np.full((4, 3), "1.5"), "points: dtype: found <U3, expected numbers"),
+        ("points", np.ones((4, 3), complex), "points: dtype: found complex128, expected numbers"),
+        ("points", np.zeros((4, 3), "M8[s]"), r"points: dtype: found datetime64\[s\], expected numbers"),
+        ("classes", np.full(4, "7"), "classes: dtype: found <U1, expected numbers"),
+        ("ring", np.full(4, b"7"), r"ring: dtype: found \|S1, expected numbers"),
+        ("intensity", np.ones(4, complex), "intensity: dtype: found complex128, expected numbers"),
+        ("point_time", np.zeros(4, "m8[s]"), r"point_time: dtype: found timedelta64\[s\], expected numbers"),
+        ("time", np.nan, "time: found nan, expected one finite number"),
+        ("time", np.inf, "time: found inf, expected one finite number"),
+        ("time", "12", "time: dtype: found <U2, expected numbers"),
+        ("channel.kind", np.full(4, "car"), "channel.kind: dtype: found <U3, expected numbers"),
+        ("sensor", np.zeros(5), "sensor: found 5 values of float64, expected text"),
+        ("T_world_sensor", np.diag([1.0, 1, 1, 1]).astype(complex), "T_world_sensor: dtype: found complex128"),
+        ("T_world_sensor", np.full((4, 4), "1"), "T_world_sensor: dtype: found <U1"),
+    ],
+)
+def test_parts_of_an_archive_that_are_no_numbers(tmp_path, name, value, message):
+    np.savez(tmp_path / "a.npz", **{"points": ROWS[:, :3], name: value})
+    with pytest.raises(InputError, match=message):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_foreign_archives_with_text_beside_the_points(tmp_path):
+    np.savez(tmp_path / "a.npz", xyz=ROWS[:, :3], ring=np.full(4, "7"))
+    with pytest.raises(InputError, match="ring: dtype: found <U1, expected numbers"):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("columns", [4, 5, 200, 300])
+def test_transposed_arrays_are_called_so(tmp_path, columns):
+    np.save(tmp_path / "a.npy", np.zeros((3, columns)))
+    np.savez(tmp_path / "a.npz", points=np.zeros((3, columns)))
+    for read, file in ((read_npy, "a.npy"), (read_npz, "a.npz")):
+        with pytest.raises(InputError, match=rf"shape: found \(3, {columns}\), which looks transposed"):
+            read(tmp_path / file)
+
+
+def test_grids_of_results_are_not_unpacked_for_the_scan_beside_them(tmp_path):
+    """Layers of a wide grid, mostly of one value, compress far better than any scan."""
+    layers = {f"occupancy.layer_{k}": np.zeros((2000, 2000), np.float32) for k in range(4)}
+    np.savez_compressed(tmp_path / "a.npz", points=ROWS[:, :3], **layers)
+    assert (tmp_path / "a.npz").stat().st_size < 100_000
+    assert len(read_npz(tmp_path / "a.npz")) == 4
+
+
+def test_other_byte_orders_become_the_machines_own(tmp_path):
+    np.savez(tmp_path / "a.npz", points=ROWS[:, :3].astype(">f8"), intensity=ROWS[:, 3].astype(">f4"))
+    scan = read_npz(tmp_path / "a.npz")
+    assert scan.intensity.dtype.isnative
+    np.testing.assert_array_equal(scan.intensity, ROWS[:, 3])
+
+
+def test_map_coordinates_of_an_archive_keep_their_place(tmp_path):
+    place = np.array([450_000.0, 5_400_000.0, 100.0])
+    np.savez(tmp_path / "a.npz", points=ROWS[:, :3] + place)
+    np.savez(tmp_path / "b.npz", points=ROWS[:, :3] + place, T_world_sensor=np.eye(4))
+    for name in ("a.npz", "b.npz"):
+        scan = read_npz(tmp_path / name)
+        placed = scan.T_world_sensor @ scan.points.astype(np.float64)
+        np.testing.assert_allclose(placed, ROWS[:, :3] + place, atol=1e-6)

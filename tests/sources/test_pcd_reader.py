@@ -13,6 +13,7 @@ import roadbed
 from roadbed.errors import InputError
 from roadbed.sources import lzf
 from roadbed.sources.pcd import read_pcd
+from tests.resident import measured
 from tests.sources.damage import damaged, reads_or_refuses
 
 HEADER = """# .PCD v0.7 - Point Cloud Data file format
@@ -194,7 +195,7 @@ BAD_BODIES = [
     ("binary_compressed", b"", "found 0 bytes, expected 8"),
     ("binary_compressed", struct.pack("<II", 4, 99), "full size of 99 bytes, expected 32"),
     ("binary_compressed", struct.pack("<II", 40, 32) + bytes(3), "found 3 compressed bytes, expected 40"),
-    ("binary_compressed", struct.pack("<II", 0, 32), "0 compressed bytes cannot hold the expected 32"),
+    ("binary_compressed", struct.pack("<II", 0, 32), "found damaged LZF compression, expected 32 bytes from it"),
     ("binary_compressed", struct.pack("<II", 6, 32) + b"\xff" * 6, "damaged LZF"),
     ("binary_compressed", struct.pack("<II", 6, 32) + b"\x04" + b"\x00" * 5, "damaged LZF"),
 ]
@@ -264,3 +265,20 @@ def test_lzf_agrees_with_the_reference_library():
     assert lzf.decompress(packed, target) == len(data)
     assert target.tobytes() == data
     assert len(lzf.compress(np.frombuffer(data, np.uint8))) < 0.65 * len(data)
+
+
+def test_zeros_after_the_points_are_passed_over_quickly(tmp_path):
+    path = write(tmp_path / "a.pcd", HEADER.format(data="binary"), bodies()["binary"] + bytes(100 << 20))
+    with measured(hang_guard_s=5):
+        assert len(read_pcd(path)) == 2
+
+
+def test_text_takes_little_more_memory_than_its_numbers(tmp_path):
+    """Words of one character, which as Python objects would take forty times the size of the file."""
+    header = HEADER.format(data="ascii").replace("WIDTH 2", "WIDTH 1000000").replace("POINTS 2", "POINTS 1000000")
+    path = write(tmp_path / "a.pcd", header, b"1 2 3 4\n" * 1_000_000)
+    with measured() as peak:
+        scan = read_pcd(path)
+    assert len(scan) == 1_000_000
+    assert (scan.points == [1, 2, 3]).all()
+    assert peak.bytes < 15 * path.stat().st_size

@@ -16,6 +16,7 @@ from roadbed.config.occupancy import OccupancyConfig
 from roadbed.config.presets import PRESETS
 from roadbed.config.report import from_report, is_report
 from roadbed.config.shared import TimelineConfig, VehicleConfig
+from roadbed.config.text import load_text, parse_yaml
 from roadbed.errors import ConfigError
 
 
@@ -41,28 +42,18 @@ class Config(Stage):
 
     @classmethod
     def preset(cls, name: str) -> Config:
-        if name not in PRESETS:
+        if not isinstance(name, str) or name not in PRESETS:
             raise ConfigError(f"preset {name!r}: expected one of {', '.join(PRESETS)}")
         return cls.parse(PRESETS[name])
 
     @classmethod
     def load(cls, path: str | Path) -> Config:
         """Read YAML: Roadbed's own, or the grid-variance report's params.yaml as it is."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise ConfigError(f"{path}: no such configuration file") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: expected a readable YAML text file ({error})") from None
-        return cls.loads(text, str(path))
+        return cls.loads(load_text(path), str(path))
 
     @classmethod
     def loads(cls, text: str, origin: str = "configuration") -> Config:
-        try:
-            values = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{origin}: not valid YAML: {' '.join(str(error).split())}") from None
+        values = parse_yaml(text, origin)
         values = {} if values is None else values
         if is_report(values):
             return cls.parse({"ground": {"method": "variance", "variance": from_report(values, origin)}}, origin)

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from roadbed.errors import ConfigError
 
+_MOST_PROBLEMS = 20  # explained; whoever has more starts with these
+
 
 class Stage(BaseModel):
     """The parameters of one stage: immutable, complete with defaults, and closed to unknown keys."""
@@ -25,7 +27,7 @@ class Stage(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            problems = [_explain(cls, item) for item in error.errors()]
+            problems = [_explain(cls, item) for item in error.errors()[:_MOST_PROBLEMS]]
             raise ConfigError(f"{origin}: " + "; ".join(dict.fromkeys(problems))) from None
 
     def with_changes(self, **changes: Any):  # type: ignore[no-untyped-def]

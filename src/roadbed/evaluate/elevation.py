@@ -15,6 +15,7 @@ from roadbed.errors import InputError
 from roadbed.evaluate.metrics import ElevationScore
 from roadbed.frames import GroundFrame
 from roadbed.geometry import Float64, Lattice
+from roadbed.reading.arrays import check_numbers, read_array
 from roadbed.sources import Source
 
 # Scores the surface of frame number `index`; None where that frame has no truth.
@@ -41,7 +42,7 @@ class ReferenceElevation:
             raise InputError(f"{self.folder}: expected .npy files with true elevation, found none")
         if index >= len(files):
             return None
-        truth = np.load(files[index], allow_pickle=False).astype(np.float64)
+        truth = check_numbers(read_array(files[index]), str(files[index])).astype(np.float64)
         if truth.ndim != 2:
             raise InputError(f"{files[index]}: expected an array [y][x], found shape {truth.shape}")
         truth[truth == 0] = np.nan

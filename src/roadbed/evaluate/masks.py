@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.errors import InputError
+from roadbed.reading.files import read_text
 
 CELL = 0.2  # m, cells of passers
 MOST_HITS, LEAST_GROUND = 12, 8  # scans: what passes is hit at most, what it passes over is ground at least so often
@@ -39,14 +40,14 @@ class Masks:
     @classmethod
     def load(cls, path: str | Path) -> Masks:
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = json.loads(read_text(path))
             passers = [
                 _Passers(tuple(float(v) for v in item.get("rectangle") or item["strip"]), float(item["radius"]))
                 for item in content.get("passers", [])
             ]
             rectangles = [tuple(float(v) for v in item) for item in content.get("rectangles", [])]
             strips = [tuple(float(v) for v in item) for item in content.get("strips", [])]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise InputError(f"{path}: expected a mask file with rectangles, strips and passers ({error})") from None
         if any(len(item) != 4 for item in rectangles) or any(len(item) != 5 for item in strips):
             raise InputError(f"{path}: expected 4 numbers per rectangle and 5 per strip")

@@ -18,6 +18,8 @@ from roadbed.atomic import atomic_write
 from roadbed.errors import InputError
 from roadbed.geometry import Float32, Lattice, Pose
 from roadbed.mapping.information import lower
+from roadbed.reading.arrays import check_numbers, read_arrays
+from roadbed.reading.files import read_text
 
 SIDE = 64  # nodes
 _FORMAT = 1
@@ -50,16 +52,17 @@ class TileMap:
         if not self._index_path.exists():
             return
         try:
-            index = json.loads(self._index_path.read_text(encoding="utf-8"))
-            spacing, version, pose = index["spacing"], index["version"], np.array(index["T_lattice_world"], float)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            index = json.loads(read_text(self._index_path))
+            spacing, version = float(index["spacing"]), index["version"]
+            T_lattice_world = Pose.from_matrix(np.array(index["T_lattice_world"], float))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"{self._index_path}: expected the index of a map ({error})") from None
         if version != _FORMAT or spacing != self.spacing:
             raise InputError(
                 f"{self._index_path}: expected version {_FORMAT} and spacing {self.spacing:g} m, "
                 f"found version {version} and spacing {spacing:g} m"
             )
-        self.T_lattice_world = Pose.from_matrix(pose)
+        self.T_lattice_world = T_lattice_world
 
     def begin(self, T_lattice_world: Pose) -> None:
         """Fix the frame of a new map."""
@@ -125,11 +128,13 @@ class TileMap:
         if not path.exists():
             return None
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                tile = _Tile(np.ascontiguousarray(arrays["information"], np.float32), float(arrays["base"]))
-        except (OSError, ValueError, KeyError, EOFError) as error:
+            arrays = read_arrays(path)
+            information = check_numbers(arrays["information"], "information")
+            tile = _Tile(np.array(information, np.float32), float(check_numbers(arrays["base"], "base").item()))
+        except (ValueError, KeyError) as error:
             raise InputError(f"{path}: expected a tile of the map ({error})") from None
-        if tile.information.shape != (9, SIDE, SIDE) or not np.isfinite(tile.information).all():
+        finite = np.isfinite(tile.base) and np.isfinite(tile.information).all()
+        if tile.information.shape != (9, SIDE, SIDE) or not finite:
             raise InputError(f"{path}: expected 9 x {SIDE} x {SIDE} finite numbers")
         return self._add(key, tile)
 

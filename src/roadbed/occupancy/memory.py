@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import os
-
+from roadbed import memory
 from roadbed.config.occupancy import OccupancyConfig
-from roadbed.errors import ConfigError
 from roadbed.geometry import Lattice
 from roadbed.occupancy.hsbof import Hsbof
 
@@ -18,25 +16,9 @@ def bytes_needed(lattice: Lattice, config: OccupancyConfig) -> int:
     return Hsbof.bytes_needed(lattice.size, config.filter.particles) + lattice.size * _FRAME_BYTES_PER_CELL
 
 
-def available_bytes() -> int | None:
-    """Free memory of this machine, None where the system does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return None
-
-
 def check_memory(lattice: Lattice, config: OccupancyConfig) -> None:
     """Raise with the size needed when the grid and its particles are larger than the free memory."""
-    needed, free = bytes_needed(lattice, config), available_bytes()
-    if free is not None and needed > free:
-        grid = config.grid
-        raise ConfigError(
-            f"occupancy.grid: {grid.length:g} x {grid.width:g} m at {grid.spacing:g} m "
-            f"({lattice.size:,} cells) with {config.filter.particles:,} particles needs {needed / 2**30:.1f} GiB, "
-            f"found {free / 2**30:.1f} GiB free"
-        )
+    grid = config.grid
+    cells = f"{grid.length:g} x {grid.width:g} m at {grid.spacing:g} m ({lattice.size:,} cells)"
+    what = f"occupancy.grid: {cells} with {config.filter.particles:,} particles"
+    memory.check_memory(what, bytes_needed(lattice, config))

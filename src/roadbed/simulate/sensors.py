@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from roadbed.config.base import Stage
+from roadbed.config.text import load_text, parse_yaml
 from roadbed.errors import ConfigError
 from roadbed.geometry import Pose
 
@@ -203,11 +203,4 @@ def load_rig(name: str) -> Rig:
         return SENSORS[name]()
     if not name.endswith((".yaml", ".yml")):
         raise ConfigError(f"sensor {name!r}: expected one of {', '.join(SENSORS)}, or a YAML file")
-    import yaml
-
-    try:
-        values = yaml.safe_load(Path(name).read_text())
-    except (OSError, yaml.YAMLError) as error:
-        problem = str(error).splitlines()[0]
-        raise ConfigError(f"sensor file {name}: {problem}") from None
-    return Rig.parse(values, f"sensor file {name}")
+    return Rig.parse(parse_yaml(load_text(name), f"sensor file {name}"), f"sensor file {name}")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
+from roadbed.reading.arrays import check_numbers
 from roadbed.sources.point_time import sweep_time
 
 INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")
@@ -23,7 +24,7 @@ FAR_FROM_ORIGIN_M = 8192.0
 
 def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | None = None, **more: Any) -> Scan:
     """A Scan of per-point arrays by name: x, y, z, the fields Scan names, and every other one as a channel."""
-    rest = dict(fields)
+    rest = {name: check_numbers(values, f"{where}: {name}") for name, values in fields.items()}
     columns = [_take(rest, (axis,)) for axis in "xyz"]
     if any(column is None for column in columns):
         raise InputError(
@@ -50,7 +51,7 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
         intensity=_take(rest, INTENSITY_NAMES),
         ring=_take(rest, RING_NAMES),
         point_time=point_time,
-        classes=None if classes is None else classes.astype(np.uint32, copy=False),
+        classes=None if classes is None else class_numbers(classes, f"{where}: classes"),
         channels=rest,
         **more,
     )
@@ -65,10 +66,20 @@ def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | Non
         middle = float(np.median(finite)) if len(finite) else 0.0
         if FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
             shift[axis] = np.round(middle)
-    with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
+    # A float64 of 1e300 becomes infinite, which the filters label unknown.
+    with np.errstate(over="ignore", invalid="ignore"):
         for axis, column in enumerate(columns):
             points[:, axis] = column - shift[axis] if shift[axis] else column
     return points, Pose(np.eye(3), shift) if shift.any() else None
+
+
+def class_numbers(values: NDArray, where: str) -> NDArray[np.uint32]:
+    """Semantic labels as they are kept; what is no whole number of 32 bits is no label."""
+    with np.errstate(invalid="ignore"):
+        fits = (values >= 0) & (values < 2**32) & (values == np.floor(values))
+    if not fits.all():
+        raise InputError(f"{where}: found {values[~fits][0]}, expected whole numbers of 32 bits")
+    return values.astype(np.uint32, copy=False)
 
 
 def _find(fields: Mapping[str, NDArray], name: str) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
+from roadbed.reading.files import too_large
 from roadbed.sources.fields import FAR_FROM_ORIGIN_M
 from roadbed.sources.poses import Trajectory, read_poses, read_times
 from roadbed.sources.registry import Source
@@ -75,7 +76,10 @@ class FileSource(Source):
     def __getitem__(self, index: int) -> Scan:
         index = range(len(self))[index]
         path = self.files[index]
-        scan = self.read(path)
+        try:
+            scan = self.read(path)
+        except MemoryError:
+            raise too_large(path) from None
         time = scan.time if self.times is None else float(self.times[index])
         pose = scan.T_world_sensor
         if self.trajectory is None:

@@ -12,10 +12,10 @@ import numpy as np
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Float64, Pose
+from roadbed.reading.files import read_text
 from roadbed.sources.files import FileSource, cloud_files
 from roadbed.sources.kitti_scans import read_kitti_scan
 from roadbed.sources.poses import Trajectory, make_trajectory, read_calibration, read_poses, read_table, read_times
-from roadbed.sources.records import read_text
 
 _EARTH_RADIUS_M = 6378137.0
 _OXTS_NUMBERS = 30
@@ -56,7 +56,7 @@ class KittiRawSource(FileSource):
         if not file.is_file():
             return None
         stamps = read_timestamps(file)
-        lines = [int(path.stem) if path.stem.isdigit() else k for k, path in enumerate(self.files)]
+        lines = [int(path.stem) if _is_number(path.stem) else k for k, path in enumerate(self.files)]
         if max(lines) >= len(stamps):
             raise InputError(f"{file}: times: found {len(stamps)}, expected {max(lines) + 1} (one per scan)")
         return stamps[lines]
@@ -69,7 +69,10 @@ class KittiRawSource(FileSource):
             raise InputError(f"{folder}: found no packets, expected one .txt per scan")
         rows = np.concatenate([_read_packet(path) for path in packets])
         T_body_sensor = _imu_from_lidar(drive)
-        poses = [pose @ T_body_sensor for pose in poses_from_oxts(rows)]
+        try:
+            poses = [pose @ T_body_sensor for pose in poses_from_oxts(rows)]
+        except InputError as error:
+            raise InputError(f"{folder}: {error}") from None
         stamps_file = drive / "oxts" / "timestamps.txt"
         if self.times is None or not stamps_file.is_file():
             return Trajectory(tuple(poses), None, str(folder))
@@ -80,6 +83,11 @@ class KittiRawSource(FileSource):
 
     def read(self, path: Path) -> Scan:
         return read_kitti_scan(path)
+
+
+def _is_number(text: str) -> bool:
+    """Plain digits; str.isdigit alone takes superscripts too."""
+    return text.isascii() and text.isdigit()
 
 
 def poses_from_oxts(rows: Float64) -> list[Pose]:
@@ -105,8 +113,10 @@ def read_timestamps(path: Path) -> Float64:
         whole, _, fraction = line.strip().partition(".")
         try:
             seconds = datetime.strptime(whole, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
-            stamps.append(seconds + (float(f"0.{fraction}") if fraction else 0.0))
-        except ValueError:
+            if fraction and not _is_number(fraction):
+                raise ValueError(fraction)
+            stamps.append(seconds + float(f"0.{fraction}0"))
+        except (ValueError, OverflowError):
             raise InputError(
                 f"{path}: line {number}: found {line[:40]!r}, expected a time like 2011-09-26 13:02:25.594360375"
             ) from None

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan
+from roadbed.reading.files import read_bytes, read_rows
 from roadbed.sources.files import FileSource
-from roadbed.sources.records import read_bytes, read_rows
 from roadbed.sources.rig import on_rig, read_mounts
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# One copy of 3 bytes gives at most 264: what a compressed size can promise.
-GREATEST_EXPANSION = 88
 _LONGEST_COPY = 264
 _FARTHEST_COPY = 8192
 _LONGEST_LITERAL = 32

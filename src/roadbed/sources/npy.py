@@ -3,25 +3,23 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Pose
-from roadbed.sources.fields import near_origin, scan_from_fields
+from roadbed.reading.arrays import check_numbers, read_array, read_arrays
+from roadbed.sources.fields import class_numbers, near_origin, scan_from_fields
 from roadbed.sources.files import FileSource
-from roadbed.sources.records import foreign_errors, read_bytes
 
 POINTS_NAMES = ("points", "xyz", "pts", "cloud", "arr_0")
 CHANNEL_PREFIX = "channel."
-# Deflate cannot shrink data further than this, so a member that promises more is not believed.
-_GREATEST_DEFLATE = 1040
+# Results that Roadbed keeps beside a scan, grids that may be far larger than it.
+_RESULT_PREFIXES = ("ground.", "occupancy.")
+_MOST_COLUMNS = 256
 
 
 class NumpySource(FileSource):
@@ -34,19 +32,19 @@ class NumpySource(FileSource):
         return read_npy(path) if path.suffix.lower() == ".npy" else read_npz(path)
 
     def carries_pose(self, path: Path) -> bool:
-        return path.suffix.lower() == ".npz" and "T_world_sensor" in read_arrays(path)
+        return path.suffix.lower() == ".npz" and bool(read_arrays(path, lambda name: name == "T_world_sensor"))
 
 
 def read_npy(path: str | Path) -> Scan:
     """(N, 3 or more) numbers: x, y, z, intensity, further columns; or a structured array with named fields."""
     path = Path(path)
-    return _scan_of_array(parse_array(read_bytes(path), str(path)), str(path), path.stem)
+    return _scan_of_array(read_array(path), str(path), path.stem)
 
 
 def read_npz(path: str | Path) -> Scan:
     """The points and every array with one row per point; arrays of other lengths (grids) are left aside."""
     path = Path(path)
-    arrays = read_arrays(path)
+    arrays = read_arrays(path, lambda name: not name.startswith(_RESULT_PREFIXES))
     key = next((name for name in POINTS_NAMES if name in arrays), None)
     if key is None and not {"x", "y", "z"} <= arrays.keys():
         raise InputError(f"{path}: expected points or x, y and z, found {', '.join(arrays) or 'no arrays'}")
@@ -54,68 +52,29 @@ def read_npz(path: str | Path) -> Scan:
         return _scan_of_foreign_arrays(arrays, key, path)
     count = len(arrays["points"])
     prefixed = len(CHANNEL_PREFIX)
-    points, _ = near_origin(list(_numbers(arrays["points"], f"{path}: points").T))
+    classes = _per_point(arrays, "classes", count, path)
+    points, shift = near_origin(list(check_numbers(arrays["points"], f"{path}: points").T))
+    pose = _pose(arrays, "T_world_sensor", path)
+    if shift is not None:
+        pose = shift if pose is None else pose @ shift
     return Scan(
         points,
         time=_number(arrays, "time", path),
-        T_world_sensor=_pose(arrays, "T_world_sensor", path),
+        T_world_sensor=pose,
         T_vehicle_sensor=_pose(arrays, "T_vehicle_sensor", path),
-        sensor=str(arrays.get("sensor", "lidar")),
+        sensor=_names(arrays, "sensor", path)[0] if "sensor" in arrays else "lidar",
         name=path.stem,
         intensity=_per_point(arrays, "intensity", count, path),
         ring=_per_point(arrays, "ring", count, path),
         point_time=_per_point(arrays, "point_time", count, path),
-        classes=_per_point(arrays, "classes", count, path),
+        classes=None if classes is None else class_numbers(classes, f"{path}: classes"),
         channels={
-            name[prefixed:]: values
+            name[prefixed:]: check_numbers(values, f"{path}: {name}")
             for name, values in arrays.items()
             if name.startswith(CHANNEL_PREFIX) and values.shape[:1] == (count,)
         },
         mounts=_mounts(arrays, path),
     )
-
-
-def read_arrays(path: Path) -> dict[str, NDArray]:
-    """Every array of an npz by name, each checked against what the archive can hold."""
-    data = read_bytes(path)
-    arrays = {}
-    with foreign_errors(path, "npz archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for member in archive.infolist():
-            if not member.filename.endswith(".npy"):
-                continue
-            name = member.filename.removesuffix(".npy")
-            if member.file_size > _GREATEST_DEFLATE * member.compress_size + 1024:
-                raise InputError(
-                    f"{path}: {name}: promises {member.file_size} bytes, "
-                    f"which {member.compress_size} compressed bytes cannot hold"
-                )
-            arrays[name] = parse_array(archive.read(member), f"{path}: {name}")
-    return arrays
-
-
-def parse_array(data: bytes, where: str) -> NDArray:
-    """One array in NumPy's file format, its size checked against the bytes that follow before it is made."""
-    if not data:
-        raise InputError(f"{where}: found an empty file, expected a NumPy array")
-    stream = io.BytesIO(data)
-    with foreign_errors(where, "NumPy array"):
-        version = npy_format.read_magic(stream)
-        readers = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
-        if version not in readers:
-            raise InputError(f"{where}: format version {version}: expected 1.0 or 2.0")
-        shape, fortran_order, dtype = readers[version](stream)
-    if dtype.hasobject:
-        raise InputError(f"{where}: dtype: found Python objects, expected plain numbers (nothing is unpickled)")
-    count = 1
-    for size in shape:
-        count *= size
-    expected, found = count * dtype.itemsize, len(data) - stream.tell()
-    if min(shape, default=0) < 0 or expected > found:
-        raise InputError(f"{where}: shape {shape} of {dtype.name}: found {found} bytes, expected {expected}")
-    if not expected:
-        return np.zeros(shape, dtype) if np.prod(shape) == 0 else np.empty(shape, dtype)
-    values = np.frombuffer(data, dtype, count, stream.tell())
-    return values.reshape(shape, order="F" if fortran_order else "C")
 
 
 def _scan_of_array(array: NDArray, where: str, name: str) -> Scan:
@@ -124,9 +83,11 @@ def _scan_of_array(array: NDArray, where: str, name: str) -> Scan:
         return scan_from_fields({field: flat[field] for field in array.dtype.names}, where, name=name)
     if array.ndim < 2 or array.shape[-1] < 3:
         raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) or more columns")
-    rows = _numbers(array, where).reshape(-1, array.shape[-1])
-    if rows.shape[1] > 256:
-        raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) to (N, 256)")
+    if array.ndim == 2 and array.shape[0] == 3 < array.shape[1]:
+        raise InputError(f"{where}: shape: found {array.shape}, which looks transposed, expected (N, 3) or more")
+    if array.shape[-1] > _MOST_COLUMNS:
+        raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) to (N, {_MOST_COLUMNS})")
+    rows = check_numbers(array, where).reshape(-1, array.shape[-1])
     names = ["x", "y", "z", "intensity", *(f"column_{k}" for k in range(4, rows.shape[1]))]
     return scan_from_fields({n: np.ascontiguousarray(column) for n, column in zip(names, rows.T)}, where, name=name)
 
@@ -146,24 +107,21 @@ def _scan_of_foreign_arrays(arrays: dict[str, NDArray], key: str | None, path: P
     )
 
 
-def _numbers(values: NDArray, where: str) -> NDArray:
-    if values.dtype.kind not in "fiub":
-        raise InputError(f"{where}: dtype: found {values.dtype}, expected numbers")
-    return values
-
-
 def _number(arrays: dict[str, NDArray], name: str, path: Path) -> float | None:
     if name not in arrays:
         return None
-    value = _numbers(arrays[name], f"{path}: {name}")
-    if value.size != 1:
-        raise InputError(f"{path}: {name}: found {value.size} numbers, expected one")
-    return float(value.reshape(()))
+    value = check_numbers(arrays[name], f"{path}: {name}")
+    if value.size != 1 or not np.isfinite(value).all():
+        found = f"{value.size} numbers" if value.size != 1 else str(value.item())
+        raise InputError(f"{path}: {name}: found {found}, expected one finite number")
+    return float(value.item())
 
 
 def _per_point(arrays: dict[str, NDArray], name: str, count: int, path: Path) -> NDArray | None:
-    values = arrays.get(name)
-    if values is not None and values.shape != (count,):
+    if name not in arrays:
+        return None
+    values = check_numbers(arrays[name], f"{path}: {name}")
+    if values.shape != (count,):
         raise InputError(f"{path}: {name}: found shape {values.shape}, expected ({count},)")
     return values
 
@@ -171,16 +129,28 @@ def _per_point(arrays: dict[str, NDArray], name: str, count: int, path: Path) ->
 def _pose(arrays: dict[str, NDArray], name: str, path: Path) -> Pose | None:
     if name not in arrays:
         return None
+    return _pose_of(check_numbers(arrays[name], f"{path}: {name}"), f"{path}: {name}")
+
+
+def _pose_of(matrix: NDArray, where: str) -> Pose:
     try:
-        return Pose.from_matrix(_numbers(arrays[name], f"{path}: {name}"))
+        return Pose.from_matrix(matrix)
     except InputError as error:
-        raise InputError(f"{path}: {name}: {error}") from None
+        raise InputError(f"{where}: {error}") from None
 
 
 def _mounts(arrays: dict[str, NDArray], path: Path) -> tuple[SensorMount, ...]:
-    names, matrices = arrays.get("mount_names"), arrays.get("mount_poses")
-    if names is None or matrices is None:
+    if not {"mount_names", "mount_poses"} <= arrays.keys():
         return ()
-    if matrices.shape != (names.size, 4, 4):
-        raise InputError(f"{path}: mount_poses: found shape {matrices.shape}, expected ({names.size}, 4, 4)")
-    return tuple(SensorMount(str(name), Pose.from_matrix(matrix)) for name, matrix in zip(names.ravel(), matrices))
+    names, matrices = _names(arrays, "mount_names", path), check_numbers(arrays["mount_poses"], f"{path}: mount_poses")
+    if matrices.shape != (len(names), 4, 4):
+        raise InputError(f"{path}: mount_poses: found shape {matrices.shape}, expected ({len(names)}, 4, 4)")
+    poses = [_pose_of(matrix, f"{path}: mount_poses") for matrix in matrices]
+    return tuple(SensorMount(name, pose) for name, pose in zip(names, poses))
+
+
+def _names(arrays: dict[str, NDArray], name: str, path: Path) -> list[str]:
+    values = arrays[name]
+    if values.dtype.kind != "U" or not values.size:
+        raise InputError(f"{path}: {name}: found {values.size} values of {values.dtype}, expected text")
+    return [str(value) for value in values.ravel()]

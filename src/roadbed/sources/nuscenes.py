@@ -9,8 +9,8 @@ import numpy as np
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan
+from roadbed.reading.files import read_rows
 from roadbed.sources.files import FileSource, scan_name
-from roadbed.sources.records import read_rows
 
 
 class NuScenesSource(FileSource):
@@ -28,7 +28,9 @@ def read_nuscenes(path: str | Path) -> Scan:
     path = Path(path)
     rows = read_rows(path, 5)
     ring = rows[:, 4]
-    if not np.all((ring >= 0) & (ring < 65536) & (ring == np.floor(ring))):
-        found = ring[~((ring >= 0) & (ring < 65536) & (ring == np.floor(ring)))][0]
+    with np.errstate(invalid="ignore"):
+        good = (ring >= 0) & (ring < 65536) & (ring == np.floor(ring))
+    if not good.all():
+        found = ring[~good][0]
         raise InputError(f"{path}: ring: found {found:g}, expected whole numbers from 0 to 65535 in the fifth column")
     return Scan(rows[:, :3], intensity=rows[:, 3].copy(), ring=ring.astype(np.uint16), name=scan_name(path))

@@ -10,7 +10,7 @@ import numpy as np
 
 from roadbed.errors import InputError
 from roadbed.frames import Box
-from roadbed.sources.records import read_text
+from roadbed.reading.files import read_text
 
 
 def read_objects(path: Path) -> dict[int, tuple[Box, ...]]:
@@ -34,4 +34,7 @@ def _box(item: dict) -> Box:
     footprint = np.array(item["footprint"], np.float64)
     if footprint.shape != (4, 2):
         raise ValueError(f"footprint of shape {footprint.shape}")
-    return Box(str(item["id"]), str(item["kind"]), footprint, float(item["z"]), float(item["height"]))
+    z, height = float(item["z"]), float(item["height"])
+    if not np.isfinite([*footprint.ravel(), z, height]).all():
+        raise ValueError("numbers that are not finite")
+    return Box(str(item["id"]), str(item["kind"]), footprint, z, height)

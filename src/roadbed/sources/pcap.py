@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 from roadbed.errors import InputError, missing_extra
 from roadbed.frames import Scan
+from roadbed.reading.files import open_regular
+from roadbed.reading.foreign import foreign_errors
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.poses import read_poses
-from roadbed.sources.records import foreign_errors
 from roadbed.sources.registry import Source
 
 _MAGIC = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"}
@@ -77,17 +78,16 @@ class PcapSource(Source):
         turns = 0
         with foreign_errors(self.file, "Velodyne capture"):
             config = velodyne_decoder.Config(min_range=0.0, max_range=_FARTHEST_RETURN_M)
-            for turn in velodyne_decoder.read_pcap(str(self.file), config, as_pcl_structs=True):
-                turns += 1
-                yield turn.stamp.host, turn.points
+            with open_regular(self.file) as capture:
+                for turn in velodyne_decoder.read_pcap(capture, config, as_pcl_structs=True):
+                    turns += 1
+                    yield turn.stamp.host, turn.points
         if not turns:
             raise InputError(f"{self.file}: found no Velodyne data packets, expected packets of 1206 bytes")
 
 
 def _check_capture(file: Path) -> None:
-    if not file.is_file():
-        raise InputError(f"{file}: no such file")
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         start = stream.read(4)
     if start not in _MAGIC:
         found = f"bytes {start.hex()}" if start else "an empty file"

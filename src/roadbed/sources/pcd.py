@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan
+from roadbed.reading.expansion import check_claim
+from roadbed.reading.files import read_bytes
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.files import FileSource
 from roadbed.sources.pcd_header import PADDING, PcdField, PcdHeader, parse_header
-from roadbed.sources.records import read_bytes
-from roadbed.sources.text_table import parse_columns
+from roadbed.sources.text_table import parse_blocks
 
 
 class PcdSource(FileSource):
@@ -54,7 +55,7 @@ def _read_binary(header: PcdHeader, body: memoryview, where: str) -> dict[str, N
             f"of {header.record_size} bytes"
         )
     left_over = body[expected:]
-    if len(left_over) >= max(header.record_size, 1) and any(left_over):
+    if len(left_over) >= max(header.record_size, 1) and np.frombuffer(left_over, np.uint8).any():
         raise InputError(
             f"{where}: data: found {len(body)} bytes, expected {expected} ({header.points} points of "
             f"{header.record_size} bytes): {len(left_over)} are left over"
@@ -87,7 +88,7 @@ def _read_compressed(header: PcdHeader, body: memoryview, where: str) -> dict[st
 
 
 def _decompressed(header: PcdHeader, body: memoryview, expected: int, where: str) -> NDArray[np.uint8]:
-    from roadbed.sources.lzf import GREATEST_EXPANSION, decompress
+    from roadbed.sources.lzf import decompress
 
     if len(body) < 8:
         raise InputError(f"{where}: data: found {len(body)} bytes, expected 8 with the compressed and full sizes")
@@ -99,8 +100,7 @@ def _decompressed(header: PcdHeader, body: memoryview, expected: int, where: str
         )
     if compressed > len(body) - 8:
         raise InputError(f"{where}: data: found {len(body) - 8} compressed bytes, expected {compressed}")
-    if compressed * GREATEST_EXPANSION < expected:
-        raise InputError(f"{where}: data: {compressed} compressed bytes cannot hold the expected {expected}")
+    check_claim(expected, compressed, f"{where}: data")
     columns = np.empty(expected, np.uint8)
     written = decompress(np.frombuffer(body[8 : 8 + compressed], np.uint8), columns)
     if written != expected:
@@ -109,17 +109,10 @@ def _decompressed(header: PcdHeader, body: memoryview, expected: int, where: str
 
 
 def _read_ascii(header: PcdHeader, body: memoryview, where: str) -> dict[str, NDArray]:
-    dtypes = [field.dtype for field in header.fields for _ in range(field.count)]
-    columns = parse_columns(bytes(body), header.points, dtypes, where)
-    fields, start = {}, 0
-    for field in header.fields:
-        if field.name != PADDING:
-            values = np.empty((header.points, field.count), field.dtype)
-            for k in range(field.count):
-                values[:, k] = columns[start + k]
-            fields[field.name] = _per_point(values, field)
-        start += field.count
-    return fields
+    blocks = parse_blocks(body, header.points, [(field.dtype, field.count) for field in header.fields], where)
+    return {
+        field.name: _per_point(values, field) for field, values in zip(header.fields, blocks) if field.name != PADDING
+    }
 
 
 def _per_point(values: NDArray, field: PcdField) -> NDArray:

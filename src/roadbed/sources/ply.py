@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan
+from roadbed.reading.files import read_bytes
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.files import FileSource
-from roadbed.sources.records import read_bytes
-from roadbed.sources.text_table import parse_columns
+from roadbed.sources.text_table import parse_blocks
 
 _TYPES = {
     **dict.fromkeys(("char", "int8"), "i1"),
@@ -45,6 +46,10 @@ class Property:
     name: str
     dtype: np.dtype
     length_dtype: np.dtype | None = None  # of a list; None: a single number
+
+    @property
+    def byte_order(self) -> Literal["big", "little"]:
+        return "big" if self.length_dtype is not None and self.length_dtype.str[0] == ">" else "little"
 
 
 @dataclass(frozen=True)
@@ -164,11 +169,9 @@ def _skip_binary(body: memoryview, start: int, element: Element, where: str) -> 
         for item in element.properties:
             repeats = 1
             if item.length_dtype is not None:
-                size = item.length_dtype.itemsize
-                if start + size > len(body):
-                    raise too_short
-                repeats = int(np.frombuffer(body[start : start + size], item.length_dtype)[0])
-                start += size
+                length = body[start : start + item.length_dtype.itemsize]
+                repeats = int.from_bytes(length, item.byte_order, signed=item.length_dtype.kind == "i")
+                start += item.length_dtype.itemsize
             start += repeats * item.dtype.itemsize
             if repeats < 0 or start > len(body):
                 raise too_short
@@ -176,10 +179,20 @@ def _skip_binary(body: memoryview, start: int, element: Element, where: str) -> 
 
 
 def _read_ascii(body: memoryview, before: list[Element], vertex: Element, where: str) -> list[NDArray]:
-    lines = [line for line in bytes(body).splitlines() if line.strip()]
-    start = sum(element.count for element in before if element.properties)
-    if len(lines) < start + vertex.count:
-        found = max(len(lines) - start, 0)
+    text = bytes(body)
+    start, missing = _skip_lines(text, 0, sum(element.count for element in before if element.properties))
+    end, missing_vertices = _skip_lines(text, start, vertex.count)
+    if missing or missing_vertices:
+        found = vertex.count - missing_vertices
         raise InputError(f"{where}: element vertex: found {found} rows, expected {vertex.count}")
-    rows = b"\n".join(lines[start : start + vertex.count])
-    return parse_columns(rows, vertex.count, [item.dtype for item in vertex.properties], where)
+    blocks = parse_blocks(text[start:end], vertex.count, [(item.dtype, 1) for item in vertex.properties], where)
+    return [block[:, 0] for block in blocks]
+
+
+def _skip_lines(text: bytes, place: int, lines: int) -> tuple[int, int]:
+    """Where that many lines with content end, and how many of them are missing."""
+    while lines and place < len(text):
+        end = text.find(b"\n", place) + 1 or len(text)
+        lines -= not text[place:end].isspace()
+        place = end
+    return place, lines

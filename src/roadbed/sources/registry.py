@@ -77,18 +77,23 @@ def registered() -> dict[str, type[Source]]:
     return sources
 
 
+def _matching(sources: dict[str, type[Source]], path: str) -> type[Source] | None:
+    return next((kind for kind in sources.values() if kind.matches(path)), None)
+
+
 def open_source(location: str | Path, source: str | None = None, **options: Any) -> Source:
     """Open a file, folder, bag or address; `source` names the kind where the path alone does not tell."""
     location = str(location)
     path, _ = parse_location(location)
     sources = registered()
-    if source is not None:
-        if source not in sources:
-            raise InputError(f"source {source!r}: expected one of {', '.join(sources)}")
-        return sources[source](location, **options)
-    for candidate in sources.values():
-        if candidate.matches(path):
-            return candidate(location, **options)
+    if source is not None and source not in sources:
+        raise InputError(f"source {source!r}: expected one of {', '.join(sources)}")
+    try:
+        kind = sources[source] if source is not None else _matching(sources, path)
+        if kind is not None:
+            return kind(location, **options)
+    except OSError as error:  # a folder that may not be entered, a name longer than any file's
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     if ":" not in path and not Path(path).exists():
         raise InputError(f"{path}: no such file or folder")
     raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source= or --source")

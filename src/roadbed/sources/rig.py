@@ -12,8 +12,8 @@ import yaml
 from roadbed.errors import InputError
 from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Pose
+from roadbed.reading.files import read_bytes, read_text
 from roadbed.simulate.sensors import Mount
-from roadbed.sources.records import read_bytes, read_text
 
 RIG_FILE, INDEX_FOLDER = "rig.yaml", "sensor_index"
 

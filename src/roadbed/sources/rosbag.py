@@ -8,15 +8,15 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from roadbed.errors import InputError, missing_extra
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
+from roadbed.reading.foreign import foreign_errors
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.pointcloud2 import cloud_fields
 from roadbed.sources.poses import Trajectory, make_trajectory, read_poses
-from roadbed.sources.records import foreign_errors
 from roadbed.sources.registry import Source
 from roadbed.sources.ros_poses import (
     CLOUD_TYPE,
@@ -26,6 +26,9 @@ from roadbed.sources.ros_poses import (
     message_pose,
     stamp_seconds,
 )
+
+if TYPE_CHECKING:
+    from roadbed.sources.bags.reader import BagReader
 
 _FILE_SUFFIXES = (".bag", ".mcap", ".db3")
 
@@ -51,7 +54,9 @@ class RosbagSource(Source):
         self._reader = _open_reader(Path(self.path))
         self._close = weakref.finalize(self, self._reader.close)
         self.topic = self._choose("topic", (CLOUD_TYPE,), required=True)
-        self._connections = [link for link in self._reader.connections if link.topic == self.topic]
+        self._connections = [
+            link for link in self._reader.connections if (link.topic, link.msgtype) == (self.topic, CLOUD_TYPE)
+        ]
         self.trajectory = self._find_trajectory()
         self.sequential = self.trajectory is not None
 
@@ -68,29 +73,20 @@ class RosbagSource(Source):
             raise InputError(f"{self.path}: {self.topic}: found {len(self._stamps)} messages, expected {len(self)}")
         stamp = self._stamps[index]
         earlier_with_same_stamp = index - bisect_left(self._stamps, stamp)
-        for number, (_, message) in enumerate(self._messages(self._connections, stamp, stamp + 1)):
+        for number, (_, message) in enumerate(self._reader.messages(self._connections, stamp, stamp + 1)):
             if number == earlier_with_same_stamp:
                 return self._scan(message, index, stamp)
         raise InputError(f"{self.path}: {self.topic}: message {index} is gone, expected {len(self)} messages")
 
     def __iter__(self) -> Iterator[Scan]:
-        for index, (stamp, message) in enumerate(self._messages(self._connections)):
+        for index, (stamp, message) in enumerate(self._reader.messages(self._connections)):
             yield self._scan(message, index, stamp)
 
     @cached_property
     def _stamps(self) -> list[int]:
         """Recording times (ns) of the cloud's messages, for access by index."""
         with foreign_errors(self.path, "ROS bag"):
-            return sorted(stamp for _, stamp, _ in self._reader.messages(self._connections))
-
-    def _messages(
-        self, connections: list[Any], start: int | None = None, stop: int | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        if not connections:
-            return
-        with foreign_errors(self.path, "ROS bag"):
-            for link, stamp, raw in self._reader.messages(connections, start=start, stop=stop):
-                yield stamp, self._reader.deserialize(raw, link.msgtype)
+            return sorted(self._reader.stamps(self._connections))
 
     def _scan(self, message: Any, index: int, recorded_ns: int) -> Scan:
         where = f"{self.path}: {self.topic} message {index}"
@@ -135,7 +131,7 @@ class RosbagSource(Source):
         poses: list[Pose] = []
         times: list[float] = []
         body = ""
-        for stamp, message in self._messages(links):
+        for stamp, message in self._reader.messages(links):
             where = f"{self.path}: {topic} message {len(poses)}"
             with foreign_errors(where, "pose"):
                 try:
@@ -152,7 +148,7 @@ class RosbagSource(Source):
 
     def _body_to_sensor(self, body: str) -> Pose | None:
         """Where the sensor sits on the body that the odometry follows; None where the bag does not say."""
-        _, cloud = next(self._messages(self._connections), (0, None))
+        _, cloud = next(self._reader.messages(self._connections), (0, None))
         if not body or cloud is None:
             return None
         transforms = StaticTransforms()
@@ -162,22 +158,16 @@ class RosbagSource(Source):
             if link.msgtype == STATIC_TRANSFORMS_TYPE and link.topic.endswith("tf_static")
         ]
         with foreign_errors(f"{self.path}: /tf_static", "transform"):
-            for _, message in self._messages(links):
+            for _, message in self._reader.messages(links):
                 transforms.add(message)
             return transforms.between(body, str(cloud.header.frame_id))
 
 
-def _open_reader(path: Path) -> Any:
+def _open_reader(path: Path) -> BagReader:
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
     try:
-        from rosbags.highlevel import AnyReader
-        from rosbags.typesys import Stores, get_typestore
+        from roadbed.sources.bags.reader import BagReader
     except ImportError:
         raise missing_extra("rosbags", "io", f"reading {path}") from None
-    paths = sorted(path.glob("*.bag")) if path.is_dir() and not (path / "metadata.yaml").is_file() else [path]
-    with foreign_errors(path, "ROS bag"):
-        # Older ROS 2 bags do not carry their message definitions; the standard ones have not changed since.
-        reader = AnyReader(paths, default_typestore=get_typestore(Stores.ROS2_HUMBLE))
-        reader.open()
-    return reader
+    return BagReader(path)

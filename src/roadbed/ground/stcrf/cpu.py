@@ -29,7 +29,7 @@ from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
 from roadbed.ground.stcrf.places_cpu import classify_nodes
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, reserve, select_points
-from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of, low_side_of, ratio_of, side_of
+from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, ratio_of, side_of
 from roadbed.ground.stcrf.sort_cpu import sort_by_node
 from roadbed.ground.stcrf.spans_cpu import VECTOR, clear_spans, fill_expected, find_spans, keep_seen, share_rows
 from roadbed.ground.stcrf.start_cpu import gather_lowest, spread_coarse
@@ -48,8 +48,9 @@ class StcrfCpu:
     """`roadbed.ground.engine.GroundEngine` on one lattice. A frame is sort, select, start, em, label, surface."""
 
     def __init__(self, config: Config) -> None:
-        announce((sort_by_node, select_points, expectation_maximization, label_points))
         self.config = config.ground
+        check_memory_for(self.config)
+        announce((sort_by_node, select_points, expectation_maximization, label_points))
         stcrf = self.config.stcrf
         rows, columns = lattice_of(self.config).shape
         nodes = rows * columns

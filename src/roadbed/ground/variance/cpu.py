@@ -16,17 +16,20 @@ from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance.method import output_of
 from roadbed.ground.variance.model import lattice_of
 from roadbed.ground.variance.variance_cpu import Cells, GridRules, SortedHeights, classify, sort_heights
+from roadbed.memory import check_memory
 from roadbed.timing import timed
 
 F = np.float32
+_BYTES_PER_CELL = 60  # counts of two or more threads, statistics, one frame given out
 
 
 class VarianceCpu:
     """Buffers that grow with the scans, and the two kernels that fill them."""
 
     def __init__(self, config: VarianceConfig) -> None:
-        announce((sort_heights, classify))
         self.lattice = lattice_of(config)
+        check_memory(f"ground.variance: {self.lattice.size:,} cells", self.lattice.size * _BYTES_PER_CELL)
+        announce((sort_heights, classify))
         limits = config.pointcloud_limits
         self._rules = GridRules(
             self.lattice.rows,

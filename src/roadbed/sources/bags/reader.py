@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One bag, or several of ROS 1, as messages in order of recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import cache, partial
+from heapq import merge
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rosbags.rosbag1 import Reader as Reader1
+from rosbags.rosbag1.reader import decompressors
+from rosbags.rosbag2 import Reader as Reader2
+from rosbags.rosbag2.reader import DirectoryReader
+from rosbags.rosbag2.storage_mcap import McapReader
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+from roadbed.errors import InputError
+from roadbed.reading.files import check_regular, open_regular
+from roadbed.reading.foreign import foreign_errors
+from roadbed.sources.bags.database import BoundedSqlite3Reader
+from roadbed.sources.bags.folder import read_metadata, unpack_folder
+from roadbed.sources.bags.unpacking import Pass, bound_mcap, ros1_chunk, unpack_part
+
+_INDEX_ENTRY_BYTES = 12
+_COMPRESSION_OF = {unpack: name for name, unpack in decompressors.items()}
+
+
+class BagReader:
+    """Connections and messages; only standard message definitions are used, whatever a bag says about them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stack = ExitStack()
+        try:
+            with foreign_errors(path, "ROS bag"):
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        path = _RegularPath(self.path)
+        is_folder = path.is_dir()
+        has_metadata = is_folder and (path / "metadata.yaml").is_file()
+        self.is_ros1 = path.suffix.lower() == ".bag" if not is_folder else not has_metadata
+        readers: list[Any]
+        if self.is_ros1:
+            files = sorted(path.glob("*.bag")) if is_folder else [path]
+            readers = [_BoundedReader1(file) for file in files]
+        elif has_metadata:
+            metadata = read_metadata(path)
+            files = metadata.files(path)
+            folder = path
+            if metadata.packed_files:
+                folder = _RegularPath(self._stack.enter_context(TemporaryDirectory(prefix="roadbed-bag-")))
+                unpack_folder(path, metadata, folder)
+            readers = [_BoundedReader2(folder)]
+        else:
+            files = [path]
+            readers = [_BoundedReader2(path)]
+        self._stored = sum(check_regular(file) for file in files)
+        bound_mcap()
+        with self._new_pass().counting():
+            for reader in readers:
+                self._stack.enter_context(reader)
+        self._readers = readers
+        self.connections = [link for reader in readers for link in reader.connections]
+        for link in self.connections:
+            if not (isinstance(link.topic, str) and isinstance(link.msgtype, str)):  # a database holds any type
+                raise InputError(f"{path}: found topic {link.topic!r} of {link.msgtype!r}, expected names")
+            if not 0 <= link.msgcount <= self._new_pass().most:
+                raise InputError(f"{path}: {link.topic}: found {link.msgcount} messages in {self._stored} bytes")
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def stamps(self, links: Iterable[Any]) -> Iterator[int]:
+        """Recording times (ns), in order."""
+        for _, stamp, _ in self._raw_messages(links, None, None):
+            yield stamp
+
+    def messages(
+        self, links: Iterable[Any], start: int | None = None, stop: int | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Recording time (ns) and message, in order; from `start`, before `stop`."""
+        store = _standard_messages(self.is_ros1)
+        deserialize = store.deserialize_ros1 if self.is_ros1 else store.deserialize_cdr
+        with foreign_errors(self.path, "ROS bag"):
+            for link, stamp, raw in self._raw_messages(links, start, stop):
+                yield stamp, deserialize(raw, link.msgtype)
+
+    def _raw_messages(
+        self, links: Iterable[Any], start: int | None, stop: int | None
+    ) -> Iterator[tuple[Any, int, bytes]]:
+        wanted = {id(link) for link in links}
+        streams = []
+        for reader in self._readers:
+            chosen = [link for link in reader.connections if id(link) in wanted]
+            if chosen:
+                streams.append(reader.messages(chosen, start=start, stop=stop))
+        return self._new_pass().through(merge(*streams, key=lambda item: item[1]))
+
+    def _new_pass(self) -> Pass:
+        return Pass(self._stored, str(self.path))
+
+
+class _RegularPath(type(Path())):  # type: ignore[misc]
+    """A path that opens regular files only; rosbags opens its files by their paths."""
+
+    def open(self, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        return open_regular(self) if mode == "rb" else super().open(mode, *arguments, **options)
+
+
+class _BoundedReader1(Reader1):
+    """ROS 1 bags, whose chunks unpack within bounds and whose index is not read over and over."""
+
+    def __init__(self, path: Path) -> None:
+        self._most_entries = check_regular(path) // _INDEX_ENTRY_BYTES
+        super().__init__(path)
+
+    def read_chunk(self) -> Any:
+        chunk = super().read_chunk()
+        return chunk._replace(decompressor=partial(ros1_chunk, _COMPRESSION_OF[chunk.decompressor]))
+
+    def read_index_data(self, pos: int, indexes: dict[int, list[Any]]) -> None:
+        super().read_index_data(pos, indexes)
+        entries = sum(map(len, indexes.values()))
+        if entries > self._most_entries:
+            raise InputError(f"{self.path}: index: found {entries} entries, more than the file has bytes for")
+
+
+class _BoundedDirectoryReader(DirectoryReader):
+    """ROS 2 folders, whose messages may be compressed one by one."""
+
+    STORAGE_PLUGINS = {"mcap": McapReader, "sqlite3": BoundedSqlite3Reader}  # noqa: RUF012
+
+    def open(self) -> None:
+        super().open()
+        self._packed_messages = self.metadata.compression_mode == "message"
+        self.metadata = self.metadata._replace(compression_mode=None)
+
+    def messages(self, connections: Any, start: int | None = None, stop: int | None = None) -> Any:
+        for link, stamp, data in super().messages(connections, start, stop):
+            yield link, stamp, unpack_part("zstd", data) if self._packed_messages else data
+
+
+class _BoundedReader2(Reader2):
+    STORAGE_PLUGINS = {  # noqa: RUF012
+        "dir": _BoundedDirectoryReader,
+        ".mcap": McapReader,
+        ".db3": BoundedSqlite3Reader,
+    }
+
+
+@cache
+def _standard_messages(is_ros1: bool) -> Any:
+    store = get_typestore(Stores.ROS1_NOETIC if is_ros1 else Stores.ROS2_HUMBLE)
+    if is_ros1:
+        store.register(get_types_from_msg("geometry_msgs/TransformStamped[] transforms", "tf2_msgs/msg/TFMessage"))
+    return store

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that reads, with the cases it is given."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import laspy
+import numpy as np
+import yaml
+
+import roadbed
+from roadbed.config import Config
+from roadbed.evaluate.masks import Masks
+from roadbed.frames import Scan
+from roadbed.geometry import Lattice
+from roadbed.mapping.tiles import TileMap
+from roadbed.simulate.sensors import SENSORS, load_rig
+from roadbed.sources.fields import scan_from_fields
+from roadbed.sources.kitti_raw import read_timestamps
+from roadbed.sources.kitti_scans import read_kitti_scan
+from roadbed.sources.las import read_las
+from roadbed.sources.npy import read_npy, read_npz
+from roadbed.sources.nuscenes import read_nuscenes
+from roadbed.sources.objects import read_objects
+from roadbed.sources.pcap import PcapSource
+from roadbed.sources.pcd import read_pcd
+from roadbed.sources.ply import read_ply
+from roadbed.sources.pointcloud2 import cloud_fields
+from roadbed.sources.poses import read_calibration, read_poses, read_times
+from roadbed.sources.rosbag import RosbagSource
+from tests.fuzz import bags, clouds, texts
+from tests.fuzz.damage import damage
+
+Make = Callable[[Random], bytes]
+Run = Callable[[bytes, Path], None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """`make` gives the bytes of a case, `run` reads them in a scratch folder."""
+
+    name: str
+    make: Make
+    run: Run
+
+
+def damaged(makers: Sequence[Make], words: Sequence[bytes] = (), whole: float = 0.3) -> Make:
+    """Cases as the makers write them, and damaged ones."""
+
+    def make(rng: Random) -> bytes:
+        data = rng.choice(makers)(rng)
+        if rng.random() < whole:
+            return data
+        return damage(rng, data, words, [rng.choice(makers)(rng)] if rng.random() < 0.1 else ())
+
+    return make
+
+
+def seeds(make_seeds: Callable[[], Sequence[bytes]]) -> Make:
+    """One of some whole files."""
+    return lambda rng: rng.choice(make_seeds())
+
+
+def file(name: str, read: Callable[[Path], Any]) -> Run:
+    """Read the case as a file of this name."""
+
+    def run(data: bytes, folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(data)
+        result = read(path)
+        if isinstance(result, Scan):
+            _look_at(result)
+
+    return run
+
+
+def _look_at(scan: Scan) -> None:
+    """What a user of a scan relies on."""
+    assert scan.points.dtype == np.float32
+    assert scan.points.shape == (len(scan), 3)
+    for name, values in scan.all_channels().items():
+        assert len(values) == len(scan), name
+        assert values.dtype.kind in "fiub", name
+    assert sum(len(index) for _, index in scan.split()) <= len(scan)
+
+
+@cache
+def las_files() -> tuple[bytes, ...]:
+    files = []
+    for point_format, compressed in ((0, True), (3, False), (3, True), (6, True), (7, True), (8, True), (6, False)):
+        header = laspy.LasHeader(point_format=point_format, version="1.4" if point_format > 5 else "1.2")
+        header.scales = np.full(3, 0.01)
+        header.add_extra_dim(laspy.ExtraBytesParams(name="extra", type=np.float32))
+        cloud = laspy.LasData(header)
+        cloud.x, cloud.y, cloud.z = np.random.default_rng(point_format).uniform(-50, 50, (3, 20))
+        stream = io.BytesIO()
+        cloud.write(stream, do_compress=compressed)
+        files.append(stream.getvalue())
+    return tuple(files)
+
+
+def read_bag(path: Path) -> None:
+    source = RosbagSource(str(path))
+    try:
+        for scan in islice(source, 5):
+            _look_at(scan)
+        if len(source):
+            _look_at(source[0])
+    finally:
+        source.close()
+
+
+def read_bag_folder(storage: str, name: str) -> Run:
+    """The case is the metadata of a bag whose storage is whole."""
+
+    def run(data: bytes, folder: Path) -> None:
+        bag = folder / f"bag_{storage}"
+        bag.mkdir(exist_ok=True)
+        (bag / name).write_bytes(bags.written(storage)[0])
+        (bag / "metadata.yaml").write_bytes(data)
+        read_bag(bag)
+
+    return run
+
+
+def read_capture(path: Path) -> None:
+    for scan in islice(PcapSource(str(path)), 5):
+        _look_at(scan)
+
+
+def read_cloud_message(data: bytes, folder: Path) -> None:
+    try:
+        values = json.loads(data)
+        values["data"] = bytes.fromhex(values["data"])
+        values["fields"] = [SimpleNamespace(**field) for field in values["fields"]]
+        message = SimpleNamespace(**values)
+        sizes = (message.width, message.height, message.point_step, message.row_step, message.is_bigendian)
+        sizes += tuple(v for f in message.fields for v in (f.offset, f.datatype, f.count, len(f.name)))
+        if not all(isinstance(value, int) for value in sizes):
+            return
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return  # no message: ROS gives numbers
+    _look_at(scan_from_fields(cloud_fields(message, "message"), "message"))
+
+
+def read_config(data: bytes, folder: Path) -> None:
+    config = Config.loads(data.decode("utf-8", "surrogateescape"))
+    assert Config.loads(config.dumps()) == config
+
+
+def read_tile(path: Path) -> None:
+    lattice = Lattice.centred(20, 20, 1.0).around(32, 32)
+    shape = lattice.shape
+    TileMap(path.parent, 1.0).load(lattice, np.zeros((9, *shape), np.float32), 0.0, np.ones(shape, bool))
+
+
+def read_map_index(path: Path) -> None:
+    TileMap(path.parent, 1.0)
+
+
+@cache
+def tiles() -> tuple[bytes, ...]:
+    stream = io.BytesIO()
+    np.savez_compressed(stream, information=np.zeros((9, 64, 64), np.float32), base=np.float64(0))
+    return (stream.getvalue(),)
+
+
+@cache
+def rigs() -> tuple[bytes, ...]:
+    return tuple(yaml.safe_dump(SENSORS[name]().model_dump(mode="json")).encode() for name in ("vlp16", "lux4"))
+
+
+def read_rig(path: Path) -> None:
+    load_rig(str(path))
+
+
+def open_location(data: bytes, folder: Path) -> None:
+    len(roadbed.open(data.decode("utf-8", "surrogateescape")))
+
+
+@cache
+def command_line() -> Any:
+    """The real command line, on which only the cheap commands do anything."""
+    import typer
+
+    from roadbed.cli import app
+
+    group: Any = typer.main.get_command(app)
+    for name in ("demo", "simulate", "view", "bench", "info"):
+        command = group.commands[name]
+        for heavy in getattr(command, "commands", {"": command}).values():
+            heavy.callback = lambda **_: None
+    return group
+
+
+def run_arguments(data: bytes, folder: Path) -> None:
+    words = [word.decode("utf-8", "surrogateescape") for word in data.split(b"\0")]
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        try:
+            command_line().main(words, prog_name="roadbed")
+        except SystemExit as end:
+            if end.code not in (0, 2):
+                raise
+
+
+_PCD_WORDS = (b"FIELDS", b"SIZE", b"TYPE", b"COUNT", b"WIDTH", b"HEIGHT", b"POINTS", b"VIEWPOINT", b"DATA ascii\n")
+_PCD_WORDS += (b"DATA binary\n", b"DATA binary_compressed\n", b" F", b" 8", b" U", b"x y z", b"_", b"#", b"\n", b"\r\n")
+_PLY_WORDS = (
+    b"element vertex ",
+    b"property float x\n",
+    b"property list uchar int a\n",
+    b"end_header\n",
+    b"comment",
+    b"ply\n",
+)
+_NPY_WORDS = (
+    b"'descr'",
+    b"'shape'",
+    b"'fortran_order'",
+    b"True",
+    b"None",
+    b"(",
+    b")",
+    b"[",
+    b"'<f8'",
+    b"'|S0'",
+    b"'|O'",
+)
+_YAML_WORDS = (
+    b": ",
+    b"- ",
+    b"&a ",
+    b"*a",
+    b"<<: *a",
+    b"!!int ",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\n",
+    b"? ",
+    b"---",
+    b"|",
+    b">",
+    b"'",
+)
+_TEXT_WORDS = (b" ", b"\n", b"nan", b"inf", b"1e999", b"#", b"\0", b"\xff", b"\xe2\x80\xa8", b"\r")
+
+
+def all_targets() -> tuple[Target, ...]:
+    ros1, database = (seeds(lambda kind=kind: (bags.written(kind)[0],)) for kind in ("ros1", "sqlite3"))
+    metadata = seeds(lambda: (bags.written("mcap")[1],))
+    binary = lambda rng: rng.randbytes(rng.choice((0, 16, 20, 80, 160, 81)))  # noqa: E731
+    return (
+        Target("pcd", damaged([clouds.pcd], _PCD_WORDS), file("case.pcd", read_pcd)),
+        Target("ply", damaged([clouds.ply], _PLY_WORDS), file("case.ply", read_ply)),
+        Target("las", damaged([seeds(las_files)], whole=0.01), file("case.las", read_las)),
+        Target("npy", damaged([clouds.npy], _NPY_WORDS), file("case.npy", read_npy)),
+        Target("npz", damaged([clouds.npz]), file("case.npz", read_npz)),
+        Target("kitti", damaged([binary]), file("case.bin", read_kitti_scan)),
+        Target("nuscenes", damaged([binary]), file("case.pcd.bin", read_nuscenes)),
+        Target("pcap", damaged([bags.velodyne_capture]), file("case.pcap", read_capture)),
+        Target("bag", damaged([ros1], whole=0.01), file("case.bag", read_bag)),
+        Target("mcap", damaged([bags.mcap, seeds(lambda: (bags.written("mcap")[0],))]), file("case.mcap", read_bag)),
+        Target("db3", damaged([database], whole=0.01), file("case.db3", read_bag)),
+        Target("bag metadata", damaged([metadata], _YAML_WORDS, 0.01), read_bag_folder("mcap", "drive.mcap")),
+        Target("PointCloud2", damaged([clouds.pointcloud2], whole=0.7), read_cloud_message),
+        Target("poses", damaged([texts.poses], _TEXT_WORDS), file("poses.txt", read_poses)),
+        Target("times", damaged([texts.times], _TEXT_WORDS), file("times.txt", lambda path: read_times(path, 3))),
+        Target("timestamps", damaged([texts.timestamps], _TEXT_WORDS), file("stamps.txt", read_timestamps)),
+        Target("calibration", damaged([texts.calibration], _TEXT_WORDS), file("calib.txt", read_calibration)),
+        Target("objects", damaged([texts.objects], _TEXT_WORDS), file("objects.jsonl", read_objects)),
+        Target("masks", damaged([texts.masks], _TEXT_WORDS), file("masks.json", Masks.load)),
+        Target("map tile", damaged([seeds(tiles)], whole=0.01), file("tile_0_0.npz", read_tile)),
+        Target("map index", damaged([texts.map_index]), file("map.json", read_map_index)),
+        Target("configuration", damaged([texts.yaml_text, texts.config_text], _YAML_WORDS), read_config),
+        Target("rig", damaged([seeds(rigs), texts.yaml_text], _YAML_WORDS), file("rig.yaml", read_rig)),
+        Target("location", damaged([texts.location], _TEXT_WORDS), open_location),
+        Target("arguments", damaged([texts.arguments], (b"\0", b"-", b"=")), run_arguments),
+    )
