@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import roadbed
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
 from roadbed.sources import Source
-from roadbed.sources.selection import Selection
+from roadbed.sources.selection import part_of
 
 
 class Numbered(Source):
@@ -52,7 +54,7 @@ def places(source):
     ],
 )
 def test_iteration_and_indexing_agree(start, stride, count, expected):
-    part = Selection(Numbered(), start, stride, count)
+    part = part_of(Numbered(), start, stride, count)
     assert places(part) == [int(part[k].points[0, 0]) for k in range(len(part))] == list(expected)
     assert int(part[-1].points[0, 0]) == list(expected)[-1]
     assert [part.objects(k) for k in range(len(part))] == [(number,) for number in expected]
@@ -60,38 +62,38 @@ def test_iteration_and_indexing_agree(start, stride, count, expected):
 
 def test_only_what_is_asked_for_is_read():
     whole = Numbered()
-    assert places(Selection(whole, 0, 1, 2)) == [0, 1]
+    assert places(part_of(whole, 0, 1, 2)) == [0, 1]
     assert whole.reads == ["in one go", "in one go"]
     whole.reads.clear()
-    assert places(Selection(whole, 8)) == [8, 9]
+    assert places(part_of(whole, 8)) == [8, 9]
     assert whole.reads == [8, 9]
 
 
 def test_a_source_without_truth_has_none_in_part_either():
-    part = Selection(Numbered(), 2)
+    part = part_of(Numbered(), 2)
     assert hasattr(part, "objects")
     assert not hasattr(part, "truth")
 
 
 def test_truth_belongs_to_its_scan():
     whole = roadbed.open("sim:parking?sensor=vlp16&frames=4")
-    part = Selection(whole, 1, 2)
+    part = part_of(whole, 1, 2)
     assert part.truth(1).time == part[1].time == whole[3].time
     np.testing.assert_array_equal(part.truth(1).is_ground, whole.truth(3).is_ground)
 
 
 def test_a_mounting_replaces_the_sources_own():
     mounting = Pose.from_euler(1, 2, 3, pitch=0.1)
-    part = Selection(roadbed.open("sim:parking?sensor=vlp16&frames=2"), T_vehicle_sensor=mounting)
+    part = part_of(roadbed.open("sim:parking?sensor=vlp16&frames=2"), T_vehicle_sensor=mounting)
     assert all(scan.T_vehicle_sensor is mounting for scan in part)
-    rig = Selection(roadbed.open("sim:parking?sensor=lux4&frames=2"), T_vehicle_sensor=mounting)
+    rig = part_of(roadbed.open("sim:parking?sensor=lux4&frames=2"), T_vehicle_sensor=mounting)
     with pytest.raises(InputError, match="found a rig of 4 sensors, expected one"):
         rig[0]
 
 
 def test_a_start_beyond_the_end_is_one_line():
     with pytest.raises(InputError, match="start 10: found 10 scans, expected more than 10"):
-        Selection(Numbered(), 10)
+        part_of(Numbered(), 10)
 
 
 def test_a_live_source_has_no_parts():
@@ -99,4 +101,21 @@ def test_a_live_source_has_no_parts():
         pass
 
     with pytest.raises(InputError, match="found a live source, expected a recording"):
-        Selection(Live("live"), 1)
+        part_of(Live("live"), 1)
+
+
+@given(st.integers(-12, 12) | st.none(), st.integers(-12, 12) | st.none(), st.sampled_from([None, 1, 2, 3, -1, -2]))
+def test_slices_are_sources(start, stop, step):
+    chosen = list(range(10))[start:stop:step]
+    part = Numbered()[start:stop:step]
+    assert isinstance(part, Source)
+    assert len(part) == len(chosen)
+    assert places(part) == chosen
+    assert places(part[1:]) == chosen[1:]
+
+
+def test_a_slice_of_a_drive_runs_and_keeps_its_truth():
+    drive = roadbed.open("sim:parking?sensor=vlp16&frames=4")
+    part = drive[1:3]
+    assert [scan.time for scan in part] == [drive[1].time, drive[2].time]
+    np.testing.assert_array_equal(part.truth(1).is_ground, drive.truth(2).is_ground)

@@ -72,13 +72,13 @@ class Request:
     def scans(self, frames: int | None = None) -> Source:
         """The source asked for: its scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
         from roadbed.sources import open_source
-        from roadbed.sources.selection import Selection
+        from roadbed.sources.selection import part_of
 
         source = open_source(self.source, self.kind)
         if self.mounting is not None and self.height is not None:
             raise InputError("--mounting and --height: expected one of them, found both")
         if (self.start, self.stride, frames, self.mounting) != (0, 1, None, None):
-            source = Selection(source, self.start, self.stride, frames, self._T_vehicle_sensor())
+            source = part_of(source, self.start, self.stride, frames, self._T_vehicle_sensor())
         if self.height is not None and _brings_mounting(source):
             raise InputError(f"{self.source}: --height: these scans bring their mounting; --mounting replaces it")
         return source

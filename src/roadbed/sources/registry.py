@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -32,11 +33,19 @@ _ADDED: dict[str, type[Source]] = {}
 
 
 class Source:
-    """A sequence of scans: `len(source)`, `source[i]`, iteration. Reading is lazy: a scan is read when asked for."""
+    """A sequence of scans: `len(source)`, `source[i]`, `source[a:b]`, iteration. A scan is read when it is asked for.
+
+    A class that reads scans has `matches`, `__len__` and `__getitem__` for one number; slices come by themselves.
+    """
 
     name: ClassVar[str] = ""
     accepts: ClassVar[tuple[str, ...]] = ()  # names of the options after `?` or given as keywords
     sequential: bool = True  # False: scans are unrelated places, nothing is carried from one to the next
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__getitem__" in cls.__dict__:
+            cls.__getitem__ = _with_slices(cls.__getitem__)  # type: ignore[method-assign]
 
     def __init__(self, location: str, **options: Any) -> None:
         self.location = location
@@ -56,6 +65,21 @@ class Source:
     def __iter__(self) -> Iterator[Scan]:
         for index in range(len(self)):
             yield self[index]
+
+
+def _with_slices(read: Callable[[Any, int], Scan]) -> Callable[[Any, Any], Any]:
+    """`source[a:b]` as a source of its own, whatever a class does for one number."""
+
+    @wraps(read)
+    def getitem(source: Source, index: int | slice) -> Scan | Source:
+        if not isinstance(index, slice):
+            return read(source, index)
+
+        from roadbed.sources.selection import Selection
+
+        return Selection(source, range(len(source))[index])
+
+    return getitem
 
 
 def register(name: str, source: type[Source]) -> None:

@@ -17,22 +17,13 @@ _PER_SCAN = ("truth", "objects")  # what some sources also give for a scan, by i
 
 
 class Selection(Source):
-    """Scans `numbers` of another source; their truth and objects come along."""
+    """Scans `numbers` of another source, as `source[10:20]` gives them; their truth and objects come along."""
 
-    def __init__(
-        self,
-        source: Source,
-        start: int = 0,
-        stride: int = 1,
-        count: int | None = None,
-        T_vehicle_sensor: Pose | None = None,
-    ) -> None:
+    def __init__(self, source: Source, numbers: range, T_vehicle_sensor: Pose | None = None) -> None:
         self.location, self.path, self.options = source.location, source.path, source.options
         self.sequential = source.sequential
         self._source, self._T_vehicle_sensor = source, T_vehicle_sensor
-        self.numbers = range(start, _length(source), stride)[:count]
-        if not self.numbers:
-            raise InputError(f"{source.location}: start {start}: found {len(source)} scans, expected more than {start}")
+        self.numbers = numbers
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -60,8 +51,19 @@ class Selection(Source):
         return replace(scan, T_vehicle_sensor=self._T_vehicle_sensor)
 
 
-def _length(source: Source) -> int:
+def part_of(
+    source: Source,
+    start: int = 0,
+    stride: int = 1,
+    count: int | None = None,
+    T_vehicle_sensor: Pose | None = None,
+) -> Selection:
+    """From scan `start` on every `stride`-th, at most `count` of them; there must be one."""
     try:
-        return len(source)
+        length = len(source)
     except NotImplementedError:
         raise InputError(f"{source.location}: a part of it: found a live source, expected a recording") from None
+    numbers = range(start, length, stride)[:count]
+    if not numbers:
+        raise InputError(f"{source.location}: start {start}: found {length} scans, expected more than {start}")
+    return Selection(source, numbers, T_vehicle_sensor)
