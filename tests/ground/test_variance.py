@@ -14,13 +14,13 @@ from roadbed.config.ground import VarianceConfig
 
 def oracle(points, config):
     """Ground flag per point, and per cell: count, mean, variance, ground."""
-    limits, resolution = config.pointcloud_limits, np.float32(config.spacing)
+    limits, resolution = config.pointcloud_limits, np.float64(np.float32(config.spacing))
     columns = math.ceil((limits.x_max - limits.x_min) / config.spacing)
     rows = math.ceil((limits.y_max - limits.y_min) / config.spacing)
     x, y, z = points.T
     inside = (x >= limits.x_min) & (x < limits.x_max) & (y >= limits.y_min) & (y < limits.y_max)
-    column = np.floor((x - np.float32(limits.x_min)) / resolution)
-    row = np.floor((y - np.float32(limits.y_min)) / resolution)
+    column = np.floor((x - np.float32(limits.x_min)).astype(np.float64) / resolution)
+    row = np.floor((y - np.float32(limits.y_min)).astype(np.float64) / resolution)
     cell = np.where(inside, row * columns + column, -1).astype(int)
     heights = {c: z[cell == c].astype(np.float64) for c in set(cell[cell >= 0].tolist())}
     variance = {c: h.var() for c, h in heights.items() if len(h) >= config.point_number_threshold}

@@ -117,7 +117,7 @@ def _raised_is_ground(d, around, kind, support, rules):
 @njit(cache=True)
 def _decide_nodes(first_node, last_node, points, shape, side, rules, p00, work):
     """Ground or not for every point of a range of nodes, before the vote."""
-    start, dz, bands, ground = points.start, work.dz, work.bands, work.ground
+    start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
     around = np.zeros((side * side, BANDS), np.int64)
     summed_for = np.full(side * side, -1, np.int64)  # node whose sums `around` holds, per pillar
     along, across = places_in_node(side)
@@ -138,7 +138,7 @@ def _decide_nodes(first_node, last_node, points, shape, side, rules, p00, work):
             if d < rules.foot and not at_foot:
                 ground[k] = True
                 continue
-            inside = np.int64(points.pillar[k] & PILLAR)
+            inside = np.int64(pillar[k] & PILLAR)
             if d < rules.threshold:
                 answer = _low_by_own_pillar(d, bands[c, inside], kind, rules)
                 if answer != _ASK_AROUND:
@@ -157,7 +157,9 @@ def _decide_nodes(first_node, last_node, points, shape, side, rules, p00, work):
 @njit(cache=True, fastmath=FAST)
 def _write_nodes(first_node, last_node, points, shape, side, rules, work, out):
     """Labels, probabilities c_j and heights to the places of the input points."""
-    start, dz = points.start, work.dz
+    start, pillar, origin = points.start, points.pillar, points.origin
+    dz, sorted_probability, ground, votes = work.dz, work.probability, work.ground, work.votes
+    label, probability, height = out.label, out.probability, out.height
     along, across = places_in_node(side)
     for c in range(first_node, last_node):
         if start[c] == start[c + 1]:
@@ -166,20 +168,20 @@ def _write_nodes(first_node, last_node, points, shape, side, rules, work, out):
         top, left = U(row * side), U((c - row * shape.columns) * side)
         for k in range(U(start[c]), U(start[c + 1])):
             d = dz[k]
-            i = U(points.origin[k])
-            out.height[i] = d
-            out.probability[i] = work.probability[k]
-            is_ground = work.ground[k]
+            i = U(origin[k])
+            height[i] = d
+            probability[i] = sorted_probability[k]
+            is_ground = ground[k]
             if rules.vote and d >= VOTE_MAY_CHANGE and d < rules.highest:
-                inside = U(points.pillar[k] & PILLAR)
+                inside = U(pillar[k] & PILLAR)
                 y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
-                is_ground = outvoted(y, x, d, is_ground, work.votes)
+                is_ground = outvoted(y, x, d, is_ground, votes)
             if is_ground:
-                out.label[i] = GROUND
+                label[i] = GROUND
             elif d < -rules.low_outlier:
-                out.label[i] = LOW_OUTLIER
+                label[i] = LOW_OUTLIER
             else:
-                out.label[i] = OVERHANG if d >= rules.clearance else OBSTACLE
+                label[i] = OVERHANG if d >= rules.clearance else OBSTACLE
 
 
 @njit(cache=True)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grid variance in the report's phases. Statistics are summed in double and kept in float, and divisions round exactly, so
+// Grid variance in the report's phases. Statistics are summed and cells are cut in double, and kept in float, so
 // that every backend decides every point alike whatever the order of the points in a cell.
 //
 // Cells are grouped by how many points they hold: 1, 2, 3-4, 5-8, 9-16, 17-32 (padded to 1, 2, 4 .. 32 work-items, several
@@ -7,9 +7,6 @@
 // come from model.py.
 
 #define LARGE (KINDS - 1)
-
-// The float nearest to a / b: a double quotient rounded once more is exact for floats.
-FUNCTION float divide(float a, float b) { return (float)((double)a / (double)b); }
 
 // Phase 1: cell of every point, points per cell, and the point's rank in its cell (the report's fused histogram).
 KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *intake, GLOBAL int2 *cell_and_rank,
@@ -26,8 +23,8 @@ KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *intake, GLO
         int usable = i < count && is_return(x, y, z) && fabs(z) < FARTHEST_HEIGHT;
         int cell = -1;
         if (usable && x >= X_MIN && x < X_MAX && y >= Y_MIN && y < Y_MAX) {
-            int column = (int)divide(x - X_MIN, SPACING);
-            int row = (int)divide(y - Y_MIN, SPACING);
+            int column = (int)((double)(x - X_MIN) / (double)SPACING);
+            int row = (int)((double)(y - Y_MIN) / (double)SPACING);
             cell = row * COLUMNS + min(column, COLUMNS - 1);
             if (cell >= CELLS) cell = -1;
         }

@@ -50,8 +50,9 @@ def _assign(points, rules, cell, count, first, last):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         inside = x >= limits[0] and x < limits[1] and y >= limits[2] and y < limits[3] and abs(z) < FARTHEST_HEIGHT
         if inside and (x != F(0) or y != F(0) or z != F(0)):
-            column = np.int32((x - limits[0]) / rules.spacing)
-            row = np.int32((y - limits[2]) / rules.spacing)
+            # In double, as on devices: not all of them round a float's quotient correctly.
+            column = np.int32(np.float64(x - limits[0]) / np.float64(rules.spacing))
+            row = np.int32(np.float64(y - limits[2]) / np.float64(rules.spacing))
             index = row * columns + min(column, columns - 1)
             if index < count.shape[0]:
                 cell[i] = index
