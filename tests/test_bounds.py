@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole chain once with every index of the CPU's kernels checked: a write beyond an array fails instead of spoiling."""
+
+import os
+import subprocess
+import sys
+
+CHAIN = """
+import numpy as np
+import roadbed
+from roadbed import Config, GroundFilter, Pipeline
+
+drive = list(roadbed.open("sim:city?sensor=vlp16&frames=3"))
+rig = list(roadbed.open("sim:city?sensor=lux4&frames=2"))
+for preset in ("default", "paper"):
+    pipeline = Pipeline(Config.preset(preset))
+    for scan in drive + rig:
+        result = pipeline(scan)
+turning = GroundFilter(Config.parse({"ground": {"time": {"motion": "vehicle"}}}))
+variance = GroundFilter(Config.parse({"ground": {"method": "variance"}}))
+for scan in drive:
+    turning(scan)
+    variance(scan)
+small = GroundFilter(Config.parse({"ground": {"stcrf": {"length": 7, "width": 5, "spacing": 1.0}}}))
+for points in (np.zeros((0, 3)), np.full((9, 3), np.nan), np.full((9, 3), 1e30), drive[0].points):
+    small(points.astype(np.float32))
+print("done")
+"""
+
+
+def test_the_chain_stays_inside_its_arrays(tmp_path):
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", CHAIN], env=environment, capture_output=True, text=True, timeout=1500, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == "done"
