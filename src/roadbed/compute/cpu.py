@@ -4,18 +4,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
-
-# Read when the thread pool starts: waiting threads sleep instead of spinning, or a busy machine slows down tenfold.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-# They spin for some microseconds first: iterations follow each other faster than a thread falls asleep and wakes.
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
+
+import roadbed.compute.host  # noqa: F401  (settles how threads wait before the first of them starts)
 
 # Everything of fastmath except the promise that no NaN or infinity occurs: raw scans contain both.
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}

@@ -12,6 +12,11 @@ from contextlib import contextmanager
 from roadbed.compute.backend import Device
 from roadbed.errors import DeviceError
 
+# Read when the thread pool starts: waiting threads sleep instead of spinning, or a busy machine slows down tenfold.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# They spin for some microseconds first: iterations follow each other faster than a thread falls asleep and wakes.
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+
 _turn = threading.RLock()
 _used_in: int | None = None  # process in which the thread pool was started
 
