@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test fuzz lint format bench pictures gpu-test clean
 
 demo: .stamps/roadbed
-	$(BIN)/roadbed demo -o out
+	$(BIN)/roadbed demo -o out --force
 
 test: .stamps/dev .stamps/system
 	$(BIN)/python -m pytest

@@ -20,7 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from roadbed import Pose
+from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.compute.opening import devices, open_backend
+from roadbed.ground.engine import FrameInput, Placement, Vehicle
+from roadbed.ground.stcrf.batch import BatchStcrf
+from roadbed.ground.stcrf.device import StcrfDevice
+from roadbed.ground.stcrf.sizes import lattice_of
+from roadbed.ground.variance.device import VarianceDevice
 
 ROOT = Path(__file__).resolve().parent.parent
 HEIGHT = 1.73  # m, of the sensor over the road
@@ -35,8 +41,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=500)
     options = parser.parse_args()
     use_installed_drivers()
-
-    from roadbed.compute.opening import devices
 
     points = read_scan(options.scan)
     report: dict[str, Any] = {
@@ -73,7 +77,7 @@ def use_installed_drivers() -> None:
 
 
 def run_tests() -> dict[str, Any]:
-    command = [sys.executable, "-m", "pytest", "-q", "tests/compute", "tests/ground/test_devices.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "tests/compute", "tests/ground", "tests/mapping"]
     begin = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     print(done.stdout[-3000:], done.stderr[-1000:])
@@ -113,10 +117,7 @@ def measure(call: Callable[[], Any], repeats: int) -> dict[str, float]:
 
 
 def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
-    from roadbed import Config
-    from roadbed.compute.opening import open_backend
-    from roadbed.ground.stcrf.on_device import StcrfOnDevice
-
+    """Per preset: the public call with everything a user gets by default, and beside it the bare engine's labels."""
     backend = open_backend(device.backend, device.index)
     sources = {"NumPy array": points}
     if device.backend == "cuda":
@@ -125,86 +126,102 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
         sources["pinned memory"] = backend.host(points.shape, np.float32)
         sources["pinned memory"][:] = points
         sources["GPU array"] = cupy.asarray(points)
+    best = sources.get("pinned memory", points)
     rows: dict[str, Any] = {}
     for preset in ("paper", "default"):
-        stcrf = StcrfOnDevice(Config.preset(preset).ground, backend)
+        config = Config.preset(preset)
         for name, source in sources.items():
-            rows[f"{preset}, cold, {name}, labels"] = measure(lambda s=source, m=stcrf: frame(m, s, False, 0), repeats)
-        best = sources.get("pinned memory", points)
-        rows[f"{preset}, cold, all outputs"] = measure(lambda s=best, m=stcrf: frame(m, s, False, 7), repeats)
-        rows[f"{preset}, warm, labels"] = measure(lambda s=best, m=stcrf: frame(m, s, True, 0), repeats)
-        rows[f"{preset}, kernels"] = kernels(stcrf, sources.get("GPU array", points))
+            rows[f"{preset}, public call, cold, {name}"] = public_call(backend, config, source, repeats, warm=False)
+        rows[f"{preset}, public call, warm"] = public_call(backend, config, best, repeats, warm=True)
+        engine = StcrfDevice(backend, config)
+        for name, source in sources.items():
+            cold = given(config, source)
+            rows[f"{preset}, engine, cold, {name}, labels"] = measure(lambda e=engine, g=cold: frame(e, g, 0), repeats)
+        warm = given(config, best, warm=True)
+        rows[f"{preset}, engine, warm, labels"] = measure(lambda e=engine, g=warm: frame(e, g, 0), repeats)
+        rows[f"{preset}, kernels"] = kernels(engine, given(config, sources.get("GPU array", points)))
     rows["EM iteration"] = {"median_us": em_iteration(backend, sources.get("GPU array", points))}
     rows.update(variance(backend, sources, repeats))
-    rows["batch, labels"] = {"scans_per_s": batch(backend, sources.get("pinned memory", points), device.kind == "gpu")}
+    rows["batch, labels"] = {"scans_per_s": batch(backend, best, device.kind == "gpu")}
     show(rows)
     return rows
 
 
-def frame(stcrf: Any, points: Any, warm: bool, wanted: int) -> None:
-    """Array in, results on the host; `warm` has the last frame's surface as prior."""
-    engine = stcrf.engine
-    if not hasattr(stcrf, "place_of_sensor"):  # a mounting that does not change
-        stcrf.place_of_sensor = stcrf._placement(Pose.from_euler(z=HEIGHT))
-        stcrf.place_of_vehicle = stcrf._vehicle(Pose.identity())
+def public_call(backend: Any, config: Config, points: Any, repeats: int, warm: bool) -> dict[str, float]:
+    """`GroundFilter(...)(scan)`: the mounting is given; warm frames follow each other at one place."""
+    ground = GroundFilter(config, backend)
+    pose = Pose.from_euler(z=HEIGHT)
+    times = iter(range(10**9))
+
+    def call() -> None:
+        where = {"T_world_sensor": pose, "time": 0.1 * next(times)} if warm else {}
+        ground(Scan(points, T_vehicle_sensor=pose, **where))
+
+    return measure(call, repeats)
+
+
+def given(config: Config, points: Any, warm: bool = False) -> FrameInput:
+    """A scan of a vehicle at the lattice's middle, as the engine takes it."""
+    x_min, _, y_min, _ = lattice_of(config.ground).extent
+    placement = Placement(np.eye(3), np.array([-x_min, -y_min, HEIGHT]), 0.0)
+    return FrameInput(points, placement, Vehicle(-x_min, -y_min, 0.0, 0.0, 0.0), 0.0, warm=warm)
+
+
+def frame(engine: Any, scan: FrameInput, wanted: int) -> None:
+    """Array in, results on the host; a warm frame has the last one's surface as prior."""
     engine.wanted = wanted
-    if warm:
+    if scan.warm:
         engine.keep()
-    engine.sort(points, stcrf.place_of_sensor)
-    engine.select(stcrf.place_of_vehicle, None)
-    engine.estimate(warm, 0.0)
-    engine.fetch()
+    engine.frame(scan)
 
 
-def kernels(stcrf: Any, points: Any) -> dict[str, float]:
+def kernels(engine: Any, scan: FrameInput) -> dict[str, float]:
     """Microseconds per kernel; on CUDA with the gap to the next, which a captured graph shortens."""
-    frame(stcrf, points, False, 0)
-    runs = [stcrf.engine.estimate(False, 0.0, timed=True) for _ in range(7)]
+    engine.wanted = 0
+    runs = [engine.profile(scan) for _ in range(8)][1:]
     return {name: round(1e6 * float(np.median([run[name] for run in runs])), 2) for name in runs[0]}
 
 
 def em_iteration(backend: Any, points: Any) -> float:
     """Microseconds, from frames with 10 and 50 iterations."""
-    from roadbed import Config
-    from roadbed.ground.stcrf.on_device import StcrfOnDevice
-
     medians = []
     for iterations in (10, 50):
-        config = Config.preset("paper").ground
-        config = config.with_changes(stcrf={"iterations": iterations, "warm_iterations": iterations})
-        stcrf = StcrfOnDevice(config, backend)
+        changes = {"iterations": iterations, "warm_iterations": iterations}
+        config = Config.preset("paper").with_changes(ground={"stcrf": changes})
+        engine, scan = StcrfDevice(backend, config), given(config, points)
         repeats = 200 if backend.device.kind == "gpu" else 5
-        medians.append(measure(lambda m=stcrf: frame(m, points, False, 0), repeats)["median_us"])
+        medians.append(measure(lambda e=engine, g=scan: frame(e, g, 0), repeats)["median_us"])
     return round((medians[1] - medians[0]) / 40, 2)
 
 
 def variance(backend: Any, sources: dict[str, Any], repeats: int) -> dict[str, Any]:
-    from roadbed.config.ground import VarianceConfig
-    from roadbed.ground.variance.device import GridVarianceDevice
-
-    method = GridVarianceDevice(backend, VarianceConfig(axes="forward-left"))
-    method.wanted = 0
+    """The whole scan, as the public call and as the bare engine's labels."""
+    config = Config.parse({"ground": {"method": "variance"}})
+    rows = {
+        f"variance, public call, {name}": public_call(backend, config, source, repeats, warm=False)
+        for name, source in sources.items()
+    }
+    engine = VarianceDevice(backend, config.ground.variance)
+    engine.wanted = 0
 
     def run(points: Any) -> None:
-        method.queue(points)
-        backend.fetch(method._label, 0, int(points.shape[0]))
-        backend.finish()
+        engine.queue(points)
+        engine.fetch()
 
-    rows = {f"variance, {name}, labels": measure(lambda s=source: run(s), repeats) for name, source in sources.items()}
-    timed = [method.queue(sources.get("GPU array", sources["NumPy array"]), timed=True) for _ in range(7)]
+    for name, source in sources.items():
+        rows[f"variance, engine, {name}, labels"] = measure(lambda s=source: run(s), repeats)
+    timed = [engine.profile(sources.get("GPU array", sources["NumPy array"])) for _ in range(7)]
     rows["variance, phases"] = {
-        name: round(1e6 * float(np.median([run[name] for run in timed])), 2) for name in timed[0]
+        name: round(1e6 * float(np.median([one[name] for one in timed])), 2) for name in timed[0]
     }
     return rows
 
 
 def batch(backend: Any, points: Any, many: bool) -> float:
     """Scans per second, paper preset, labels only."""
-    from roadbed import Config
-    from roadbed.ground.stcrf.batch import BatchStcrf
-
-    engines = BatchStcrf(backend, Config.preset("paper").ground, wanted=0)
-    scan = (points, Pose.from_euler(z=HEIGHT))
+    config = Config.preset("paper")
+    engines = BatchStcrf(backend, config, wanted=0)
+    scan = (None, given(config, points))
     count = 4000 if many else 24
     for _ in engines.run([scan] * 24):
         pass

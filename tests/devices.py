@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerators for parametrised tests: each real device, and the CPU device driven as if it were a GPU."""
+"""Backends for parametrised tests: the host, each real accelerator, and the CPU device driven as if it were a GPU."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from functools import cache
 
 from roadbed.compute import cuda, opencl
 from roadbed.compute.backend import Backend
+from roadbed.compute.host import Host
 from tests.conftest import require
 
 # "opencl-lanes" runs the branch that GPUs take (several work-items per task, local memory, barriers) on any device.
 # OpenCL is asked of every machine, for PoCL runs anywhere; CUDA only of those with an NVIDIA GPU.
 ACCELERATORS = ("opencl", "opencl-lanes", *(["cuda"] if cuda.devices() else []))
+BACKENDS = ("cpu", *ACCELERATORS)
 
 
 def accelerator(name: str) -> Backend:
@@ -20,6 +22,11 @@ def accelerator(name: str) -> Backend:
     if name != "cuda":
         require(bool(opencl.devices()), opencl.why_missing())
     return _opened(name)
+
+
+def backend(name: str) -> Backend | Host:
+    """The host, or an accelerator."""
+    return Host() if name == "cpu" else accelerator(name)
 
 
 @cache

@@ -141,7 +141,7 @@ def test_points_that_are_no_numbers_are_refused(points, message):
     ("part", "message"),
     [
         ({"ring": np.full(2, "7")}, "channel ring: expected numbers, found <U1"),
-        ({"truth": [[1], [1, 2]]}, "channel truth: expected rows of one length"),
+        ({"classes": [[1], [1, 2]]}, "channel classes: expected rows of one length"),
         ({"channels": {"colour": [[1], [1, 2]]}}, "channel colour: expected rows of one length"),
         ({"intensity": np.float32(3)}, "channel intensity has single values, expected 2"),
         ({"time": np.nan}, "time: expected a finite number of seconds, found nan"),

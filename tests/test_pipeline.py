@@ -24,8 +24,8 @@ def test_each_scan_gives_ground_and_occupancy_and_closing_is_safe(method):
 def test_scans_without_odometry_stand_alone():
     pipeline = roadbed.Pipeline()
     first, *_, last = pipeline.run(roadbed.open("sim:parking?sensor=vlp16&frames=3&odometry=none"))
-    assert first.ground.cold
-    assert last.ground.cold
+    assert not first.ground.used_prior
+    assert not last.ground.used_prior
     assert not last.occupancy.moving.any()
 
 
@@ -33,9 +33,9 @@ def test_reset_forgets_the_drive():
     scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
     pipeline = roadbed.Pipeline(occupancy=False)
     fresh = pipeline(scans[0])
-    assert not pipeline(scans[1]).ground.cold
+    assert pipeline(scans[1]).ground.used_prior
     pipeline.reset()
     again = pipeline(scans[0])
-    assert again.ground.cold
+    assert not again.ground.used_prior
     assert again.occupancy is None
     np.testing.assert_array_equal(again.ground.label, fresh.ground.label)

@@ -11,29 +11,38 @@ __version__ = "0.1.0"
 # Loaded on first use, so that `import roadbed` and `roadbed --help` stay fast.
 _PUBLIC = {
     "Config": "roadbed.config:Config",
+    "ConfigError": "roadbed.errors:ConfigError",
+    "DeviceError": "roadbed.errors:DeviceError",
     "GroundFilter": "roadbed.ground:GroundFilter",
     "GroundFrame": "roadbed.frames:GroundFrame",
+    "InputError": "roadbed.errors:InputError",
     "Label": "roadbed.frames:Label",
     "Lattice": "roadbed.geometry:Lattice",
+    "Mounting": "roadbed.frames:Mounting",
     "OccupancyFilter": "roadbed.occupancy:OccupancyFilter",
     "OccupancyFrame": "roadbed.frames:OccupancyFrame",
     "Pipeline": "roadbed.pipeline:Pipeline",
     "Pose": "roadbed.geometry:Pose",
+    "Result": "roadbed.pipeline:Result",
     "RoadbedError": "roadbed.errors:RoadbedError",
     "Scan": "roadbed.frames:Scan",
+    "Source": "roadbed.sources:Source",
+    "TrackedObject": "roadbed.frames:TrackedObject",
     "open": "roadbed.sources:open_source",
     "register_source": "roadbed.sources:register",
 }
-__all__ = ["__version__", *_PUBLIC]
+# `from roadbed import *` must not shadow Python's own open.
+__all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]
 
 if TYPE_CHECKING:
     from roadbed.config import Config
-    from roadbed.errors import RoadbedError
-    from roadbed.frames import GroundFrame, Label, OccupancyFrame, Scan
+    from roadbed.errors import ConfigError, DeviceError, InputError, RoadbedError
+    from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan, TrackedObject
     from roadbed.geometry import Lattice, Pose
     from roadbed.ground import GroundFilter
     from roadbed.occupancy import OccupancyFilter
-    from roadbed.pipeline import Pipeline
+    from roadbed.pipeline import Pipeline, Result
+    from roadbed.sources import Source
     from roadbed.sources import open_source as open
     from roadbed.sources import register as register_source
 
@@ -48,4 +57,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "open"])

@@ -6,12 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadbed.compute.arrays import lies_on_device
 from roadbed.errors import InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
+
+Moving = tuple[
+    Lattice, NDArray[np.bool_]
+]  # cells, along the axes of the ground's lattice frame, and which of them move
 
 
 class Label(IntEnum):
@@ -36,7 +42,7 @@ class SensorMount:
 class Scan:
     """One sweep of one sensor, in the sensor frame, with every channel it came with. Nothing is filtered out."""
 
-    points: Float32  # (N, 3)
+    points: Float32  # (N, 3); an array in GPU memory stays there
     time: float | None = None  # s; the same clock for all scans of a source
     T_world_sensor: Pose | None = None  # where the sensor was at `time`; None: no odometry, every scan stands alone
     T_vehicle_sensor: Pose | None = None  # mounting; None: unknown, estimated by the ground filter
@@ -45,21 +51,23 @@ class Scan:
     intensity: NDArray | None = None  # (N,)
     ring: NDArray | None = None  # (N,) beam number
     point_time: NDArray | None = None  # (N,) s relative to `time`
-    truth: NDArray | None = None  # (N,) uint32 semantic labels where a data set has them
+    classes: NDArray | None = None  # (N,) uint32 semantic class where a data set says it, instance in the high half
     channels: Mapping[str, NDArray] = field(default_factory=dict)  # everything else, by its own name
     # A merged scan of a rig lies in the vehicle frame; its channel "sensor_index" says which mount saw each point.
     mounts: tuple[SensorMount, ...] = ()
 
     def __post_init__(self) -> None:
-        points = _numbers(self.points, f"scan {self.name}: points")
+        points = self.points if lies_on_device(self.points) else _numbers(self.points, f"scan {self.name}: points")
         if points.ndim != 2 or points.shape[1] != 3:
-            raise InputError(f"scan {self.name}: expected points of shape (N, 3), found {points.shape}")
-        if points.dtype != np.float32 or not points.flags.c_contiguous:
-            points = np.ascontiguousarray(points, np.float32)
+            raise InputError(f"scan {self.name}: expected points of shape (N, 3), found {tuple(points.shape)}")
+        if isinstance(points, np.ndarray) and (points.dtype != np.float32 or not points.flags.c_contiguous):
+            with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
+                points = np.ascontiguousarray(points, np.float32)
         object.__setattr__(self, "points", points)
         for name, values in self._per_point():
             what = f"scan {self.name}: channel {name}"
-            shape = (_array if name in self.channels else _numbers)(values, what).shape
+            check = _array if name in self.channels else _numbers
+            shape = tuple((values if lies_on_device(values) else check(values, what)).shape)
             if shape[:1] != (len(points),):
                 found = shape[0] if shape else "single"
                 raise InputError(f"{what} has {found} values, expected {len(points)} (one per point)")
@@ -71,7 +79,7 @@ class Scan:
             )
 
     def _per_point(self) -> Iterator[tuple[str, NDArray]]:
-        for name in ("intensity", "ring", "point_time", "truth"):
+        for name in ("intensity", "ring", "point_time", "classes"):
             values = getattr(self, name)
             if values is not None:
                 yield name, values
@@ -79,6 +87,23 @@ class Scan:
 
     def __len__(self) -> int:
         return len(self.points)
+
+    @classmethod
+    def of(
+        cls, scan: Scan | ArrayLike, T_world_sensor: Pose | ArrayLike | None = None, time: float | None = None
+    ) -> Scan:
+        """A scan from what the caller has: a Scan, or an array of points (N, 3) or wider; a pose also as a matrix."""
+        pose = T_world_sensor
+        if pose is not None and not isinstance(pose, Pose):
+            pose = Pose.from_matrix(pose)
+        if isinstance(scan, Scan):
+            return scan if pose is None and time is None else scan.at(pose or scan.T_world_sensor, time)
+        points: Any = scan if lies_on_device(scan) else _host_points(scan)
+        if points.ndim != 2 or points.shape[1] < 3:
+            raise InputError(f"points: expected numbers of shape (N, 3) or wider, found {tuple(points.shape)}")
+        if points.shape[0] == 3 and points.shape[1] > 6:
+            raise InputError(f"points: expected shape (N, 3), found {tuple(points.shape)}: it looks transposed")
+        return cls(points[:, :3], time=time, T_world_sensor=pose)
 
     @property
     def T_world_vehicle(self) -> Pose | None:
@@ -109,7 +134,7 @@ class Scan:
             for name in arrays[0]
             if all(name in channels for channels in arrays)
         }
-        named = {name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "truth")}
+        named = {name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
         shared["sensor_index"] = np.repeat(np.arange(len(scans), dtype=np.uint8), [len(scan) for scan in scans])
         return cls(
             np.concatenate([mount.T_vehicle_sensor @ scan.points for mount, scan in zip(mounts, scans)]),
@@ -143,12 +168,18 @@ def _array(values: ArrayLike, what: str) -> NDArray:
         raise InputError(f"{what}: expected rows of one length, found a ragged list") from None
 
 
-def _numbers(values: ArrayLike, what: str) -> NDArray:
+def _numbers(values: ArrayLike, what: str, expected: str = "numbers") -> NDArray:
     """The values as an array, refused where they are text, dates, complex numbers or objects."""
     array = _array(values, what)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{what}: expected numbers, found {array.dtype}")
+        raise InputError(f"{what}: expected {expected}, found {array.dtype}")
     return array
+
+
+def _host_points(values: ArrayLike) -> NDArray:
+    points = _numbers(values, "points", "numbers of shape (N, 3) or wider")
+    with np.errstate(over="ignore"):
+        return points.astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,20 +211,36 @@ class Mounting:
 
 
 @dataclass(frozen=True, eq=False)
+class VarianceCells:
+    """Statistics of grid variance's cells, arrays of shape (rows, columns); heights in m, NaN where a cell is empty."""
+
+    lattice: Lattice
+    count: NDArray[np.int32]
+    mean: Float32
+    variance: Float32
+    lowest: Float32
+    highest: Float32
+    ground: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
 class GroundFrame:
     """The ground under one scan: one label per input point in input order, and the surface as lattice layers."""
 
     label: NDArray[np.uint8]  # (N,) see Label
     ground_probability: Float32  # (N,) c_j of the E-step, 0 where unknown
     height_above_ground: Float32  # (N,) m, NaN where no ground is known
-    lattice: Lattice  # in the lattice frame: world axes with odometry, else the vehicle frame
+    lattice: Lattice  # in the lattice frame: level axes fixed to the world with odometry, else the vehicle frame
     elevation: Float32  # (rows, columns) m, NaN where unknown
     slope: Float32  # (rows, columns, 2) dz/dx, dz/dy, NaN where unknown
     variance: Float32  # (rows, columns) m^2 of the elevation; grows without data
     T_lattice_sensor: Pose  # takes this scan's points to the lattice frame
     mounting: Mounting
     scan: Scan | None = None
-    cold: bool = True  # no prior surface was used
+    time: float | None = None  # s, of the scan
+    T_world_lattice: Pose | None = None  # the lattice frame in the odometry's world; None without odometry
+    used_prior: bool = False  # whether the surface of earlier scans was used
+    cells: VarianceCells | None = None  # with the method "variance"
     notes: tuple[str, ...] = ()  # what was noticed: pose jump, late scan, mounting re-estimated, ...
     timings: Mapping[str, float] = field(default_factory=dict)  # s per phase
 
@@ -227,9 +274,9 @@ class TrackedObject:
 class OccupancyFrame:
     """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
 
-    lattice: Lattice  # same axes as the ground's lattice frame
+    lattice: Lattice  # of cells
     time: float
-    occupancy: Float32  # (rows, columns) P(occupied) = static + dynamic + unknown / 2
+    occupied: Float32  # (rows, columns) P(occupied) = static + dynamic + unknown / 2
     static: Float32
     dynamic: Float32
     free: Float32
@@ -242,7 +289,8 @@ class OccupancyFrame:
     objects: tuple[TrackedObject, ...] = ()
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
-    T_lattice_grid: Pose | None = None  # only of a grid that turns with the vehicle: from its axes to the lattice frame
+    T_lattice_grid: Pose | None = None  # from this grid's axes to the ground's lattice frame; None: they are the same
+    T_world_lattice: Pose | None = None  # the axes of `lattice` in the odometry's world; None without odometry
 
     def moving_cells(self) -> tuple[Lattice, NDArray[np.bool_]]:
         """What moves, along the axes of the lattice frame: what `GroundFilter(..., moving=)` leaves out."""

@@ -47,8 +47,16 @@ class Pose:
         object.__setattr__(self, "translation", translation)
 
     @classmethod
+    def _trusted(cls, rotation: Float64, translation: Float64) -> Pose:
+        """From parts that are known to be a rotation and finite: checking them costs more than using them."""
+        pose = object.__new__(cls)
+        object.__setattr__(pose, "rotation", rotation)
+        object.__setattr__(pose, "translation", translation)
+        return pose
+
+    @classmethod
     def identity(cls) -> Pose:
-        return cls(np.eye(3), np.zeros(3))
+        return cls._trusted(np.eye(3), np.zeros(3))
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
@@ -97,12 +105,18 @@ class Pose:
         m[:3, 3] = self.translation
         return m
 
+    @property
+    def is_identity(self) -> bool:
+        """Exactly."""
+        return bool((self.rotation == np.eye(3)).all() and not self.translation.any())
+
     def inverse(self) -> Pose:
-        return Pose(self.rotation.T, -self.rotation.T @ self.translation)
+        return Pose._trusted(self.rotation.T, -self.rotation.T @ self.translation)
 
     def __matmul__(self, other):  # type: ignore[no-untyped-def]
         if isinstance(other, Pose):
-            return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
+            rotation = self.rotation @ other.rotation
+            return Pose._trusted(rotation, self.rotation @ other.translation + self.translation)
         # Written out: a matrix library spreads this over all cores, which costs more than the sums themselves.
         points = np.asarray(other)
         x, y, z = (points[..., axis].astype(np.float64) for axis in range(3))

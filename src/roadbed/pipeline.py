@@ -35,7 +35,7 @@ class Pipeline:
         self, config: Config | None = None, *, occupancy: bool = True, map_folder: str | Path | None = None
     ) -> None:
         self.config = config or Config()
-        self.ground = GroundFilter(self.config, backend=self.config.backend, map_folder=map_folder)
+        self.ground = GroundFilter(self.config, map_folder=map_folder)
         self.occupancy = OccupancyFilter(self.config) if occupancy else None
         self._last: OccupancyFrame | None = None
 

@@ -9,27 +9,10 @@ import numpy as np
 import pytest
 import yaml
 
-from roadbed.frames import Scan
-from roadbed.outputs.pcd import write_pcd
-
-
-def roadbed(*arguments, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "roadbed", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=300
-    )
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    """A road with a box on it, and a channel that must survive."""
-    rng = np.random.default_rng(0)
-    road = np.column_stack([rng.uniform(-20, 20, (20_000, 2)), rng.normal(-1.7, 0.01, 20_000)])
-    box = np.column_stack([rng.uniform(5, 7, (2_000, 2)), rng.uniform(-1.6, -0.2, 2_000)])
-    points = np.concatenate([road, box])
-    scan = Scan(points, intensity=rng.random(len(points), np.float32), channels={"echo": np.arange(len(points))})
-    path = tmp_path / "cloud.pcd"
-    write_pcd(path, scan)
-    return path
+from roadbed.config import Config
+from roadbed.config.ground import StcrfConfig
+from tests.cli.process import one_line_and_status_2, roadbed
+from tests.disks import mounted
 
 
 @pytest.mark.parametrize("heavy", ["numba", "matplotlib", "scipy", "pyopencl", "viser", "rosbags"])
@@ -59,6 +42,15 @@ def test_config_show_prints_what_config_check_accepts(tmp_path):
     checked = roadbed("config", "check", tmp_path / "paper.yaml")
     assert checked.returncode == 0
     assert "valid" in checked.stdout
+    assert Config.load(tmp_path / "paper.yaml") == Config.preset("paper")
+
+
+def test_config_show_says_what_each_parameter_means():
+    lines = roadbed("config", "show").stdout.splitlines()
+    meaning = StcrfConfig.model_fields["sigma_up"].description
+    assert f"    sigma_up: 0.05  # {meaning}" in lines
+    assert f"  stcrf:  # {StcrfConfig.__doc__}" in lines
+    assert not [line for line in lines if line.endswith(" ")]
 
 
 def test_a_wrong_configuration_ends_in_one_line_and_status_2(tmp_path):
@@ -106,3 +98,44 @@ def test_bad_input_ends_in_one_line_and_status_2(arguments, message, tmp_path):
     assert message in out.stderr
     assert out.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_ends_in_one_line_and_status_2(cloud, tmp_path):
+    with mounted(tmp_path / "disk", "size=100k") as disk:
+        one_line_and_status_2(roadbed("segment", cloud, "-o", disk / "out"), "No space left on device")
+
+
+def test_a_read_only_folder_ends_in_one_line_and_status_2(cloud, tmp_path):
+    with mounted(tmp_path / "disk", "ro") as disk:
+        one_line_and_status_2(roadbed("segment", cloud, "-o", disk / "out"), "Read-only file system")
+
+
+def test_an_output_that_cannot_be_ends_in_one_line_and_status_2(cloud, tmp_path):
+    (tmp_path / "file").write_text("kept")
+    one_line_and_status_2(roadbed("segment", cloud, "-o", tmp_path / "file"), "file: found a file, expected a folder")
+    one_line_and_status_2(roadbed("segment", cloud, "-o", tmp_path / ("n" * 300)), "File name too long")
+    one_line_and_status_2(roadbed("segment", "n" * 300, "-o", tmp_path / "out"), "File name too long")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_output_that_cannot_be_printed_ends_in_one_line_and_status_2():
+    with open("/dev/full", "w") as full:
+        out = subprocess.run(
+            [sys.executable, "-m", "roadbed", "config", "show"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    one_line_and_status_2(out, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("segment", "missing.pcd"), ("config", "show", "--preset", "fast"), ("run", "sim:city", "--bogus")]
+)
+def test_errors_for_machines_are_json(arguments, tmp_path):
+    out = roadbed(*arguments, "--json", cwd=tmp_path)
+    assert out.returncode == 2
+    assert out.stderr == f"roadbed: {json.loads(out.stdout)['error']}\n"
+
+
+def test_version():
+    from roadbed import __version__
+
+    assert roadbed("--version").stdout == f"roadbed {__version__}\n"

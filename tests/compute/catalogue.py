@@ -1,46 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every device program of the package: its kernel files and definitions, for tests and tools that build them all."""
+"""Every device program of the package, for tests that build them all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from roadbed.compute.program import Program
+from roadbed.config import Config
+from roadbed.config.ground import VarianceConfig
+from roadbed.ground.stcrf.programs import coarse_program, fine_program
+from roadbed.ground.variance import model as variance
 
-
-@dataclass(frozen=True)
-class ProgramEntry:
-    files: tuple[str, ...]
-    definitions: Callable[[], dict[str, int | float]]
-    exact: bool = False
-
-
-def _stcrf(preset: str, coarse: bool = False) -> Callable[[], dict[str, int | float]]:
-    def build() -> dict[str, int | float]:
-        from roadbed.config import Config
-        from roadbed.ground.stcrf import model as stcrf_programs
-
-        ground = Config.preset(preset).ground
-        stcrf = ground.stcrf
-        define = stcrf_programs.coarse_definitions if coarse else stcrf_programs.definitions
-        return define(ground, round(stcrf.width / stcrf.spacing), round(stcrf.length / stcrf.spacing))
-
-    return build
-
-
-def _variance() -> dict[str, int | float]:
-    from roadbed.config.ground import VarianceConfig
-    from roadbed.ground.variance.device import definitions
-
-    return definitions(VarianceConfig(), 334, 334)
-
-
-_PARTS = ("frame", "motion", "align", "places", "select", "start", "em", "labels")
-_STCRF = tuple(f"ground/stcrf/{part}.cl" for part in _PARTS)
-_COARSE = ("ground/stcrf/frame.cl", "ground/stcrf/em.cl")
 PROGRAMS = {
-    "collective": ProgramEntry(("compute/collective.cl",), dict),
-    "stcrf paper": ProgramEntry(_STCRF, _stcrf("paper")),
-    "stcrf default": ProgramEntry(_STCRF, _stcrf("default")),
-    "stcrf coarse": ProgramEntry(_COARSE, _stcrf("default", coarse=True)),
-    "variance": ProgramEntry(("ground/variance/variance.cl",), _variance, exact=True),
+    "collective": Program(("compute/collective.cl",)),
+    "stcrf paper": fine_program(Config.preset("paper")),
+    "stcrf default": fine_program(Config.preset("default")),
+    "stcrf coarse": coarse_program(Config.preset("default")),
+    "variance": variance.program(VarianceConfig()),
 }

@@ -4,6 +4,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,13 +44,15 @@ def test_only_stable_weights_are_accepted(beta, gamma):
             Config.parse(values)
 
 
-def test_the_reports_params_yaml_loads_unchanged_with_its_axes(tmp_path):
+def test_the_reports_params_yaml_loads_unchanged_with_its_area(tmp_path):
     path = tmp_path / "params.yaml"
     path.write_text(REPORT_YAML)
     ground = Config.load(path).ground
     assert ground.method == "variance"
-    assert ground.variance.axes == "right-front"
-    assert ground.variance.pointcloud_limits.y_max == 100
+    limits = ground.variance.pointcloud_limits
+    assert (limits.x_min, limits.x_max, limits.y_min, limits.y_max) == (-50, 50, 0, 100)
+    assert ground.variance.spacing == 0.3
+    assert Config.loads("grid_resolution: 0.3").ground.variance == ground.variance
     assert ground.variance.height_threshold.ground == 0.3
 
 
@@ -57,6 +60,37 @@ def test_a_preset_can_be_the_base_of_a_file():
     config = Config.loads("preset: paper\nground: {stcrf: {sigma_up: 0.07}}")
     paper = Config.preset("paper").ground.stcrf
     assert config.ground.stcrf == paper.with_changes(sigma_up=0.07)
+
+
+def test_changes_are_merged_at_every_depth_from_python_and_from_yaml():
+    changes = {"ground": {"labels": {"vote": True}}, "occupancy": {"filter": {"birth": {"speed": 12.0}}}}
+    paper = Config.preset("paper")
+    changed = paper.with_changes(**changes)
+    assert changed.ground.labels.threshold == paper.ground.labels.threshold == 0.2
+    assert changed.occupancy.filter.birth.seeded == paper.occupancy.filter.birth.seeded == 0.0
+    assert changed == Config.loads("preset: paper\n" + yaml.safe_dump(changes))
+    labels = paper.ground.labels.with_changes(vote=True)
+    assert paper.with_changes(ground={"labels": labels}) == paper.with_changes(ground={"labels": {"vote": True}})
+
+
+@pytest.mark.parametrize(
+    ("text", "now"),
+    [
+        ("ground: {stcrf: {column: 0.1}}", "pillar"),
+        ("ground: {labels: {columns: false}}", "pillars"),
+        ("ground: {labels: {columns_around: false}}", "pillars_around"),
+        ("ground: {labels: {clearance: 2}}", "vehicle.clearance"),
+        ("occupancy: {observation: {clearance: 2}}", "vehicle.clearance"),
+        ("ground: {time: {longest_pause: 2}}", "timeline.longest_pause"),
+        ("ground: {time: {largest_turn: 0.8}}", "timeline.largest_turn, in degrees"),
+        ("occupancy: {grid: {resolution: 0.2}}", "spacing"),
+        ("ground: {variance: {grid_resolution: 0.2}}", "spacing"),
+    ],
+)
+def test_old_names_are_rejected_with_the_new_one_named(text, now):
+    with pytest.raises(ConfigError, match=rf"parameter [a-z_.]+ is now called {now}$") as caught:
+        Config.loads(text)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

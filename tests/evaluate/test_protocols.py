@@ -17,7 +17,7 @@ HEIGHTS = np.array([-1.7, -1.0, -1.5, -1.0, -1.7, -1.7, -1.6])
 def _scan() -> Scan:
     points = np.zeros((len(CLASSES), 3))
     points[:, 2] = HEIGHTS
-    return Scan(points, truth=CLASSES)
+    return Scan(points, classes=CLASSES)
 
 
 def test_patchwork_plusplus_ignores_vegetation():
@@ -49,6 +49,20 @@ def test_scores_follow_their_definitions():
     assert score.f1 == pytest.approx(200 / 3)
     assert score.iou == pytest.approx(50)
     assert Score.of(actual, actual, scored) == Score(100, 100, 100, 100)
+
+
+def test_a_score_of_nothing_is_unknown_not_perfect():
+    some, none, scored = np.array([1, 0], bool), np.zeros(2, bool), np.ones(2, bool)
+    nothing_found = Score.of(none, some, scored)
+    assert np.isnan(nothing_found.precision)
+    assert (nothing_found.recall, nothing_found.f1, nothing_found.iou) == (0, 0, 0)
+    nothing_there = Score.of(some, none, scored)
+    assert np.isnan(nothing_there.recall)
+    assert (nothing_there.precision, nothing_there.f1) == (0, 0)
+    assert np.isnan([*vars(Score.of(none, none, scored)).values()]).all()
+    mean = Score.mean([nothing_found, Score(50, 100, 200 / 3, 50)])
+    assert (mean.precision, mean.recall, mean.iou) == (50, 50, 25)
+    assert np.isnan(Score.mean([nothing_found, nothing_found]).precision)
 
 
 def test_a_calibrated_surface_has_68_and_95_percent_within_one_and_two_sigma():

@@ -16,7 +16,7 @@ from roadbed.sources import lzf
 from tests.fuzz.damage import damage
 
 _DTYPES = ("<f4", "<f8", "<i1", "<u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8")
-_NAMES = ("intensity", "ring", "t", "time", "timestamp", "truth", "_", "rgb", "x", "Z", "", "sensor_index", "normal")
+_NAMES = ("intensity", "ring", "t", "time", "timestamp", "classes", "_", "rgb", "x", "Z", "", "sensor_index", "normal")
 _ODD_COUNTS = (0, 2, 3, 1000, 65536, 65537, 10**9, 2**40, 2**63, -1)
 
 
@@ -127,7 +127,7 @@ def npy(rng: Random) -> bytes:
     return b"\x93NUMPY" + bytes([version, 0]) + length + encoded + rng.randbytes(rng.choice((0, 48, 96, 400)))
 
 
-_MEMBERS = ("points", "xyz", "arr_0", "x", "y", "z", "intensity", "ring", "point_time", "truth", "time", "sensor")
+_MEMBERS = ("points", "xyz", "arr_0", "x", "y", "z", "intensity", "ring", "point_time", "classes", "time", "sensor")
 _MEMBERS += ("T_world_sensor", "T_vehicle_sensor", "channel.a", "mount_names", "mount_poses", "channel.sensor_index")
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from roadbed import Config, GroundFilter, Label, Pose, Scan
 from roadbed.errors import DeviceError
-from roadbed.ground import filter as ground_filter
+from roadbed.ground.stcrf.device import StcrfDevice
 from tests.devices import ACCELERATORS, accelerator
+from tests.ground import engines
 
 HEIGHT = 1.73
 
@@ -44,12 +45,6 @@ def hilly_scan(seed=0, points=20_000, yaw=0.0, x=0.0):
         T_world_sensor=T_world_sensor,
         T_vehicle_sensor=Pose.from_euler(z=HEIGHT),
     )
-
-
-def on(device, config, monkeypatch):
-    """A ground filter on an opened device."""
-    monkeypatch.setattr(ground_filter, "_opened", lambda name, index: device)
-    return GroundFilter(config, backend="opencl")
 
 
 def assert_alike(found, expected, config):
@@ -85,57 +80,57 @@ def alone(scan):
 
 
 @pytest.mark.parametrize("preset", ["paper", "default"])
-def test_single_scans_of_changing_size_agree_with_the_cpu(device, preset, monkeypatch):
+def test_single_scans_of_changing_size_agree_with_the_cpu(device, preset):
     config = Config.preset(preset)
-    cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+    cpu, accelerated = GroundFilter(config), GroundFilter(config, device)
     for seed, points in ((0, 20_000), (1, 5_000), (2, 1), (3, 30_000)):
         scan = alone(hilly_scan(seed, points))
         assert_alike(accelerated(scan), cpu(scan), config)
 
 
 @pytest.mark.parametrize("preset", ["paper", "default"])
-def test_a_drive_agrees_with_the_cpu(device, preset, monkeypatch):
+def test_a_drive_agrees_with_the_cpu(device, preset):
     config = Config.preset(preset)
-    cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+    cpu, accelerated = GroundFilter(config), GroundFilter(config, device)
     for k in range(4):
         scan = hilly_scan(k, 15_000, yaw=0.05 * k, x=1.3 * k)
         expected, found = cpu(scan), accelerated(scan)
-        assert found.cold == expected.cold == (k == 0)
+        assert found.used_prior == expected.used_prior == (k > 0)
         assert_alike(found, expected, config)
 
 
 @pytest.mark.parametrize("motion", ["rolling", "vehicle"])
-def test_ground_seen_before_is_kept_and_what_neighbours_suggest_is_not(device, motion, monkeypatch):
+def test_ground_seen_before_is_kept_and_what_neighbours_suggest_is_not(device, motion):
     config = Config.parse({"ground": {"time": {"motion": motion}}})
-    cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+    cpu, accelerated = GroundFilter(config), GroundFilter(config, device)
     reported = []
     for k in range(6):
         scan = hilly_scan(k + 20, 6_000, yaw=0.05 * k, x=1.3 * k)
         if k >= 4:  # suddenly far above the prior surface, which is then dropped
             scan = replace(scan, points=scan.points + np.float32([0, 0, 0.9]))
         expected, found = cpu(scan), accelerated(scan)
-        assert found.cold == expected.cold == (k in (0, 4))
+        assert found.used_prior == expected.used_prior == (k not in (0, 4))
         assert_alike(found, expected, config)
         reported.append(np.count_nonzero(~np.isnan(found.elevation)))
     assert reported[0] < reported[1] < reported[3]
     assert reported[4] < reported[0]
 
 
-def test_variance_labels_are_identical(device, monkeypatch):
-    config = Config.parse({"ground": {"method": "variance", "variance": {"axes": "forward-left"}}})
-    cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+def test_variance_labels_are_identical(device):
+    config = Config.parse({"ground": {"method": "variance"}})
+    cpu, accelerated = GroundFilter(config), GroundFilter(config, device)
     for seed, points in ((0, 20_000), (1, 0), (2, 25_000)):
         scan = alone(hilly_scan(seed, max(points, 10)))
         scan = Scan(scan.points[:points], T_vehicle_sensor=scan.T_vehicle_sensor)
         expected, found = cpu(scan), accelerated(scan)
         np.testing.assert_array_equal(found.label, expected.label)
         for name in ("count", "mean", "variance", "lowest", "highest", "ground"):
-            np.testing.assert_array_equal(getattr(accelerated.cells, name), getattr(cpu.cells, name), err_msg=name)
+            np.testing.assert_array_equal(getattr(found.cells, name), getattr(expected.cells, name), err_msg=name)
 
 
 @pytest.mark.parametrize("method", ["stcrf", "variance"])
-def test_empty_and_hopeless_scans(device, method, monkeypatch):
-    accelerated = on(device, Config.parse({"ground": {"method": method}}), monkeypatch)
+def test_empty_and_hopeless_scans(device, method):
+    accelerated = GroundFilter(Config.parse({"ground": {"method": method}}), device)
     mounting = Pose.from_euler(z=HEIGHT)
     for points in (np.zeros((0, 3), np.float32), np.zeros((7, 3), np.float32), np.full((5, 3), np.nan, np.float32)):
         frame = accelerated(Scan(points, T_vehicle_sensor=mounting))
@@ -143,33 +138,32 @@ def test_empty_and_hopeless_scans(device, method, monkeypatch):
         assert np.all(frame.label == Label.UNKNOWN)
 
 
-def test_too_many_points_are_refused_and_the_next_scan_works(device, monkeypatch):
-    accelerated = on(device, Config.preset("paper"), monkeypatch)
-    scan = alone(hilly_scan())
-    before = accelerated(scan)
-    placement = accelerated._stcrf._placement(scan.T_vehicle_sensor)
-    endless = np.broadcast_to(np.float32(1), (2**33, 3))
+def test_too_many_points_are_refused_and_the_next_scan_works(device):
+    config = Config.preset("paper")
+    engine = StcrfDevice(device, config)
+    scan = engines.given(config, hilly_scan().points)
+    before = engine.frame(scan)
     with pytest.raises(DeviceError, match="points need"):
-        accelerated._stcrf.engine.sort(endless, placement)
-    np.testing.assert_array_equal(accelerated(scan).label, before.label)
+        engine.frame(replace(scan, points=np.broadcast_to(np.float32(1), (2**33, 3))))
+    np.testing.assert_array_equal(engine.frame(scan).label, before.label)
 
 
-def test_cells_that_move_stay_out_of_the_ground(device, monkeypatch):
+def test_cells_that_move_stay_out_of_the_ground(device):
     from roadbed.geometry import Lattice
 
     cells = Lattice.centred(40, 40, 0.4)
     mask = np.zeros(cells.shape, bool)
     mask[40:60, 60:80] = True
     config = Config.preset("default")
-    cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+    cpu, accelerated = GroundFilter(config), GroundFilter(config, device)
     scan = alone(hilly_scan())
     assert_alike(accelerated(scan, moving=(cells, mask)), cpu(scan, moving=(cells, mask)), config)
 
 
 @pytest.mark.parametrize("preset", ["paper", "default"])
-def test_batches_keep_order_and_agree_with_single_scans(device, preset, monkeypatch):
+def test_batches_keep_order_and_agree_with_single_scans(device, preset):
     config = Config.preset(preset)
-    accelerated = on(device, config, monkeypatch)
+    accelerated = GroundFilter(config, device)
     scans = [alone(hilly_scan(seed, points)) for seed, points in enumerate((4000, 9000, 1, 6000, 5000, 300, 12_000))]
     scans.insert(5, hilly_scan(9, 3000))
     cpu = GroundFilter(config)
@@ -181,13 +175,12 @@ def test_batches_keep_order_and_agree_with_single_scans(device, preset, monkeypa
         assert len(frame.label) == len(scan)
 
 
-def test_compare_reports_agreement_and_phases(device, monkeypatch):
+def test_compare_reports_agreement_and_phases(device):
     from roadbed.evaluate.agreement import compare
 
-    monkeypatch.setattr(ground_filter, "_opened", lambda name, index: device)
     for method, phase in (("stcrf", "iterate"), ("variance", "reduce")):
         config = Config.parse({"ground": {"method": method}})
-        comparison = compare(alone(hilly_scan()), config, ("cpu", "opencl"), repeats=1)
+        comparison = compare(alone(hilly_scan()), config, ("cpu", device), repeats=1)
         cpu, accelerated = comparison.runs
         assert comparison.agree
         assert accelerated.labels_different <= 2
@@ -208,22 +201,43 @@ def arrays_read_in_place(device, points):
 
 
 @pytest.mark.parametrize("method", ["stcrf", "variance"])
-def test_arrays_in_host_or_gpu_memory_give_the_same_labels(device, method, monkeypatch):
+def test_arrays_in_host_or_gpu_memory_give_the_same_labels(device, method):
     mounting = {"height": HEIGHT, "pitch": 0, "roll": 0}
     config = Config.parse({"ground": {"method": method, "mounting": mounting}})
-    accelerated = on(device, config, monkeypatch)
+    accelerated = GroundFilter(config, device)
     points = alone(hilly_scan()).points
     expected = accelerated(points)
     for array in arrays_read_in_place(device, points):
         assert np.count_nonzero(accelerated(array).label != expected.label) <= len(points) / 10_000
 
 
-def test_real_scans_agree_with_the_cpu(device, real_data, monkeypatch):
+def test_real_scans_agree_with_the_cpu(device, real_data):
     files = sorted((real_data / "semantickitti" / "08-singles" / "velodyne").glob("*.bin"))[:1]
     for preset in ("paper", "default"):
         config = Config.preset(preset)
-        cpu, accelerated = GroundFilter(config), on(device, config, monkeypatch)
+        cpu, accelerated = GroundFilter(config), GroundFilter(config, device)
         for file in files:
             points = np.fromfile(file, np.float32).reshape(-1, 4)[:, :3]
             scan = Scan(points, T_vehicle_sensor=Pose.from_euler(z=HEIGHT))
             assert_alike(accelerated(scan), cpu(scan), config)
+
+
+def test_results_can_stay_on_the_device(device):
+    config = Config.preset("default")
+    if device.device.backend != "cuda":
+        with pytest.raises(DeviceError, match="needs the method stcrf and the backend cuda"):
+            GroundFilter(config, device, outputs="device")
+        return
+    import cupy
+
+    scans = [alone(hilly_scan(seed, points)) for seed, points in ((0, 20_000), (1, 5_001))]
+    stays, comes = GroundFilter(config, device, outputs="device"), GroundFilter(config, device)
+    frames = [stays(replace(scan, points=cupy.asarray(scan.points))) for scan in scans]
+    for frame, scan in zip(frames, scans):
+        expected = comes(scan)
+        assert isinstance(frame.label, cupy.ndarray)
+        assert isinstance(frame.scan.points, cupy.ndarray)
+        found = cupy.asnumpy(frame.label)
+        assert found.shape == expected.label.shape
+        assert np.count_nonzero(found != expected.label) <= len(scan) / 1000
+        np.testing.assert_allclose(cupy.asnumpy(frame.elevation), expected.elevation, atol=1e-3)

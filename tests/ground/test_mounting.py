@@ -44,10 +44,57 @@ def test_given_values_are_used():
     assert np.degrees(mounting.T_vehicle_sensor.pitch) == pytest.approx(2.0)
 
 
-def test_nothing_to_see_falls_back_and_says_so():
-    mounting = GroundFilter()(np.zeros((0, 3), np.float32)).mounting
-    assert mounting.quality == 0
-    assert mounting.height == 1.8
+@settings(max_examples=20)
+@given(st.floats(0.1, 10), st.floats(-45, 45), st.sampled_from([0, 180]))
+def test_any_height_and_tilt_up_to_45_degrees_upright_or_hanging(height, pitch, roll):
+    mounted = Pose.from_euler(z=height, pitch=np.radians(pitch), roll=np.radians(roll))
+    frame = GroundFilter()((mounted.inverse() @ street()).astype(np.float32))
+    assert frame.mounting.height == pytest.approx(height, abs=0.05)
+    up = frame.mounting.T_vehicle_sensor.rotation[2] @ mounted.rotation[2]
+    assert np.degrees(np.arccos(np.clip(up, -1, 1))) < 0.6
+    assert any("upside down" in note for note in frame.notes) == (roll == 180)
+    level = GroundFilter()(Scan(mounted.inverse() @ street(), T_vehicle_sensor=mounted))
+    assert (frame.label != level.label).mean() < 0.02
+
+
+def test_a_kept_mounting_may_be_unusual_too():
+    mounted = Pose.from_euler(z=5.0, pitch=np.radians(30))
+    ground = GroundFilter()
+    for k in range(8):
+        points = (mounted.inverse() @ street(k, 4000)).astype(np.float32)
+        frame = ground(Scan(points, time=0.1 * k, T_world_sensor=mounted))
+    assert frame.mounting.height == pytest.approx(5.0, abs=0.05)
+    assert frame.used_prior
+
+
+@pytest.mark.parametrize("offset", [(0, 0, 100), (4500, -800, 212), (0, 300, -40)])
+def test_a_tile_far_from_its_origin_is_understood(offset):
+    frame = GroundFilter()((street() + offset).astype(np.float32))
+    here = frame.mounting.T_vehicle_sensor @ np.array(offset, float)
+    assert abs(here[2]) < 0.05
+    assert np.abs(here[:2]).max() < 10
+    assert "far from their origin" in frame.notes[0]
+    assert 0.5 < frame.is_ground.mean() < 0.75
+
+
+def test_what_is_not_a_scan_in_metres_with_z_up_is_named():
+    points = street() - [0, 0, 1.8]
+    camera = np.stack([-points[:, 1], -points[:, 2], points[:, 0]], axis=1).astype(np.float32)
+    frame = GroundFilter()(camera)
+    assert "--mounting 0 0 1.8 -90 0 -90" in frame.notes[0]
+    given = Pose.from_euler(z=1.8, roll=-np.pi / 2, yaw=-np.pi / 2)
+    assert GroundFilter()(Scan(camera, T_vehicle_sensor=given)).is_ground.mean() > 0.5
+    assert "millimetres" in GroundFilter()((1000 * points).astype(np.float32)).notes[0]
+
+
+@pytest.mark.parametrize("points", [np.zeros((0, 3)), np.random.default_rng(0).uniform(-1, 1, (5000, 3))])
+def test_nothing_to_see_falls_back_and_says_so(points):
+    frame = GroundFilter()(points.astype(np.float32))
+    assert frame.mounting.quality == 0
+    assert frame.mounting.height == 1.8
+    assert "1.8 m over level ground is assumed" in frame.notes[0]
+    assert "--height" in frame.notes[0]
+    assert "T_vehicle_sensor" in frame.notes[0]
 
 
 def test_sensor_that_is_moved_during_a_drive_is_noticed():

@@ -16,7 +16,7 @@ from roadbed.frames import Scan
 from roadbed.geometry import Lattice, Pose
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
-CONFIG = OccupancyConfig.parse({"grid": {"length": 30, "width": 30, "resolution": 0.25}, "filter": {"particles": 4000}})
+CONFIG = OccupancyConfig.parse({"grid": {"length": 30, "width": 30, "spacing": 0.25}, "filter": {"particles": 4000}})
 GROUND = sweep(reach=16.0)
 
 
@@ -40,11 +40,11 @@ def drive(filter_, frames=18, first=0.0, speed=0.0):
 def valid(frame):
     total = frame.static + frame.dynamic + frame.free + frame.unknown
     np.testing.assert_allclose(total, 1, atol=1e-5)
-    assert np.isfinite(frame.occupancy).all()
+    assert np.isfinite(frame.occupied).all()
     return True
 
 
-@pytest.mark.parametrize("motion", ["rolling", "interpolating"])
+@pytest.mark.parametrize("motion", ["rolling", "vehicle"])
 def test_finds_the_moving_car_and_the_standing_box(motion):
     config = CONFIG.with_changes(grid={"motion": motion})
     filter_ = OccupancyFilter(config)
@@ -54,7 +54,7 @@ def test_finds_the_moving_car_and_the_standing_box(motion):
     found = frame.objects[0]
     ego = 2.0 * 1.7
     middle = np.array([-6.0 + 5.0 * 1.7, 4.0])
-    if motion == "interpolating":
+    if motion == "vehicle":
         assert frame.T_lattice_grid is not None
         middle = middle - [ego, 0]
     else:
@@ -63,14 +63,14 @@ def test_finds_the_moving_car_and_the_standing_box(motion):
     assert np.linalg.norm(found.velocity - [5.0, 0.0]) < 0.75
     assert found.extent[0] > found.extent[1]
     assert abs(found.heading) < 0.2
-    standing = frame.lattice.index(5.0 - (ego if motion == "interpolating" else 0.0), -4.0)
+    standing = frame.lattice.index(5.0 - (ego if motion == "vehicle" else 0.0), -4.0)
     assert frame.static.ravel()[standing] > 0.9
     assert not frame.moving.ravel()[standing]
     assert sum(frame.timings.values()) > 0
 
 
 def test_what_moves_is_handed_to_the_ground_along_its_own_axes():
-    turned = drive(OccupancyFilter(CONFIG.with_changes(grid={"motion": "interpolating"})), speed=2.0)
+    turned = drive(OccupancyFilter(CONFIG.with_changes(grid={"motion": "vehicle"})), speed=2.0)
     lattice, moving = turned.moving_cells()
     rows, columns = np.nonzero(moving)
     assert abs(lattice.x[columns].mean() - 2.5) < 1.0
@@ -134,7 +134,7 @@ def test_time_that_stands_still_or_runs_back_a_little_leaves_the_state_alone():
     for time in (1.7, 1.2):
         frame = filter_(*scene(time))
         assert "not newer than the last: not used" in frame.notes[0]
-        np.testing.assert_array_equal(frame.occupancy, before.occupancy)
+        np.testing.assert_array_equal(frame.occupied, before.occupied)
     assert filter_(*scene(1.8)).notes == ()
 
 
@@ -208,14 +208,14 @@ def test_too_few_particles_are_reported_and_survived():
 
 
 def test_a_grid_larger_than_memory_is_refused_with_its_size():
-    huge = OccupancyConfig.parse({"grid": {"length": 2000, "width": 2000, "resolution": 0.02}})
+    huge = OccupancyConfig.parse({"grid": {"length": 2000, "width": 2000, "spacing": 0.02}})
     with pytest.raises(ConfigError, match=r"10,000,000,000 cells.* needs 1[0-9]{3}\.[0-9] GiB, found"):
         OccupancyFilter(huge)
 
 
 def test_a_grid_without_cells_and_an_unknown_backend_are_refused():
     with pytest.raises(ConfigError, match="holds no cell"):
-        OccupancyFilter(OccupancyConfig.parse({"grid": {"length": 0.3, "width": 10, "resolution": 5.0}}))
+        OccupancyFilter(OccupancyConfig.parse({"grid": {"length": 0.3, "width": 10, "spacing": 5.0}}))
     with pytest.raises(DeviceError, match="expected cpu"):
         OccupancyFilter(backend="abacus")
 
@@ -237,7 +237,7 @@ def test_an_empty_scan_is_a_scan():
 
 def test_the_papers_preset_runs():
     config = Config.preset("paper").occupancy.with_changes(
-        grid={"length": 30, "width": 30, "resolution": 0.25, "ahead": 0.0, "motion": "interpolating"}
+        grid={"length": 30, "width": 30, "spacing": 0.25, "ahead": 0.0, "motion": "vehicle"}
     )
     frame = drive(OccupancyFilter(config), 12)
     assert valid(frame)

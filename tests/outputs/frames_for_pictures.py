@@ -23,7 +23,7 @@ def ground_frame(points: int = 20_000, truth: bool = False) -> GroundFrame:
     label = np.where(wall, Label.OBSTACLE, Label.GROUND).astype(np.uint8)
     label[height > 2.5] = Label.OVERHANG
     classes = np.where(wall, 50, 40).astype(np.uint32)
-    scan = Scan(sensor_points, time=0.0, truth=classes if truth else None, name="made-up")
+    scan = Scan(sensor_points, time=0.0, classes=classes if truth else None, name="made-up")
     lattice = Lattice.centred(40, 40, 1.0)
     x, y = lattice.mesh()
     elevation = (SLOPE * x).astype(np.float32)

@@ -19,6 +19,7 @@ from roadbed.outputs.pictures import frame_figure, overview_figure, palette, png
 from roadbed.outputs.pictures.decoration import round_length
 from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.outputs.pictures.raster import label_image
+from roadbed.outputs.pictures.scan import draw_scan
 from roadbed.outputs.pictures.scene3d import chase_camera, ground_view, occupancy_view, raw_view
 from roadbed.outputs.pictures.vehicle import height_at, outline
 from tests.outputs.frames_for_pictures import SLOPE, ground_frame, occupancy_frame
@@ -133,6 +134,69 @@ def test_a_frame_that_knows_nothing_can_be_drawn(points):
     ground = replace(ground, elevation=nothing, variance=nothing)
     assert png_bytes(frame_figure(ground)).startswith(b"\x89PNG")
     assert quick_image(ground).shape[2] == 3
+
+
+def panel(figure, title):
+    return next(axes for axes in figure.axes if title in axes.get_title(loc="left"))
+
+
+def pixels_in(figure, axes, x, y):
+    """The colour of the picture at a place of a panel, in metres."""
+    image = np.asarray(Image.open(BytesIO(png_bytes(figure))).convert("RGB"))
+    column, row = axes.transData.transform((x, y))
+    return image[image.shape[0] - 1 - int(row), int(column)]
+
+
+@pytest.mark.parametrize("title", ["Standard deviation", "Elevation"])
+def test_ground_that_was_not_seen_is_painted_as_unseen_not_as_uncertain(title):
+    figure = frame_figure(ground_frame())
+    axes = panel(figure, title)
+    unseen = pixels_in(figure, axes, -10, 17.5)  # the made-up ground is unknown beyond y = 15
+    assert unseen.tolist() == palette.rgb(palette.UNSEEN).tolist()
+    assert pixels_in(figure, axes, -10, 10).tolist() != unseen.tolist()
+
+
+@pytest.mark.parametrize("apart", [3.0, 6.0, 8.5, 12.0])
+def test_speeds_are_written_beside_each_other_and_inside_the_panel(apart):
+    occupancy = occupancy_frame()
+    places = [(x, y) for x in np.arange(-19, 20, apart) for y in np.arange(-19, 20, apart)]
+    things = tuple(
+        replace(occupancy.objects[0], position=np.array(place), velocity=np.array([3.0 + k % 9, 0.0]))
+        for k, place in enumerate(places)
+    )
+    figure = frame_figure(ground_frame(points=100), replace(occupancy, objects=things))
+    png_bytes(figure)
+    axes = panel(figure, "moving")
+    texts = [text for text in axes.texts if "m/s" in text.get_text()]
+    extents = [text.get_window_extent() for text in texts]
+    assert len(texts) >= 3
+    assert all(axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1 for box in extents)
+    vehicle = next(patch for patch in axes.patches if patch.get_zorder() == 5)
+    blocked = [axes.get_legend().get_window_extent(), vehicle.get_window_extent()]
+    for box in extents:
+        assert not any(box.overlaps(other) for other in blocked)
+        blocked.append(box)
+
+
+def test_a_single_moving_thing_is_labelled_with_its_speed():
+    axes = panel(frame_figure(ground_frame(points=100), occupancy_frame()), "moving")
+    assert "6.0 m/s" in [text.get_text() for text in axes.texts]
+
+
+def test_a_scan_is_drawn_in_the_colours_of_every_other_picture(tmp_path):
+    ground = ground_frame()
+    label = ground.label.copy()
+    label[:200] = Label.LOW_OUTLIER
+    draw_scan(ground.scan, label, tmp_path / "scan.png", reach=25)
+    image = np.asarray(Image.open(tmp_path / "scan.png").convert("RGB"))
+    for colour in (palette.GROUND, palette.OBSTACLE, palette.OVERHANG, palette.LOW_OUTLIER):
+        assert pixels_of(image, colour, 3) > 100
+    coloured = image[np.ptp(image.astype(int), axis=-1) > 60].reshape(-1, 3)
+    known = np.stack([palette.rgb(colour) for _, colour in palette.LABELS.values()]).astype(int)
+    # Pixels at the rim of a point are mixed with white: their hue is what counts.
+    hues = np.array([255 - known[k] for k in range(len(known))]) / np.linalg.norm(255 - known, axis=1)[:, None]
+    seen = (255 - coloured) / np.linalg.norm(255 - coloured.astype(int), axis=1)[:, None]
+    assert ((seen @ hues.T).max(axis=1) > 0.98).mean() > 0.95
 
 
 def test_overview_has_three_steps():

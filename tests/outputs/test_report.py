@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from roadbed.config import Config
-from roadbed.outputs.pictures import frame_figure, png_bytes
+from roadbed.outputs.pictures import frame_figure, perspective, png_bytes
 from roadbed.outputs.report import Picture, RunRecorder, frame_scores, write_report
 from roadbed.outputs.report.charts import lines, stacked_bars
 from tests.outputs.frames_for_pictures import ground_frame, occupancy_frame
@@ -22,6 +23,41 @@ def recorded(frames=6, slides=4, **names):
     for index in range(frames):
         recorder.add(ground.scan, ground, occupancy, {"ground": 0.004 + 0.001 * index, "occupancy": 0.01})
     return recorder
+
+
+def table_of_times(text):
+    """Median, 95th percentile and longest per stage."""
+    rows = re.findall(r"<tr><td>(\w+)</td>((?:<td class=number>[\d.]+</td>){3})</tr>", text)
+    return {stage: [float(number) for number in re.findall(r">([\d.]+)<", cells)] for stage, cells in rows}
+
+
+def test_times_leave_out_the_frames_in_which_kernels_were_made_ready(tmp_path):
+    ground, recorder = ground_frame(points=100), RunRecorder("sim:test", Config(), slides=0)
+    for index, milliseconds in enumerate([9000, 10, 700, 12, 11]):
+        if index == 2:
+            perspective._pixels(1, 2, 3, 4)  # whole numbers: a variant that drawing has not compiled
+        recorder.add(ground.scan, ground, None, {"ground": milliseconds / 1000})
+    summary = recorder.summary()
+    assert [frame.index for frame in summary.frames if frame.warming] == [0, 2]
+    text = write_report(tmp_path / "r.html", summary).read_text()
+    assert table_of_times(text) == {"ground": [11, 11.9, 12]}
+    assert "leaves out frames 0 and 2, in which kernels were compiled or loaded" in text
+    assert "<b>11.0 ms</b>" in text
+
+
+def test_a_run_of_one_frame_still_has_times(tmp_path):
+    text = write_report(tmp_path / "r.html", recorded(frames=1).summary()).read_text()
+    assert table_of_times(text)["ground"] == [4, 4, 4]
+    assert "in every frame of this short run" in text
+
+
+@pytest.mark.parametrize("options", ["", "?poses=poses.txt"])
+def test_a_drive_is_called_by_its_name_not_by_its_path(tmp_path, options):
+    drive = tmp_path / "drive_05"
+    drive.mkdir()
+    text = write_report(tmp_path / "r.html", RunRecorder(f"{drive}{options}", Config()).summary()).read_text()
+    assert "<h1>drive_05</h1>" in text
+    assert RunRecorder("sim:city?frames=3", Config()).title == "sim:city?frames=3"
 
 
 class Addresses(HTMLParser):
@@ -83,6 +119,20 @@ def test_scores_follow_the_protocol_and_need_truth():
     ground = ground_frame(points=2000, truth=True)
     assert frame_scores(ground.scan, ground)["F1"] == 100
     assert frame_scores(ground_frame(points=10).scan, ground_frame(points=10)) == {}
+
+
+def test_a_score_that_is_unknown_is_a_dash(tmp_path):
+    ground = ground_frame(points=2000, truth=True)
+    nothing_found = replace(ground, label=np.zeros_like(ground.label))
+    recorder = RunRecorder("sim:test", Config())
+    for _ in range(3):
+        recorder.add(ground.scan, nothing_found, None, {"ground": 0.01})
+    summary = recorder.summary()
+    assert np.isnan(summary.mean_scores()["precision"])
+    assert summary.mean_scores()["F1"] == 0
+    text = write_report(tmp_path / "r.html", summary).read_text()
+    assert "<td>precision of the ground</td><td>-</td>" in text
+    assert "nan" not in re.sub(r"base64,[^\"]*", "", text)
 
 
 def test_bars_stack_to_the_total_and_a_long_first_frame_does_not_flatten_the_rest():

@@ -11,9 +11,10 @@ from hypothesis.extra import numpy as npst
 from scipy.spatial.transform import Rotation
 
 from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, Mounting, OccupancyFrame, Scan
+from roadbed.evaluate.protocols import protocol
+from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
 from roadbed.geometry import Lattice, Pose
-from roadbed.outputs.label import write_label
+from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import write_npz
 from roadbed.outputs.pcd import write_pcd
 from roadbed.sources.kitti_scans import read_labels
@@ -46,7 +47,7 @@ def scans(draw):
         intensity=draw(st.none() | npst.arrays(np.dtype(draw(st.sampled_from(DTYPES))), count)),
         ring=draw(st.none() | npst.arrays(np.dtype(ring_dtype), count)),
         point_time=draw(st.none() | npst.arrays(np.float32, count, elements=st.floats(-0.5, 0.5, width=32))),
-        truth=draw(st.none() | npst.arrays(np.uint32, count)),
+        classes=draw(st.none() | npst.arrays(np.uint32, count)),
         T_world_sensor=draw(st.none() | poses()),
         channels=channels,
     )
@@ -181,6 +182,22 @@ def test_label_round_trip(tmp_path_factory, labels):
     file = tmp_path_factory.getbasetemp() / "round.label"
     write_label(file, labels)
     np.testing.assert_array_equal(read_labels(file, len(labels)), labels)
+
+
+def test_labels_mean_in_semantickitti_what_they_mean_here():
+    labels = np.array(list(Label), np.uint8)
+    classes = semantickitti_classes(labels)
+    assert dict(zip(Label, classes.tolist())) == {
+        Label.UNKNOWN: 0,  # names of semantic-kitti.yaml: unlabeled
+        Label.GROUND: 40,  # road
+        Label.OBSTACLE: 99,  # other-object
+        Label.OVERHANG: 52,  # other-structure
+        Label.LOW_OUTLIER: 1,  # outlier
+    }
+    # Read back as a truth, our labels score themselves: the road is ground, what is unknown or noise does not count.
+    is_ground, is_scored = protocol("patchwork++")(Scan(np.zeros((len(labels), 3)), classes=classes))
+    np.testing.assert_array_equal(is_ground, labels == Label.GROUND)
+    np.testing.assert_array_equal(is_scored, np.isin(labels, (Label.GROUND, Label.OBSTACLE, Label.OVERHANG)))
 
 
 def test_types_that_pcd_lacks_are_widened(tmp_path):

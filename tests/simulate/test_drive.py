@@ -81,7 +81,7 @@ def test_mounting_can_be_kept_secret_and_odometry_left_out() -> None:
     scan = roadbed.open("sim:highway?sensor=vlp16&frames=1&mounting=unknown&odometry=none&height=2.4&pitch=3")[0]
     assert scan.T_vehicle_sensor is None
     assert scan.T_world_sensor is None
-    near = scan.points[(np.linalg.norm(scan.points[:, :2], axis=1) < 12) & ((scan.truth & 0xFFFF) == 40)]
+    near = scan.points[(np.linalg.norm(scan.points[:, :2], axis=1) < 12) & ((scan.classes & 0xFFFF) == 40)]
     design = np.column_stack([near[:, :2], np.ones(len(near))])
     slope_x, _, level = np.linalg.lstsq(design, near[:, 2], rcond=None)[0]
     assert level == pytest.approx(-2.4, abs=0.15)
@@ -112,7 +112,7 @@ def test_multipath_returns_lie_below_the_ground_at_the_chosen_rate() -> None:
     below = truth.terrain.height(points_world[:, 0], points_world[:, 1]) - points_world[:, 2]
     assert (below[truth.spurious] > 0.15).all()
     assert (below[~truth.spurious] < 0.01).all()
-    assert ((scan.truth[truth.spurious] & 0xFFFF) == 1).all()
+    assert ((scan.classes[truth.spurious] & 0xFFFF) == 1).all()
     share = truth.spurious.sum() / (truth.spurious | truth.is_ground).sum()
     assert 0.01 < share <= 0.025  # near-level beams would appear out of range, so a few less than asked
     assert roadbed.open("sim:city?sensor=vlp16&frames=1").truth(0).spurious.sum() == 0

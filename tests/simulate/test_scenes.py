@@ -44,7 +44,7 @@ def test_nothing_stands_in_the_way(scene: str, seed: int) -> None:
 def test_city_bridge_spans_the_road_high_above_it() -> None:
     source = roadbed.open("sim:city?sensor=vlp16&frames=125")
     scan, truth = source[100], source.truth(100)
-    bridge = truth.points_world[(scan.truth & 0xFFFF) == 52]
+    bridge = truth.points_world[(scan.classes & 0xFFFF) == 52]
     over_road = bridge[np.abs(truth.terrain.from_road(bridge[:, 0], bridge[:, 1])) < 5.0]
     assert len(over_road) > 50
     assert (over_road[:, 2] - truth.terrain.height(over_road[:, 0], over_road[:, 1]) > 4.3).all()
@@ -53,7 +53,7 @@ def test_city_bridge_spans_the_road_high_above_it() -> None:
 def test_low_obstacles_are_seen_isolated_and_low() -> None:
     source = roadbed.open("sim:lowobstacles?sensor=hdl64e&frames=11")
     scan, truth = source[10], source.truth(10)
-    semantic = scan.truth & 0xFFFF
+    semantic = scan.classes & 0xFFFF
     assert set(np.unique(semantic)) <= {40, 48, 72, 99}
     points = truth.points_world[semantic == 99]
     height = points[:, 2] - truth.terrain.height(points[:, 0], points[:, 1])

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 import roadbed
@@ -27,7 +28,7 @@ def test_folder_reads_back(tmp_path: Path) -> None:
     for index in range(3):
         scan, expected = written[index], source[index]
         np.testing.assert_array_equal(scan.points, expected.points)
-        np.testing.assert_array_equal(scan.truth, expected.truth)
+        np.testing.assert_array_equal(scan.classes, expected.classes)
         np.testing.assert_allclose(scan.T_world_sensor.matrix, expected.T_world_sensor.matrix, atol=1e-6)
         assert scan.time == expected.time
 
@@ -45,6 +46,55 @@ def test_folder_reads_back(tmp_path: Path) -> None:
     moving = {box.id for box in boxes}
     assert {str(item.id) for item in truth.objects() if item.moving} <= moving
     assert roadbed.open("sim:parking", sensor=str(tmp_path / "rig.yaml"), frames=1)[0].sensor == "vlp16"
+
+
+def test_a_rig_reads_back_with_its_mounts(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["simulate", "city?sensor=lux4", "-o", str(tmp_path), "--frames", "2"])
+    assert result.exit_code == 0, result.output
+    source = roadbed.open("sim:city?sensor=lux4&frames=2")
+    for written in (roadbed.open(tmp_path), roadbed.open(tmp_path / "velodyne", source="kitti-scans")):
+        scan, expected = written[1], source[1]
+        np.testing.assert_array_equal(scan.points, expected.points)
+        np.testing.assert_array_equal(scan.channels["sensor_index"], expected.channels["sensor_index"])
+        assert scan.channels["sensor_index"].dtype == np.uint8
+        assert scan.sensor == expected.sensor
+        assert [mount.name for mount in scan.mounts] == [mount.name for mount in expected.mounts]
+        for mine, theirs in zip(scan.mounts, expected.mounts):
+            np.testing.assert_allclose(mine.T_vehicle_sensor.matrix, theirs.T_vehicle_sensor.matrix, atol=1e-12)
+        np.testing.assert_array_equal(scan.T_vehicle_sensor.matrix, np.eye(4))
+    pose = roadbed.open(tmp_path)[1].T_world_sensor
+    np.testing.assert_allclose(pose.matrix, source[1].T_world_sensor.matrix, atol=1e-6)
+
+
+@pytest.mark.parametrize("mounting", ["known", "unknown"])
+def test_a_mounting_reads_back_where_it_was_known(tmp_path: Path, mounting: str) -> None:
+    scene = f"city?sensor=vlp16&mounting={mounting}"
+    result = CliRunner().invoke(app, ["simulate", scene, "-o", str(tmp_path), "--frames", "1"])
+    assert result.exit_code == 0, result.output
+    found = roadbed.open(tmp_path)[0].T_vehicle_sensor
+    if mounting == "unknown":
+        assert found is None
+    else:
+        np.testing.assert_allclose(found.translation, [0, 0, 1.8])
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("sensor_index/000000.bin", None, r"sensor_index/000000\.bin: no such file"),
+        ("sensor_index/000000.bin", b"\0", r"found 1 numbers up to 0, expected \d+ bytes below 4"),
+        ("rig.yaml", b"sensors: [{name: front}]", r"rig\.yaml: expected a list sensors, each with name and mount"),
+        ("rig.yaml", b"sensors: [{name: front, mount: {z: -1}}]", r"rig\.yaml: mount of front: z = -1"),
+        ("rig.yaml", b"- [", r"rig\.yaml: expected a list sensors"),
+    ],
+)
+def test_a_damaged_rig_is_one_line(tmp_path: Path, name: str, damage: bytes | None, message: str) -> None:
+    CliRunner().invoke(app, ["simulate", "city?sensor=lux4", "-o", str(tmp_path), "--frames", "1"])
+    (tmp_path / name).unlink()
+    if damage is not None:
+        (tmp_path / name).write_bytes(damage)
+    with pytest.raises(roadbed.RoadbedError, match=message):
+        roadbed.open(tmp_path)[0]
 
 
 def test_bad_scene_writes_nothing(tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ def test_object_points_lie_on_their_solids(city) -> None:  # type: ignore[no-unt
 
 def test_labels_and_flags_agree(city) -> None:  # type: ignore[no-untyped-def]
     scan, truth = city[10], city.truth(10)
-    semantic = scan.truth & 0xFFFF
+    semantic = scan.classes & 0xFFFF
     np.testing.assert_array_equal(truth.is_ground, np.isin(semantic, [40, 44, 48, 72]))
-    np.testing.assert_array_equal(truth.object_id, scan.truth >> 16)
+    np.testing.assert_array_equal(truth.object_id, scan.classes >> 16)
     moving = np.isin(semantic, [252, 253, 254, 258])
     assert moving.any()
     np.testing.assert_array_equal(np.linalg.norm(truth.velocity, axis=1) > 0.1, moving)
@@ -165,6 +165,6 @@ def test_a_car_starting_from_rest() -> None:
     source = roadbed.open("sim:standstart?sensor=vlp16&frames=46")
     starter = next(item for item in source.truth(45).objects() if item.id == 1)
     assert np.linalg.norm(starter.velocity) == pytest.approx(5.0, abs=0.02)
-    semantic = source[5].truth & 0xFFFF
+    semantic = source[5].classes & 0xFFFF
     assert not (semantic == 252).any()  # it waits
-    assert ((source[45].truth & 0xFFFF) == 252).any()
+    assert ((source[45].classes & 0xFFFF) == 252).any()

@@ -83,8 +83,8 @@ def test_names_in_any_case_and_leftovers_by_their_own_name():
     }
     scan = scan_from_fields(fields, "test")
     np.testing.assert_array_equal(scan.points, [[1, 2, 3]])
-    assert (scan.intensity[0], scan.ring[0], scan.truth[0]) == (4, 6, 40)
-    assert scan.truth.dtype == np.uint32
+    assert (scan.intensity[0], scan.ring[0], scan.classes[0]) == (4, 6, 40)
+    assert scan.classes.dtype == np.uint32
     assert set(scan.channels) == {"reflectivity", "label"}
     assert scan.channels["reflectivity"].dtype == np.uint16
 

@@ -35,7 +35,7 @@ def test_a_sequence_has_labels_poses_and_times(tmp_path):
     for k, scan in enumerate(source):
         assert (scan.name, len(scan)) == (f"{k:06d}", 5)
         assert scan.intensity[0] == k
-        assert (scan.truth == ((k << 16) | 40)).all()
+        assert (scan.classes == ((k << 16) | 40)).all()
         assert scan.time == pytest.approx(10 + 0.1 * k)
         np.testing.assert_allclose(scan.T_world_sensor.matrix, poses[k].matrix, atol=1e-12)
     assert source[-1].name == "000002"
@@ -63,7 +63,7 @@ def test_odometry_layout_keeps_poses_beside_the_sequences(tmp_path):
     source = roadbed.open(sequence)
     assert source.sequential
     assert source[2].T_world_sensor.translation[0] == 2
-    assert source[2].truth is None
+    assert source[2].classes is None
 
 
 def test_without_poses_scans_are_unrelated(tmp_path):
@@ -84,7 +84,7 @@ def test_a_single_scan_finds_its_labels(tmp_path):
     write_sequence(tmp_path)
     source = roadbed.open(tmp_path / "velodyne" / "000001.bin")
     assert (len(source), source.sequential) == (1, False)
-    assert (source[0].truth >> 16 == 1).all()
+    assert (source[0].classes >> 16 == 1).all()
     assert len(roadbed.open(tmp_path / "velodyne")) == 3
 
 

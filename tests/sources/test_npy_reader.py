@@ -215,7 +215,7 @@ def test_headers_that_describe_no_points(tmp_path, description, shape):
         ("points", np.full((4, 3), "1.5"), "points: dtype: found <U3, expected numbers"),
         ("points", np.ones((4, 3), complex), "points: dtype: found complex128, expected numbers"),
         ("points", np.zeros((4, 3), "M8[s]"), r"points: dtype: found datetime64\[s\], expected numbers"),
-        ("truth", np.full(4, "7"), "truth: dtype: found <U1, expected numbers"),
+        ("classes", np.full(4, "7"), "classes: dtype: found <U1, expected numbers"),
         ("ring", np.full(4, b"7"), r"ring: dtype: found \|S1, expected numbers"),
         ("intensity", np.ones(4, complex), "intensity: dtype: found complex128, expected numbers"),
         ("point_time", np.zeros(4, "m8[s]"), r"point_time: dtype: found timedelta64\[s\], expected numbers"),

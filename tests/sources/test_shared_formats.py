@@ -93,7 +93,7 @@ def test_data_folders(real_data, folder, scans, sequential, labelled):
     assert (len(source), source.sequential) == (scans, sequential)
     scan = source[scans - 1]
     assert len(scan) > 1000
-    assert (scan.truth is not None) == labelled
+    assert (scan.classes is not None) == labelled
     assert (scan.T_world_sensor is not None) == sequential
 
 

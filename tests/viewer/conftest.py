@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from importlib.util import find_spec
 from time import monotonic, sleep
 
@@ -35,6 +36,7 @@ class ShortDrive(Source):
     def __init__(self, scans, broken=()):
         super().__init__("short drive")
         self.scans, self.broken = scans, set(broken)
+        self.reads = []  # (scan, time) in the order in which they were asked for
 
     def __len__(self):
         return len(self.scans)
@@ -42,12 +44,34 @@ class ShortDrive(Source):
     def __getitem__(self, index):
         if index in self.broken:
             raise InputError(f"scan {index}: found <b>half</b> a record, expected a whole one")
+        self.reads.append((index, monotonic()))
         return self.scans[index]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def viser():
+    require(find_spec("viser") is not None, "no viser: pip install 'roadbed[view]'")
+    import viser
+
+    return viser
 
 
 @pytest.fixture(scope="session")
 def scans():
     source = roadbed.open("sim:city?sensor=vlp16&frames=8&seed=2")
+    return [source[index] for index in range(len(source))]
+
+
+@pytest.fixture(scope="session")
+def long_scans():
+    """Long enough for velocities to settle, with cars, a cyclist and pedestrians."""
+    source = roadbed.open("sim:city?sensor=vlp16&frames=32&seed=2")
     return [source[index] for index in range(len(source))]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -12,16 +13,11 @@ import threading
 import pytest
 
 from roadbed.errors import DeviceError
-
-pytest.importorskip("viser")
 from roadbed.viewer import Viewer
 from roadbed.viewer.app import HOST
+from tests.viewer.conftest import free_port
 
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
+pytestmark = pytest.mark.usefixtures("viser")
 
 
 def test_listens_on_this_machine_only_and_leaves_nothing_behind(short_drive, capsys, until):
@@ -52,12 +48,21 @@ def test_an_address_that_is_not_ours_is_told(short_drive):
         Viewer(short_drive(), host="no.such.host.invalid")
 
 
-def test_the_command_says_who_can_reach_it_and_stops_when_asked():
+@pytest.mark.parametrize(
+    ("host", "address", "reach"),
+    [
+        ("127.0.0.1", r"http://127\.0\.0\.1:\d+ ", "only this machine can reach it"),
+        ("0.0.0.0", r"http://[\d.]+:\d+/\?token=\S{20,} ", "whoever has this address can steer it"),
+    ],
+)
+def test_the_command_says_where_and_for_whom_and_stops_when_asked(host, address, reach):
     command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--no-occupancy"]
-    with subprocess.Popen([*command, "--port", str(free_port())], stdout=subprocess.PIPE, text=True) as process:
+    command += ["--host", host, "--port", str(free_port()), "--allow-host", "a.example", "--allow-host", "b.example"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert "http://127.0.0.1:" in (line := process.stdout.readline())
-        assert "only this machine can reach it" in line
+        line = process.stdout.readline()
+        assert re.match(f"viewer at {address}", line)
+        assert reach in line
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 130
 

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from io import BytesIO
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 from PIL import Image
 
 from roadbed.config import Config
 from roadbed.outputs.pictures import palette
-
-pytest.importorskip("viser")
+from roadbed.outputs.pictures.vehicle import T_lattice_vehicle
 from roadbed.viewer import Viewer
-from tests.viewer.conftest import ShortDrive, wait_until
-from tests.viewer.test_app import free_port
+from tests.viewer.conftest import ShortDrive, free_port, wait_until
 
 BROKEN = 6
 
@@ -24,12 +24,15 @@ BROKEN = 6
 class Page:
     """A viewer and a browser that looks at it. Loading it once is what takes long under software rendering."""
 
-    def __init__(self, browser, viewer, saved):
-        self.browser, self.viewer, self.saved = browser, viewer, saved
+    def __init__(self, viser, browser, viewer, saved):
+        self.viser, self.browser, self.viewer, self.saved = viser, browser, viewer, saved
 
     @property
     def shown(self):
         return self.viewer.player.shown
+
+    def rotation(self, wxyz):
+        return self.viser.transforms.SO3(wxyz).as_matrix()
 
     def text(self):
         return self.browser.execute_script("return document.body.innerText")
@@ -59,20 +62,23 @@ class Page:
 
         wait_until(try_once, xpath)
 
-    def press_in_slider(self, name, key):
+    def slider(self, name):
         xpath = f"//*[normalize-space(text())='{name}']/following::*[@role='slider'][1]"
-        thumb = wait_until(lambda: next(iter(self.browser.find_elements("xpath", xpath)), None), f"slider {name}")
+        return wait_until(lambda: next(iter(self.browser.find_elements("xpath", xpath)), None), f"slider {name}")
+
+    def press_in_slider(self, name, key):
+        thumb = self.slider(name)
         self.browser.execute_script("arguments[0].focus()", thumb)
         thumb.send_keys(key)
 
 
 @pytest.fixture(scope="module")
-def page(scans, browser, tmp_path_factory):
+def page(viser, scans, browser, tmp_path_factory):
     saved = tmp_path_factory.mktemp("saved") / "tuned.yaml"
     with Viewer(ShortDrive(scans, [BROKEN]), port=free_port(), save_as=saved, title="a <drive>") as viewer:
         wait_until(lambda: viewer.player.shown, "the first frame, compiled", 300)
         browser.get(viewer.address)
-        yield Page(browser, viewer, saved)
+        yield Page(viser, browser, viewer, saved)
         browser.get("about:blank")
 
 
@@ -90,12 +96,61 @@ def test_ground_and_obstacles_are_seen(page, until):
     assert f"F1 {page.shown.scores['F1']:.2f} %" in page.text()
 
 
+def colours_of_cells(page, share):
+    """What is seen where a cell and all within half a metre are almost wholly of one kind."""
+    ground, grid = page.shown.result.ground, page.shown.result.occupancy
+    sure = sliding_window_view(np.pad(share, 2), (5, 5)).min((-1, -2)) > 0.9
+    rows, columns = np.nonzero(sure)
+    places = np.column_stack([grid.lattice.x[columns], grid.lattice.y[rows], np.zeros(len(rows))])
+    places[:, :2] -= T_lattice_vehicle(ground).translation[:2]
+    (client,) = page.viewer._server.get_clients().values()
+    camera, image = client.camera, page.screen()
+    seen = (places - camera.position) @ page.rotation(camera.wxyz)
+    seen = seen[seen[:, 2] > 1]
+    focal = camera.image_height / 2 / np.tan(camera.fov / 2)
+    u = (focal * seen[:, 0] / seen[:, 2] + camera.image_width / 2).astype(int)
+    v = (focal * seen[:, 1] / seen[:, 2] + camera.image_height / 2).astype(int)
+    left_of_the_panel = (u >= 0) & (u < 0.5 * image.shape[1]) & (v >= 0) & (v < image.shape[0])
+    return image[v[left_of_the_panel], u[left_of_the_panel]]
+
+
+def test_free_and_unseen_cells_have_the_colours_of_the_legend(page, until):
+    page.viewer.player.seek(5)
+    until(lambda: page.shown.index == 5, "a frame with a past")
+    for layer in ("Cloud", "Elevation", "Occupancy"):
+        page.click(f"//*[normalize-space(text())='{layer}']/following::input[@type='checkbox'][1]")
+    grid = page.shown.result.occupancy
+
+    def as_in_the_palette():
+        free, unseen = colours_of_cells(page, grid.free), colours_of_cells(page, grid.unknown)
+        return (
+            min(len(free), len(unseen)) > 300
+            and np.abs(np.median(free, 0) - palette.rgb(palette.FREE)).max() < 15
+            and np.abs(np.median(unseen, 0) - palette.rgb(palette.UNSEEN)).max() < 5
+            and pixels_of(page.screen(), palette.STATIC) > 100
+        )
+
+    until(as_in_the_palette, "white free cells and grey unseen ones")
+    for name, colour in (("static", "STATIC"), ("moving", "MOVING"), ("free", "FREE"), ("unseen", "UNSEEN")):
+        patch = page.browser.find_element("xpath", f"//span[normalize-space()='{name}']/i")
+        found = patch.value_of_css_property("background-color")
+        assert re.findall(r"\d+", found)[:3] == [str(value) for value in palette.rgb(getattr(palette, colour))]
+    for layer in ("Occupancy", "Elevation", "Cloud"):
+        page.click(f"//*[normalize-space(text())='{layer}']/following::input[@type='checkbox'][1]")
+    until(lambda: "unseen" not in page.text(), "a legend of what is shown only")
+
+
 def test_a_step_shows_the_next_frame(page, until):
     page.viewer.player.seek(0)
     until(lambda: "frame 0" in page.text(), "frame 0")
     page.click("//button[normalize-space()='+1']")
     until(lambda: page.shown.index == 1, "the next frame")
     until(lambda: "frame 1" in page.text(), "its number in the page")
+
+
+def test_the_page_says_that_velocities_have_too_short_a_past(page, until):
+    page.viewer.player.seek(3)
+    until(lambda: "frame 3" in page.text() and "Velocities warm up 3 of 20 frames of past" in page.text(), "the notice")
 
 
 def test_a_slider_changes_labels_and_tells_the_score(page, until):
@@ -110,14 +165,23 @@ def test_a_slider_changes_labels_and_tells_the_score(page, until):
     until(lambda: f"F1 {page.shown.scores['F1']:.2f} % ({change:+.2f})" in page.text(), "the change in the page")
 
 
-def test_a_value_that_makes_no_sense_is_refused_in_the_page(page, until):
+def test_a_value_that_makes_no_sense_is_refused_and_the_slider_goes_back(page, until):
     from selenium.webdriver.common.keys import Keys
+
+    def shown():
+        return float(page.slider("stcrf beta").get_attribute("aria-valuenow"))
 
     page.click("//*[@role='tab'][@title='Tune']")
     kept = page.viewer.player.config
     page.press_in_slider("stcrf beta", Keys.END)
     until(lambda: "information would grow without bound" in page.text(), "the reason in the page")
+    until(lambda: f"ground.stcrf.beta stays {kept.ground.stcrf.beta}" in page.text(), "the value in force in the page")
+    until(lambda: shown() == kept.ground.stcrf.beta, "the slider to go back")
     assert page.viewer.player.config == kept
+    page.press_in_slider("stcrf beta", Keys.ARROW_RIGHT)
+    until(lambda: page.viewer.player.config.ground.stcrf.beta > kept.ground.stcrf.beta, "the next value")
+    assert shown() == page.viewer.player.config.ground.stcrf.beta
+    until(lambda: "information would grow" not in page.text(), "the reason to go")
 
 
 def test_the_tuned_configuration_is_saved(page, until):
@@ -134,6 +198,26 @@ def test_a_frame_that_cannot_be_read_is_told_and_the_server_lives(page, until):
     page.viewer.player.step(1)
     until(lambda: page.shown.index == BROKEN + 1, "the frame after it")
     until(lambda: f"frame {BROKEN + 1}" in page.text() and "half" not in page.text(), "its number in the page")
+
+
+def test_the_camera_stays_above_the_ground(page, until):
+    from selenium.webdriver import ActionChains
+
+    def height():
+        """Of the eye over the road, as the browser has it; its own vertical axis is y."""
+        return page.browser.execute_script("return window.__viserMutable?.camera?.position.y ?? 0")
+
+    until(lambda: height() > 10, "the first view, from above")
+    canvas = page.browser.find_element("css selector", "canvas")
+    for _ in range(3):
+        drag = ActionChains(page.browser, duration=100).move_to_element_with_offset(canvas, -250, 150)
+        drag.click_and_hold().move_by_offset(0, -150).move_by_offset(0, -150).release().perform()
+    until(lambda: height() < 5, "the view to have turned")
+    (client,) = page.viewer._server.get_clients().values()
+    until(lambda: height() > 0.3 and client.camera.position[2] > 0.3, "the eye above the ground")
+    page.viewer.player.seek(4)
+    until(lambda: page.shown.index == 4, "another frame")
+    until(lambda: client.camera.position[2] > 0.3, "the eye above the ground of another frame")
 
 
 def test_another_browser_sees_the_same_and_is_forgotten_when_it_closes(page, until):

@@ -7,15 +7,9 @@ import pytest
 
 from roadbed.config import Config
 from roadbed.errors import ConfigError
-from roadbed.viewer.parameters import FIRST, changed, parameters
+from roadbed.viewer.parameters import FIRST, changed, parameters, value_at
 
 ALL = {p.path: p for config in (Config(), Config.parse({"ground": {"method": "variance"}})) for p in parameters(config)}
-
-
-def value_at(config, path):
-    for name in path.split("."):
-        config = getattr(config, name)
-    return config
 
 
 def test_every_parameter_shown_first_exists():

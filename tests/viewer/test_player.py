@@ -10,8 +10,11 @@ import pytest
 
 from roadbed.config import Config
 from roadbed.errors import InputError
+from roadbed.pipeline import Pipeline
 from roadbed.viewer.parameters import changed
 from roadbed.viewer.player import Player
+from roadbed.viewer.runner import LONG_PAST, SHORT_PAST
+from tests.viewer.conftest import ShortDrive
 
 
 @pytest.fixture
@@ -53,15 +56,86 @@ def test_playing_goes_through_every_frame_and_stops_at_the_end(play, short_drive
     assert [shown.index for shown in player.frames] == list(range(8))
 
 
-def test_a_jump_gives_the_same_labels_as_driving_there(play, short_drive, until):
-    driven = play(short_drive())
+def test_play_at_the_end_starts_from_the_beginning(play, short_drive, until):
+    player = play(short_drive())
+    player.set_speed(100)
+    player.seek(7)
+    until(lambda: player.shown.index == 7, "the last frame")
+    player.frames.clear()
+    player.play(True)
+    until(lambda: not player.playing and player.shown.index == 7, "the end once more")
+    assert [shown.index for shown in player.frames] == list(range(8))
+
+
+def test_a_slower_speed_waits_longer_between_frames(play, short_drive, until):
+    """Scans are 0.1 s apart, so at a tenth of the speed a second; only the least is asserted, machines may be slow."""
+    drive = short_drive()
+    player = play(drive)
+    player.set_speed(0.1)
+    player.play(True)
+    until(lambda: player.shown.index >= 3, "the third frame after the first")
+    assert [index for index, _ in drive.reads[:4]] == [0, 1, 2, 3]
+    assert np.diff([time for _, time in drive.reads[1:4]]).min() > 0.8
+
+
+def test_a_jump_over_a_past_that_is_kept_gives_the_same_as_driving_there(play, short_drive, until):
+    driven = play(short_drive(), occupancy=True)
     for index in range(1, 6):
         driven.step(1)
         until(lambda index=index: driven.shown.index == index, f"frame {index}")
-    jumped = play(short_drive())
+    jumped = play(short_drive(), occupancy=True)
     jumped.seek(5)
     until(lambda: jumped.shown.index == 5, "frame 5")
-    assert np.mean(jumped.shown.result.ground.label == driven.shown.result.ground.label) > 0.99
+    assert [shown.index for shown in jumped.frames] == [0, 5]
+    assert jumped.shown.past == driven.shown.past == 5
+    there, here = driven.shown.result, jumped.shown.result
+    assert (here.ground.label == there.ground.label).all()
+    assert np.array_equal(here.occupancy.dynamic, there.occupancy.dynamic)
+    assert np.array_equal(here.occupancy.velocity, there.occupancy.velocity, equal_nan=True)
+
+
+def test_after_a_jump_velocities_become_those_of_the_drive(play, long_scans, until):
+    """What is shown at once says that it is not settled; the same frame follows with a past that is long enough."""
+    *_, driven = Pipeline().run(long_scans)
+    player = play(ShortDrive(long_scans), occupancy=True)
+    last = len(long_scans) - 1
+    player.seek(last)
+    until(lambda: player.shown.index == last and player.shown.settled, "the settled frame")
+    quick, settled = (shown for shown in player.frames if shown.index == last)
+    assert (quick.past, quick.settled) == (SHORT_PAST, False)
+    assert (settled.past, settled.settled) == (LONG_PAST, True)
+    things = settled.result.occupancy.objects
+    known = [thing for thing in driven.occupancy.objects if thing.age > 1.0]  # the drive knows no more of newer ones
+    assert len(known) >= 4
+    for thing in known:
+        distances = [np.hypot(*(other.position - thing.position)) for other in things]
+        assert min(distances) < 1.0
+        assert np.hypot(*(things[int(np.argmin(distances))].velocity - thing.velocity)) < 0.75
+
+
+def test_a_wish_goes_before_a_long_past(play, long_scans, until):
+    player = play(ShortDrive(long_scans), occupancy=True)
+    player.seek(31)
+    until(lambda: player.shown.index == 31, "the frame with a short past")
+    player.set_speed(100)
+    player.seek(29)
+    player.play(True)
+    until(lambda: not player.playing and player.shown.index == 31, "the end")
+    until(lambda: player.shown.settled, "the settled frame")
+    assert [shown.index for shown in player.frames if not shown.settled] in ([0, 31, 29, 30, 31], [0, 31, 30, 31])
+    assert [(shown.index, shown.past) for shown in player.frames if shown.settled] == [(31, LONG_PAST)]
+
+
+def test_tuning_reads_no_scan_twice(play, long_scans, until):
+    drive = ShortDrive(long_scans)
+    player = play(drive, occupancy=True)
+    player.seek(31)
+    until(lambda: player.shown.settled, "the settled frame")
+    read = len(drive.reads)
+    player.tune(changed(player.config, "ground.stcrf.sigma_up", 0.5))
+    until(lambda: not player.shown.settled, "the tuned frame")
+    until(lambda: player.shown.settled, "the tuned frame, settled")
+    assert len(drive.reads) == read
 
 
 def test_tuning_runs_the_frame_again_and_tells_the_change_of_the_score(play, short_drive, until):
@@ -89,6 +163,19 @@ def test_a_broken_frame_is_told_and_the_next_one_still_works(play, short_drive, 
     assert len(player.errors) == 1
 
 
+def test_a_wish_made_while_a_frame_fails_is_not_lost(play, scans, until):
+    class Impatient(ShortDrive):
+        def __getitem__(self, index):
+            if index in self.broken:
+                player.seek(4)
+            return super().__getitem__(index)
+
+    player = play(Impatient(scans, broken=[2]))
+    player.seek(2)
+    until(lambda: player.shown.index == 4, "the frame asked for meanwhile", 30)
+    assert [index for index, _ in player.errors] == [2]
+
+
 def test_a_source_without_scans_is_told():
     with pytest.raises(InputError, match="found none"):
         Player([], Config())
@@ -114,3 +201,19 @@ def test_a_live_source_is_followed_and_its_failure_is_told(play, scans, until):
     assert "went away" in player.errors[0][1]
     player.seek(1)
     until(lambda: player.shown.index == 1, "an earlier frame, still kept")
+
+
+def test_a_live_source_that_is_ahead_costs_one_frame_each(play, scans, until):
+    """Scans that arrive while one is run are left out; the past goes on without them."""
+    all_at_once = threading.Event()
+
+    def arriving():
+        yield scans[0]
+        all_at_once.wait()
+        yield from scans[1:]
+
+    player = play(arriving(), occupancy=True)
+    until(lambda: player.shown and player.shown.index == 0, "the first frame, compiled", 300)
+    all_at_once.set()
+    until(lambda: player.shown.index == 7, "the newest")
+    assert [shown.past for shown in player.frames] == list(range(len(player.frames)))

@@ -13,10 +13,27 @@ from roadbed.pipeline import Pipeline
 @pytest.fixture
 def report(scans, tmp_path):
     config = Config()
-    recorder = RunRecorder("sim:city", config, title="A short drive", command="roadbed run sim:city")
+    command = "roadbed run /" + "a-folder-with-a-long-name/" * 6 + "drive -o out"
+    recorder = RunRecorder("sim:city", config, title="A short drive", command=command)
     for result in Pipeline(config).run(scans[:3]):
         recorder.add(result.scan, result.ground, result.occupancy, result.seconds)
     return write_report(tmp_path / "report.html", recorder.summary())
+
+
+def test_the_page_fits_a_phone(report, browser, tmp_path):
+    """Nothing makes the page wider than the screen, however long names and tables are."""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    )
+    try:
+        browser.get(report.as_uri())
+        # A phone zooms out of a page that is too wide, so that the window seems to fit it: 390 is what counts.
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+        assert browser.execute_script("return window.innerWidth") == 390
+        tall = browser.execute_script("return document.querySelector('table').getBoundingClientRect().height")
+        assert tall < 844
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_slider_and_keys_move_through_the_frames(report, browser, until):

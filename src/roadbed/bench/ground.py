@@ -11,50 +11,54 @@ import numpy as np
 
 from roadbed.bench.timing import Timing, measure
 from roadbed.config import Config
-from roadbed.frames import GroundFrame, Scan
+from roadbed.frames import GroundFrame, Label, Scan
 from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
+from roadbed.ground.stcrf.sizes import lattice_of as stcrf_lattice
+from roadbed.ground.variance.model import lattice_of as variance_lattice
 from roadbed.sources import open_source
 
 # Rummelhard et al. 2017, table II: 6.8 Hz and 21 Hz on a Quadro 2000.
 PAPER_MS = {"hdl64e": 147.0, "lux4": 47.6}
 
 
-def ground_rows(backend: str = "cpu", growth: bool = True) -> Iterator[dict[str, Any]]:
+Place = tuple[str, str | None]  # backend and device
+
+
+def ground_rows(backend: str = "cpu", growth: bool = True, device: str | None = None) -> Iterator[dict[str, Any]]:
     """One row per case: both presets on both of the paper's sensors, cold and warm, then growing sizes."""
+    place = backend, device
     for sensor, paper_ms in PAPER_MS.items():
         scans = _drive(sensor)
         for preset in ("paper", "default"):
             config = Config.preset(preset)
-            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, backend, scans[0]))
-            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, backend, scans))
+            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, place, scans[0]))
+            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, place, scans))
     scan = _drive("hdl64e")[0]
     variance = Config.parse({"ground": {"method": "variance"}})
-    yield _row("hdl64e variance", scan, variance, None, _cold(variance, backend, scan))
+    yield _row("hdl64e variance", scan, variance, None, _cold(variance, place, scan))
     if growth:
-        yield from _growth(scan, backend)
+        yield from _growth(scan, place)
 
 
-def _growth(scan: Scan, backend: str) -> Iterator[dict[str, Any]]:
+def _growth(scan: Scan, place: Place) -> Iterator[dict[str, Any]]:
     """Doubling points on one lattice, then doubling cells under one scan."""
     paper = Config.preset("paper")
     for factor in (0.25, 0.5, 1, 2, 4):
         resized = _resized(scan, round(100_000 * factor))
-        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, backend, resized))
+        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, place, resized))
     for factor in (1, 2, 4, 8):
         side = 80.0 * np.sqrt(factor)
-        larger = paper.with_changes(
-            ground={"stcrf": {**paper.ground.stcrf.model_dump(), "length": side, "width": side}}
-        )
-        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, backend, scan))
+        larger = paper.with_changes(ground={"stcrf": {"length": side, "width": side}})
+        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, place, scan))
 
 
-def soak(frames: int, backend: str = "cpu") -> dict[str, Any]:
+def soak(frames: int, backend: str = "cpu", device: str | None = None) -> dict[str, Any]:
     """A loop drive of many frames: nothing may become NaN, grow without bound, or leak."""
     import resource
 
     scans = _drive("lux4", frames=64)
-    ground = GroundFilter(Config.preset("paper"), backend=backend)
+    ground = GroundFilter(Config.preset("paper"), backend, device)
     early_rss = 0
     peak_information, finite = 0.0, True
     for index in range(frames):
@@ -63,9 +67,8 @@ def soak(frames: int, backend: str = "cpu") -> dict[str, Any]:
         place = Pose.from_euler(100 * np.cos(angle), 100 * np.sin(angle), 0, yaw=angle + np.pi / 2)
         scan = scans[index % len(scans)]
         frame = ground(replace(scan, T_world_sensor=place, time=index / 25))
-        known = np.isfinite(frame.elevation)
-        finite &= bool(np.isfinite(frame.variance[known]).all())
-        peak_information = max(peak_information, float(1 / frame.variance[known].min())) if known.any() else 0.0
+        finite &= is_sound(frame)
+        peak_information = max(peak_information, float(1 / frame.variance.min()))
         if index == min(frames // 10, 2000):
             early_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     late_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -77,19 +80,27 @@ def soak(frames: int, backend: str = "cpu") -> dict[str, Any]:
     }
 
 
+def is_sound(frame: GroundFrame) -> bool:
+    """Ground was found, every variance and probability is a number, and heights are unknown only with their label."""
+    known = np.isfinite(frame.elevation)
+    numbers = np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()
+    unknown_heights = np.isnan(frame.height_above_ground) <= (frame.label == Label.UNKNOWN)
+    return bool(known.any() and numbers and unknown_heights.all() and np.isfinite(frame.slope[known]).all())
+
+
 def _drive(sensor: str, frames: int = 12) -> list[Scan]:
     return list(open_source(f"sim:city?sensor={sensor}&frames={frames}"))
 
 
-def _cold(config: Config, backend: str, scan: Scan) -> Timing:
-    ground = GroundFilter(config, backend=backend)
+def _cold(config: Config, place: Place, scan: Scan) -> Timing:
+    ground = GroundFilter(config, *place)
     alone = replace(scan, T_world_sensor=None)
     return measure(lambda: ground(alone), _phases)
 
 
-def _warm(config: Config, backend: str, scans: list[Scan]) -> Timing:
+def _warm(config: Config, place: Place, scans: list[Scan]) -> Timing:
     """Along the drive and back again, so that the prior surface is always a real one."""
-    ground = GroundFilter(config, backend=backend)
+    ground = GroundFilter(config, *place)
     there_and_back = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
     step = iter(range(10**9))
 
@@ -106,14 +117,12 @@ def _phases(frame: GroundFrame) -> dict[str, float]:
 
 
 def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, timing: Timing) -> dict[str, Any]:
-    stcrf, variance = config.ground.stcrf, config.ground.variance
+    iterations = None
     if config.ground.method == "variance":
-        limits = variance.pointcloud_limits
-        columns = int(np.ceil((limits.x_max - limits.x_min) / variance.grid_resolution))
-        rows = int(np.ceil((limits.y_max - limits.y_min) / variance.grid_resolution))
-        cells, iterations = columns * rows, None
+        cells = variance_lattice(config.ground.variance).size
     else:
-        cells = round(stcrf.length / stcrf.spacing) * round(stcrf.width / stcrf.spacing)
+        stcrf = config.ground.stcrf
+        cells = stcrf_lattice(config.ground).size
         iterations = stcrf.warm_iterations if "warm" in case else stcrf.iterations
     return {
         "case": case,

@@ -21,11 +21,11 @@ CASES = {
 }
 
 
-def pipeline_rows(backend: str = "cpu") -> Iterator[dict[str, Any]]:
+def pipeline_rows(backend: str = "cpu", device: str | None = None) -> Iterator[dict[str, Any]]:
     """One row per sensor: median and 95th percentile of a whole frame, and its stages."""
     for case, location in CASES.items():
         scans = list(open_source(location))
-        pipeline = Pipeline(Config.parse({"backend": backend}))
+        pipeline = Pipeline(Config.parse({"backend": backend, "device": device}))
         frames = _there_and_back(scans)
         timing = measure(
             lambda pipeline=pipeline, frames=frames: pipeline(next(frames)),  # type: ignore[misc]
@@ -39,7 +39,7 @@ def pipeline_rows(backend: str = "cpu") -> Iterator[dict[str, Any]]:
             "case": case,
             "sensors": len(scans[0].mounts) or 1,
             "points": len(scans[0]),
-            "cells": round(grid.length / grid.resolution) * round(grid.width / grid.resolution),
+            "cells": round(grid.length / grid.spacing) * round(grid.width / grid.spacing),
             "median_ms": round(timing.median_ms, 2),
             "p95_ms": round(timing.p95_ms, 2),
             "hz": round(1e3 / timing.median_ms, 1),

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Annotated, NoReturn
 
 import typer
 
+from roadbed import __version__
 from roadbed.cli import bench, config, demo, evaluate, info, run, segment, simulate, view
+from roadbed.cli.screen import print_json
 from roadbed.errors import RoadbedError
 
 app = typer.Typer(
     name="roadbed",
-    help="Ground, obstacles, elevation and dynamic occupancy from raw LiDAR.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -27,14 +30,68 @@ app.command("info")(info.info)
 app.command("view")(view.view)
 app.add_typer(config.app, name="config")
 
+# The base of everything typer raises about a command line; it has lived in several packages.
+_UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"roadbed {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _roadbed(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Ground, obstacles, elevation and dynamic occupancy from raw LiDAR."""
+
 
 def main() -> None:
-    """Run a command; bad input ends in one line and status 2, an interrupt in status 130."""
+    """Run a command; what a user can act on ends in one line and status 2, an interrupt in status 130."""
     try:
-        app()
+        status = app(standalone_mode=False)
+        sys.stdout.flush()
     except RoadbedError as error:
-        print(f"roadbed: {error}", file=sys.stderr)
+        _fail(str(error))
+    except _UsageProblem as error:
+        _explain_usage(error)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader has seen enough
+        _forget_output()
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+    if status == 130:
+        _fail("interrupted", 130)
+    sys.exit(status)
+
+
+def _explain_usage(error: Exception) -> NoReturn:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error, file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("roadbed: interrupted", file=sys.stderr)
-        sys.exit(130)
+    context = getattr(error, "ctx", None)
+    hint = f" (see {context.command_path} --help)" if context is not None else ""
+    _fail(f"{error.format_message()}{hint}")  # type: ignore[attr-defined]
+
+
+def _fail(message: str, status: int = 2) -> NoReturn:
+    """One line for people on standard error; with --json also an object for machines on standard output."""
+    message = " ".join(message.split())
+    print(f"roadbed: {message}", file=sys.stderr)
+    try:
+        if "--json" in sys.argv[1:]:
+            print_json({"error": message})
+        sys.stdout.flush()
+    except OSError:
+        _forget_output()
+    sys.exit(status)
+
+
+def _forget_output() -> None:
+    """Where standard output cannot be written, Python would complain about the rest of it on the way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,15 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from roadbed.cli.options import Device
 from roadbed.cli.screen import Json, print_json, progress, table
 
 app = typer.Typer(help="Measure speed; the papers' numbers stand beside ours.", no_args_is_help=True)
-BackendOption = Annotated[str, typer.Option(help="cpu, opencl, cuda or auto")]
+BackendOption = Annotated[str, typer.Option(help="cpu, opencl, cuda or auto.")]
 
 
 @app.command("ground")
 def ground(
     backend: BackendOption = "cpu",
+    device: Device = None,
     soak: Annotated[int, typer.Option(help="Also drive this many frames in a loop.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -25,10 +27,10 @@ def ground(
     from roadbed.bench.ground import soak as soak_drive
     from roadbed.bench.timing import report
 
-    rows = list(progress(ground_rows(backend), "measuring"))
+    rows = list(progress(ground_rows(backend, device=device), "measuring"))
     out = report("ground", rows, backend=backend)
     if soak:
-        out["soak"] = soak_drive(soak, backend)
+        out["soak"] = soak_drive(soak, backend, device)
     columns = ("case", "points", "cells", "iterations", "median_ms", "p95_ms", "paper_ms", "ns_per_point")
     _show(out, columns, as_json)
     if soak and not as_json:
@@ -55,12 +57,12 @@ def occupancy(as_json: Json = False) -> None:
 
 
 @app.command("pipeline")
-def pipeline(backend: BackendOption = "cpu", as_json: Json = False) -> None:
+def pipeline(backend: BackendOption = "cpu", device: Device = None, as_json: Json = False) -> None:
     """The whole chain, scan in to occupancy out, for three sensors."""
     from roadbed.bench.pipeline import pipeline_rows
     from roadbed.bench.timing import report
 
-    rows = list(progress(pipeline_rows(backend), "measuring"))
+    rows = list(progress(pipeline_rows(backend, device), "measuring"))
     columns = ("case", "sensors", "points", "cells", "median_ms", "p95_ms", "hz", "ground_ms", "occupancy_ms")
     _show(report("pipeline", rows, backend=backend), columns, as_json)
 

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roadbed.cli.screen import Json, print_json
+
+if TYPE_CHECKING:
+    from roadbed.config.base import Stage
 
 app = typer.Typer(help="Show or check configurations.", no_args_is_help=True)
 
@@ -19,14 +23,14 @@ def show(
     preset: Annotated[str, typer.Option(help="default or paper")] = "default",
     as_json: Json = False,
 ) -> None:
-    """Print a complete configuration: every parameter with its value."""
+    """Print a complete configuration as YAML: every parameter with its value and what it means."""
     from roadbed.config import Config
 
     config = Config.load(file) if file else Config.preset(preset)
     if as_json:
         print_json(config.model_dump(mode="json"))
     else:
-        print(config.dumps(), end="")
+        print("\n".join(_explained(config)))
 
 
 @app.command("check")
@@ -39,3 +43,22 @@ def check(file: Annotated[Path, typer.Argument(help="A YAML file.")], as_json: J
         print_json({"file": str(file), "valid": True, "method": config.ground.method})
     else:
         print(f"{file}: valid ({config.ground.method}, backend {config.backend})")
+
+
+def _explained(stage: Stage, indent: str = "") -> Iterator[str]:
+    """Lines of YAML, each with the description of its parameter or stage as a comment."""
+    import yaml
+
+    from roadbed.config.base import Stage
+
+    values = stage.model_dump(mode="json")
+    for name, field in type(stage).model_fields.items():
+        value = getattr(stage, name)
+        meaning = (value.__doc__ if isinstance(value, Stage) else field.description) or ""
+        comment = f"  # {' '.join(meaning.split())}" if meaning else ""
+        if isinstance(value, Stage):
+            yield f"{indent}{name}:{comment}"
+            yield from _explained(value, f"{indent}  ")
+        else:
+            text = yaml.safe_dump(values[name], default_flow_style=True, width=1000).removesuffix("...\n").strip()
+            yield f"{indent}{name}: {text}{comment}"

@@ -5,25 +5,29 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roadbed.cli.evaluate_occupancy import occupancy
-from roadbed.cli.options import ConfigFile, Preset, SourceLocation, load_config
+from roadbed.cli.options import Frames, Request
 from roadbed.cli.screen import Json, print_json, progress, table
+from roadbed.cli.spread import spread
+
+if TYPE_CHECKING:
+    from roadbed.evaluate.elevation import ElevationJudge
+    from roadbed.sources import Source
 
 app = typer.Typer(help="Score results where truth is known.", no_args_is_help=True)
 app.command("occupancy")(occupancy)
 
 
 @app.command("ground")
+@spread
 def ground(
-    source: SourceLocation,
-    protocol: Annotated[str, typer.Option(help="patchwork++ or patchwork")] = "patchwork++",
-    config: ConfigFile = None,
-    preset: Preset = "default",
-    backend: Annotated[str | None, typer.Option(help="cpu, opencl, cuda or auto")] = None,
+    request: Request,
+    protocol: Annotated[str, typer.Option(help="patchwork++ or patchwork.")] = "patchwork++",
+    frames: Frames = None,
     elevation: Annotated[
         Path | None, typer.Option(help="Folder of true elevations, one .npy per scan: see docs/data.md.")
     ] = None,
@@ -37,17 +41,15 @@ def ground(
     as_json: Json = False,
 ) -> None:
     """Score labels against true classes and the surface against true elevation."""
-    from roadbed import open as open_source
-    from roadbed.evaluate.elevation import elevation_judge
     from roadbed.evaluate.ground import evaluate_ground
 
-    scans = open_source(source)
-    settings = load_config(config, preset, backend)
+    scans = request.scans(frames)
+    settings = request.settings()
     run = partial(
         evaluate_ground,
         scans,
         protocol_name=protocol,
-        elevation=elevation_judge(scans, elevation, elevation_origin, range_m),
+        elevation=_elevation_judge(scans, elevation, elevation_origin, range_m),
         watch=lambda items: progress(items, "evaluating", len(scans)),
     )
     out = run(settings).as_dict()
@@ -59,10 +61,23 @@ def ground(
     if as_json:
         print_json(out)
         return
-    keys = [key for key in out["per_frame"][0] if key != "frame"]
+    keys = [key for key in dict.fromkeys(key for row in out["per_frame"] for key in row) if key != "frame"]
     rows = [[row["frame"], *(row.get(key) for key in keys)] for row in out["per_frame"]]
-    table(f"{source}, protocol {out['protocol']}", ["frame", *keys], rows)
+    table(f"{request.source}, protocol {out['protocol']}", ["frame", *keys], rows)
     table("Mean over frames", ["measure", "value"], [(k, v) for k, v in out.items() if isinstance(v, float)])
     if compare_temporal:
         values = out["without_temporal"].items()
         table("Without the temporal term", ["measure", "value"], [(k, v) for k, v in values if isinstance(v, float)])
+
+
+def _elevation_judge(
+    scans: Source, folder: Path | None, origin: tuple[float, float], range_m: float
+) -> ElevationJudge | None:
+    """The true surface; arrays of a folder belong to scans by their number in the whole source."""
+    from roadbed.evaluate.elevation import elevation_judge
+
+    judge = elevation_judge(scans, folder, origin, range_m)
+    numbers = getattr(scans, "numbers", None)
+    if judge is None or folder is None or numbers is None:
+        return judge
+    return lambda index, frame: judge(numbers[index], frame)

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from roadbed.cli.options import ConfigFile, Preset, SourceLocation, load_config
+from roadbed.cli.options import Frames, Request
 from roadbed.cli.screen import Json, print_json, progress, table
+from roadbed.cli.spread import spread
 
 _MOVER_COLUMNS = (
     "id",
@@ -24,32 +25,28 @@ _MOVER_COLUMNS = (
 )
 
 
+@spread
 def occupancy(
-    source: SourceLocation,
-    config: ConfigFile = None,
-    preset: Preset = "default",
+    request: Request,
+    frames: Frames = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs with different random seeds; figures are their means.")] = 1,
     masks: Annotated[
         Path | None,
         typer.Option(help="JSON file of places where something moves without a box: see docs/occupancy.md."),
     ] = None,
-    frames: Annotated[int | None, typer.Option(min=1, help="Only the first so many scans.")] = None,
     as_json: Json = False,
 ) -> None:
     """Score the occupancy of a drive with annotated boxes, or of a simulated one."""
-    from roadbed import open as open_source
     from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
 
-    settings = load_config(config, preset, None)
-    scans = open_source(source)
-    total = len(scans) if frames is None else min(frames, len(scans))
+    settings = request.settings()
+    scans = request.scans(frames)
     runs = [
         evaluate_occupancy(
             scans,
             settings.with_changes(seed=settings.seed + k),
             masks,
-            frames,
-            watch=lambda items: progress(items, "evaluating", total),
+            watch=lambda items: progress(items, "evaluating", len(scans)),
         )
         for k in range(seeds)
     ]

@@ -1,26 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that several commands share."""
+"""Arguments that several commands share, and the one way to open what they name."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from math import radians
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roadbed.errors import ConfigError, InputError
+
 if TYPE_CHECKING:
     from roadbed.config import Config
+    from roadbed.sources import Source
 
-SourceLocation = Annotated[str, typer.Argument(help="A file, folder, bag, or simulated drive such as sim:city.")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")]
-Preset = Annotated[str, typer.Option(help="default or paper; --config wins over it.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace results of Roadbed that are there already.")]
+Frames = Annotated[int | None, typer.Option(min=1, help="Stop after this many scans.")]
 Backend = Annotated[str | None, typer.Option(help="cpu, opencl, cuda or auto.")]
+Device = Annotated[str | None, typer.Option(help="Which accelerator: its index or a part of its name.")]
 
 
-def load_config(file: Path | None, preset: str = "default", backend: str | None = None) -> Config:
-    """The configuration a command line asks for."""
-    from roadbed.config import Config
+@dataclass(frozen=True)
+class Request:
+    """Which scans, and how to perceive them: what every command that reads a source can be told."""
 
-    config = Config.load(file) if file else Config.preset(preset)
-    return config.with_changes(backend=backend) if backend else config
+    source: Annotated[str, typer.Argument(help="A file, folder, bag, or simulated drive such as sim:city.")]
+    kind: Annotated[
+        str | None,
+        typer.Option("--source", metavar="NAME", help="Kind of source, where the path alone does not tell."),
+    ] = None
+    start: Annotated[int, typer.Option(min=0, help="Number of the first scan to use.")] = 0
+    stride: Annotated[int, typer.Option(min=1, help="Use every so many-th scan.")] = 1
+    mounting: Annotated[
+        tuple[float, float, float, float, float, float] | None,
+        typer.Option(
+            metavar="X Y Z ROLL PITCH YAW",
+            help="Where the sensor sits over the road: m and degrees, a positive pitch lowers the view.",
+        ),
+    ] = None
+    height: Annotated[
+        float | None, typer.Option(help="m of the sensor over the road; the rest of its mounting is estimated.")
+    ] = None
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")] = None
+    preset: Annotated[str, typer.Option(help="default or paper; --config wins over it.")] = "default"
+    method: Annotated[str | None, typer.Option(help="stcrf or variance; the configuration's by default.")] = None
+    backend: Backend = None
+    device: Device = None
+
+    def settings(self) -> Config:
+        """The configuration asked for."""
+        from roadbed.config import Config
+
+        config = Config.load(self.config) if self.config else Config.preset(self.preset)
+        wanted = {"backend": self.backend, "device": self.device}
+        config = config.with_changes(**{name: value for name, value in wanted.items() if value is not None})
+        if self.device is not None and config.backend == "cpu":
+            raise ConfigError(f"device {self.device!r}: expected a backend with devices: opencl, cuda or auto")
+        if self.method is not None:
+            config = config.with_changes(ground={"method": self.method})
+        if self.height is not None:
+            mounting = config.ground.mounting.with_changes(height=self.height)
+            config = config.with_changes(ground={"mounting": mounting.model_dump()})
+        return config
+
+    def scans(self, frames: int | None = None) -> Source:
+        """The source asked for: its scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
+        from roadbed.sources import open_source
+        from roadbed.sources.selection import Selection
+
+        source = open_source(self.source, self.kind)
+        if self.mounting is not None and self.height is not None:
+            raise InputError("--mounting and --height: expected one of them, found both")
+        if (self.start, self.stride, frames, self.mounting) != (0, 1, None, None):
+            source = Selection(source, self.start, self.stride, frames, self._T_vehicle_sensor())
+        if self.height is not None and _brings_mounting(source):
+            raise InputError(f"{self.source}: --height: these scans bring their mounting; --mounting replaces it")
+        return source
+
+    def _T_vehicle_sensor(self):  # type: ignore[no-untyped-def]
+        from roadbed.geometry import Pose
+
+        if self.mounting is None:
+            return None
+        x, y, z, *angles = self.mounting
+        roll, pitch, yaw = map(radians, angles)
+        return Pose.from_euler(x, y, z, roll=roll, pitch=pitch, yaw=yaw)
+
+
+def _brings_mounting(source: Source) -> bool:
+    try:
+        return source[0].T_vehicle_sensor is not None
+    except NotImplementedError:  # a live source, whose scans come one by one
+        return False
+
+
+def command_line() -> str:
+    """The command as it was typed, for reports and manifests."""
+    return shlex.join(["roadbed", *sys.argv[1:]])
+
+
+def files_of(source: Source) -> list[str]:
+    """What a source reads from: its own path, and those of its options that name files. Results stay off them."""
+    named = [source.path, *(str(value) for value in source.options.values())]
+    return [path for path in named if os.path.exists(path)]

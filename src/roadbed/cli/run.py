@@ -3,27 +3,25 @@
 
 from __future__ import annotations
 
-import sys
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Backend, ConfigFile, Output, Preset, SourceLocation, load_config
+from roadbed.cli.options import Force, Frames, Output, Request, command_line, files_of
 from roadbed.cli.screen import Json, print_json, progress, table
+from roadbed.cli.spread import spread
 
 if TYPE_CHECKING:
     from roadbed.outputs.report import RunSummary
 
 
+@spread
 def run(
-    source: SourceLocation,
+    request: Request,
     output: Output = Path("out"),
-    config: ConfigFile = None,
-    preset: Preset = "default",
-    backend: Backend = None,
-    frames: Annotated[int | None, typer.Option(min=1, help="Stop after this many scans.")] = None,
+    force: Force = False,
+    frames: Frames = None,
     occupancy: Annotated[bool, typer.Option(help="Also run the occupancy filter.")] = True,
     layers: Annotated[bool, typer.Option(help="Write labels and layers of every frame.")] = True,
     map_folder: Annotated[
@@ -33,15 +31,15 @@ def run(
 ) -> None:
     """Ground and occupancy of every scan: labels, layers, objects, the configuration used, and a report."""
     from roadbed import Pipeline
-    from roadbed import open as open_source
+    from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.recording import RunFolder
 
-    settings = load_config(config, preset, backend)
-    scans = open_source(source)
-    total = len(scans) if frames is None else min(frames, len(scans))
+    settings = request.settings()
+    scans = request.scans(frames)
+    out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(scans), force=force)
     pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
-    folder = RunFolder(output, source, settings, " ".join(["roadbed", *sys.argv[1:]]), layers)
-    for result in progress(islice(pipeline.run(scans), total), "perceiving", total):
+    folder = RunFolder(out, request.source, settings, layers)
+    for result in progress(pipeline.run(scans), "perceiving", len(scans)):
         folder.add(result)
     pipeline.close()
     summary = folder.finish()
@@ -60,7 +58,10 @@ def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:
         "source": summary.source,
         "frames": len(summary.frames),
         "output": str(output),
-        "median_ms": {stage: round(float(np.median(summary.milliseconds(stage))), 3) for stage in summary.stages()},
+        "median_ms": {
+            stage: round(float(np.median(summary.steady_milliseconds(stage))), 3) for stage in summary.stages()
+        },
+        "timed_frames": len(summary.measured()),
         "scores": {name: round(value, 3) for name, value in summary.mean_scores().items()},
         "notes": [f"{frame.name}: {note}" for frame in summary.frames for note in frame.notes],
     }
@@ -73,7 +74,9 @@ def print_summary(summary: RunSummary) -> None:
         ("frames", len(summary.frames)),
         ("points per frame", int(np.median([frame.points for frame in summary.frames]))),
     ]
-    rows += [(f"{stage}, median ms", float(np.median(summary.milliseconds(stage)))) for stage in summary.stages()]
+    rows += [
+        (f"{stage}, median ms", float(np.median(summary.steady_milliseconds(stage)))) for stage in summary.stages()
+    ]
     rows += [(f"ground {name} %", value) for name, value in summary.mean_scores().items()]
     seen = [frame.objects for frame in summary.frames if frame.objects is not None]
     if seen:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from math import isfinite, isnan
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -15,12 +16,19 @@ T = TypeVar("T")
 
 
 def print_json(values: Any) -> None:
-    print(json.dumps(values, indent=2, allow_nan=False, default=_plain))
+    """Print values as JSON; what is not a number becomes null."""
+    print(json.dumps(_plain(values), indent=2, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
-    """NumPy scalars and arrays as plain numbers."""
-    return value.tolist()
+    """NumPy scalars and arrays as plain numbers, NaN and infinities as None."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -44,7 +52,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 
 def _cell(value: Any) -> str:
-    if value is None:
+    if value is None or (isinstance(value, float) and isnan(value)):
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 

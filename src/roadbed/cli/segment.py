@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Backend, ConfigFile, Output, Preset, SourceLocation, load_config
+from roadbed.cli.options import Force, Output, Request, command_line, files_of
 from roadbed.cli.screen import Json, print_json, table
+from roadbed.cli.spread import spread
 
 if TYPE_CHECKING:
+    from roadbed.config import Config
     from roadbed.frames import GroundFrame, Scan
+    from roadbed.outputs.folder import OutputFolder
 
 
+PARTS = ("ground.pcd", "nonground.pcd", "config.yaml")
+
+
+@spread
 def segment(
-    source: SourceLocation,
+    request: Request,
     output: Output = Path("out"),
-    config: ConfigFile = None,
-    preset: Preset = "default",
-    method: Annotated[str | None, typer.Option(help="stcrf or variance; the configuration's by default.")] = None,
-    backend: Backend = None,
+    force: Force = False,
     frame: Annotated[int, typer.Option(help="Which scan of a sequence.")] = 0,
     compare: Annotated[
         bool, typer.Option("--compare", help="Run the CPU and an accelerator and check that their labels agree.")
@@ -31,30 +35,29 @@ def segment(
 ) -> None:
     """Write ground.pcd and nonground.pcd with every channel kept, and print the time of each phase."""
     from roadbed import GroundFilter
-    from roadbed import open as open_source
     from roadbed.errors import InputError
+    from roadbed.outputs.folder import OutputFolder
 
-    settings = load_config(config, preset, backend)
-    if method is not None:
-        settings = settings.with_changes(ground={"method": method})
-    scans = open_source(source)
+    settings = request.settings()
+    scans = request.scans()
+    folder = OutputFolder(output, PARTS, command=command_line(), inputs=files_of(scans), force=force)
     if not 0 <= frame < len(scans):
-        raise InputError(f"{source}: --frame {frame}: expected 0 to {len(scans) - 1}")
+        raise InputError(f"{request.source}: --frame {frame}: expected 0 to {len(scans) - 1}")
     scan = scans[frame]
     if compare:
-        agreement = _compare(scan, settings, backend)
-    ground = GroundFilter(settings, backend=settings.backend)
+        agreement = _compare(scan, settings)
+    ground = GroundFilter(settings)
     ground(scan)  # compile first, so that the phases below are the method's own
     ground.reset()
     result = ground(scan)
-    phases = (
-        ground.profile(scan) or result.timings
-    )  # an accelerator's kernels are timed one by one, apart from the result
-    out = _summary(source, scan, result, settings.ground.method, phases)
+    # An accelerator's kernels are timed one by one, apart from the result.
+    on_cpu = ground.backend.device.backend == "cpu"
+    phases = result.timings if on_cpu else ground.profile(scan)
+    out = _summary(request.source, scan, result, settings.ground.method, phases)
     if compare:
         out["compare"] = agreement
-    _write(output, scan, result)
-    settings.save(output / "config.yaml")
+    _write(folder, scan, result)
+    settings.save(folder.file("config.yaml"))
     if as_json:
         print_json(out)
     else:
@@ -63,11 +66,11 @@ def segment(
         raise typer.Exit(1)
 
 
-def _compare(scan: Scan, settings: Any, backend: str | None) -> dict[str, Any]:
+def _compare(scan: Scan, settings: Config) -> dict[str, Any]:
     from roadbed.evaluate.agreement import compare
 
-    accelerator = backend if backend not in (None, "cpu") else "auto"
-    return compare(scan, settings, ("cpu", accelerator)).as_dict()
+    accelerator = settings.backend if settings.backend != "cpu" else "auto"
+    return compare(scan, settings, ("cpu", accelerator), settings.device).as_dict()
 
 
 def _summary(source: str, scan: Scan, result: GroundFrame, method: str, phases: Mapping[str, float]) -> dict[str, Any]:
@@ -84,12 +87,12 @@ def _summary(source: str, scan: Scan, result: GroundFrame, method: str, phases: 
     }
 
 
-def _write(folder: Path, scan: Scan, result: GroundFrame) -> None:
+def _write(folder: OutputFolder, scan: Scan, result: GroundFrame) -> None:
     from roadbed.outputs.pcd import write_pcd
 
     for name, keep in (("ground", result.is_ground), ("nonground", ~result.is_ground)):
         write_pcd(
-            folder / f"{name}.pcd",
+            folder.file(f"{name}.pcd"),
             scan,
             label=result.label,
             extra={"height_above_ground": result.height_above_ground},

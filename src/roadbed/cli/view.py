@@ -3,37 +3,75 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from roadbed.cli.options import Backend, ConfigFile, Preset, SourceLocation, load_config
+from roadbed.cli.options import Request
+from roadbed.cli.screen import Json, print_json
+from roadbed.cli.spread import spread
 
 
+@spread
 def view(
-    source: SourceLocation,
-    config: ConfigFile = None,
-    preset: Preset = "default",
-    backend: Backend = None,
+    request: Request,
     host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8080,
-    save_as: Annotated[Path, typer.Option(help="Where 'Save configuration' writes.")] = Path("roadbed.yaml"),
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name under which the page may be opened, e.g. behind a proxy; may be repeated."),
+    ] = None,
+    save_as: Annotated[
+        Path | None, typer.Option(help="Where 'Save configuration' writes; roadbed.yaml, or the next free name.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the configuration at --save-as.")] = False,
     occupancy: Annotated[bool, typer.Option(help="Run the occupancy filter too.")] = True,
     browser: Annotated[bool, typer.Option("--browser", help="Open the page in the default browser.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Serve a page that shows a source and tunes it live. Stop it with Ctrl+C."""
+    serve(request, host, port, allow_host or (), save_as, force, occupancy, browser, as_json)
+
+
+def serve(
+    request: Request,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    allow_host: Sequence[str] = (),
+    save_as: Path | None = None,
+    force: bool = False,
+    occupancy: bool = True,
+    browser: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Serve the page until interrupted; says where it is once it answers."""
     import webbrowser
 
-    from roadbed.sources import open_source
+    from roadbed.outputs.folder import claim_configuration, unused_name
     from roadbed.viewer import Viewer
 
-    settings = load_config(config, preset, backend)
-    scans = open_source(source)
-    with Viewer(scans, settings, host=host, port=port, title=source, save_as=save_as, occupancy=occupancy) as viewer:
-        local = host in ("127.0.0.1", "localhost", "::1")
-        reach = "only this machine can reach it" if local else "every machine that reaches this address can steer it"
-        print(f"viewer at {viewer.address} ({reach}); Ctrl+C stops it", flush=True)
+    settings = request.settings()
+    scans = request.scans()
+    save_as = claim_configuration(save_as, force) if save_as else unused_name(Path("roadbed.yaml"))
+    with Viewer(
+        scans,
+        settings,
+        host=host,
+        port=port,
+        title=request.source,
+        save_as=save_as,
+        occupancy=occupancy,
+        allow_hosts=allow_host,
+    ) as viewer:
+        reach = "whoever has this address can steer it" if viewer.is_open else "only this machine can reach it"
+        if as_json:
+            print_json({"address": viewer.address, "source": request.source, "save_as": str(save_as)})
+        else:
+            print(f"viewer at {viewer.address} ({reach}); Ctrl+C stops it")
+        sys.stdout.flush()
         if browser:
             webbrowser.open(viewer.address)
         viewer.wait()

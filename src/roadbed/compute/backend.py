@@ -6,18 +6,16 @@ Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 
-_PACKAGE = Path(__file__).parent.parent
-_ALWAYS = ("compute/primitives.cl",)
 GPU_LANES = 8  # work-items that share a small task on a GPU; on a CPU device one does it alone
 
 
@@ -57,7 +55,7 @@ class Output:
     """What kernels write for the caller: `buffer` on the device's side, `host` on ours, one row per slot."""
 
     buffer: Any
-    host: NDArray
+    host: Any  # a NumPy array, or with `output_on_device` the caller's array on the device
     addresses: NDArray[np.uint64]  # per slot: where kernels write in place, or 0: into `buffer`
 
 
@@ -74,8 +72,8 @@ class Backend(Protocol):
 
     device: Device
 
-    def build(self, files: Sequence[str], defines: Mapping[str, int | float], exact: bool = False) -> Any:
-        """A program from kernel files of the package, e.g. `ground/stcrf/em.cl`; `exact` forbids relaxed rounding."""
+    def build(self, program: Program) -> Any:
+        """Compile for this device."""
         ...
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
@@ -106,12 +104,16 @@ class Backend(Protocol):
         """Let kernels read `array`: its address if it lies on the device, else 0 after it was copied into `intake`."""
         ...
 
-    def to_host(self, array: Any) -> NDArray:
-        """A device array of any library as a NumPy array."""
+    def download(self, buffer: Any, start: int, count: int) -> NDArray:
+        """Wait for everything queued, then copy `count` elements of a device buffer to the host."""
         ...
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         """Memory to which kernels write what the caller asks for, one row per slot."""
+        ...
+
+    def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        """The same for a caller who goes on working on the device: `host` is an array there."""
         ...
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
@@ -123,24 +125,6 @@ class Backend(Protocol):
     def finish(self) -> None:
         """Wait for everything queued."""
         ...
-
-
-def source(files: Sequence[str], defines: Mapping[str, int | float]) -> str:
-    """The program text: definitions, prelude, primitives, then the named kernel files of the package."""
-    lines = [f"#define {name} {_literal(value)}" for name, value in defines.items()]
-    for file in ("compute/prelude.h", *_ALWAYS, *files):
-        path = _PACKAGE / file
-        lines += [f'#line 1 "{file}"', path.read_text(encoding="utf-8")]
-    return "\n".join(lines)
-
-
-def _literal(value: int | float) -> str:
-    if isinstance(value, (bool, int, np.integer)):
-        return f"({int(value)})"
-    if isinstance(value, np.float64):  # a NumPy double stays a double
-        return f"({float(value)!r})"
-    text = repr(float(np.float32(value)))
-    return f"({text}f)"
 
 
 def elements(shape: int | tuple[int, ...]) -> int:
@@ -163,5 +147,5 @@ def check_points(device: Device, points: int, size: int) -> None:
         )
 
 
-def build_failed(device: Device, files: Sequence[str], log: str) -> DeviceError:
-    return DeviceError(f"{device.name}: building {', '.join(files)} failed:\n{log.strip()}")
+def build_failed(device: Device, program: Program, log: str) -> DeviceError:
+    return DeviceError(f"{device.name}: building {', '.join(program.files)} failed:\n{log.strip()}")

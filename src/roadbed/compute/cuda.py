@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from roadbed.compute import backend as common
 from roadbed.compute.backend import Device, Launch, Output
+from roadbed.compute.program import Program
 from roadbed.errors import DeviceError, InputError
 
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
@@ -79,9 +80,7 @@ class Intake:
     staging: NDArray
 
 
-def definitions(defines: Mapping[str, int | float]) -> dict[str, int | float]:
-    """A program's definitions with those every CUDA program has."""
-    return {"ROADBED_CUDA": 1, "LANES": common.GPU_LANES, "WITH_DOUBLE": 1, **defines}
+RUNTIME = {"ROADBED_CUDA": 1, "LANES": common.GPU_LANES, "WITH_DOUBLE": 1}  # definitions of every CUDA program
 
 
 def options(exact: bool) -> tuple[str, ...]:
@@ -109,14 +108,14 @@ class CudaBackend:
         self._letter = 0
         self._in_flight: list[Any] = []  # arrays that queued work still reads
 
-    def build(self, files: Sequence[str], defines: Mapping[str, int | float], exact: bool = False) -> Any:
-        text = common.source(files, definitions(defines))
+    def build(self, program: Program) -> Any:
+        text = program.source(RUNTIME)
         with self._handle:
-            module = self._cupy.RawModule(code=text, options=options(exact), backend="nvrtc")
+            module = self._cupy.RawModule(code=text, options=options(program.exact), backend="nvrtc")
             try:
                 module.compile()
             except self._cupy.cuda.compiler.CompileException as error:
-                raise common.build_failed(self.device, files, str(error)) from None
+                raise common.build_failed(self.device, program, str(error)) from None
         return module
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
@@ -188,14 +187,21 @@ class CudaBackend:
     def _is_pinned(self, array: NDArray) -> bool:
         return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
 
-    def to_host(self, array: Any) -> NDArray:
-        with self._handle, self.stream:
-            return self._cupy.asnumpy(self._cupy.from_dlpack(array))
+    def download(self, buffer: Any, start: int, count: int) -> NDArray:
+        self.finish()
+        with self._handle:
+            return self._cupy.asnumpy(buffer.reshape(-1)[start : start + count])
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         host = self.host(shape, dtype)
         rows = np.array([row.ctypes.data for row in host], np.uint64)
         return Output(host, host, rows)
+
+    def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        with self._handle, self.stream:
+            array = self._cupy.empty(shape, dtype)
+        rows = np.array([row.data.ptr for row in array], np.uint64)
+        return Output(array, array, rows)
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
         """Nothing to do: kernels wrote the pinned array in place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from roadbed.compute import backend as common
 from roadbed.compute.backend import Device, Launch, Output
+from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 
 # Relaxed mathematics lets a CPU's compiler vectorise sums; programs that need exact rounding say so.
@@ -95,18 +96,18 @@ class OpenclBackend:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
         self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
 
-    def build(self, files: Sequence[str], defines: Mapping[str, int | float], exact: bool = False) -> Any:
-        names = {"LANES": self.device.lanes, **defines}
+    def build(self, program: Program) -> Any:
+        runtime = {"LANES": self.device.lanes}
         if self.device.has_double:
-            names["WITH_DOUBLE"] = 1
-        text = common.source(files, names)
-        options = ["-w"] if exact else ["-w", *_RELAXED]
+            runtime["WITH_DOUBLE"] = 1
+        text = program.source(runtime)
+        options = ["-w"] if program.exact else ["-w", *_RELAXED]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", self._cl.CompilerWarning)
                 return self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
         except self._cl.RuntimeError as error:
-            raise common.build_failed(self.device, files, str(error)) from None
+            raise common.build_failed(self.device, program, str(error)) from None
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
         dtype = np.dtype(dtype)
@@ -146,11 +147,17 @@ class OpenclBackend:
     def post(self, array: NDArray, mailbox: Buffer) -> None:
         self.offer(array.view(np.uint8).copy(), mailbox)
 
-    def to_host(self, array: Any) -> NDArray:
-        return np.from_dlpack(array)
+    def download(self, buffer: Buffer, start: int, count: int) -> NDArray:
+        self.finish()
+        host = np.empty(count, buffer.dtype)
+        self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=start * buffer.dtype.itemsize)
+        return host
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
+
+    def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        raise DeviceError("results can stay on the device with backend 'cuda' only: OpenCL has no arrays to hand out")
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
         if count:

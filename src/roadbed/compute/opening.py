@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from roadbed.compute import cuda, opencl
 from roadbed.compute.backend import Backend, Device
+from roadbed.compute.host import Host
 from roadbed.errors import DeviceError
 
 
@@ -22,21 +23,40 @@ def _preference(device: Device) -> tuple[int, int]:
     return order, -device.units
 
 
-def open_backend(name: str = "auto", device: int | str | None = None) -> Backend:
-    """Open a device: `name` is "opencl", "cuda" or "auto"; `device` an index or a part of the device's name."""
+def open_backend(name: str = "auto", device: int | str | None = None) -> Backend | Host:
+    """Open "cpu", "opencl", "cuda", or with "auto" the best GPU, else the CPU; `device`: an index or part of a name."""
     if name == "auto":
-        candidates = devices()
-        if not candidates:
-            raise DeviceError(f"no accelerator found ({'; '.join(why_missing())}): use backend='cpu'")
+        candidates = [found for found in devices() if found.kind != "cpu" or device is not None]
     elif name in ("opencl", "cuda"):
         module = opencl if name == "opencl" else cuda
         candidates = module.devices()
         if not candidates:
             raise DeviceError(module.why_missing() + ": use backend='cpu' or 'auto'")
+    elif name == "cpu":
+        candidates = []
     else:
         raise DeviceError(f"backend {name!r}: expected 'cpu', 'opencl', 'cuda' or 'auto'")
+    if not candidates:
+        if device is not None:
+            raise DeviceError(f"device {device!r}: backend {name} has no devices to choose from")
+        return Host()
     chosen = _choose(candidates, name, device)
     return cuda.CudaBackend(chosen) if chosen.backend == "cuda" else opencl.OpenclBackend(chosen)
+
+
+def opened(
+    backend: str | Backend | Host | None,
+    device: int | str | None = None,
+    configured: tuple[str, str | None] = ("cpu", None),
+) -> Backend | Host:
+    """What a stage runs on: one that is open already, one to open by name, or with None the configuration's."""
+    if backend is None:
+        return open_backend(configured[0], configured[1] if device is None else device)
+    if isinstance(backend, str):
+        return open_backend(backend, device)
+    if device is not None:
+        raise DeviceError(f"device {device!r}: the backend given is open already, on {backend.device.name}")
+    return backend
 
 
 def open_like(backend: Backend) -> Backend:

@@ -84,32 +84,27 @@ typedef ulong address_t;
 #define AT(type, address, buffer) (buffer)
 
 #if LANES == 1
-// For x <= 0, relative error below 2e-7; four at a time for loops that a CPU's compiler would not vectorise by itself.
+// 2^x for x <= 0, relative error below 2e-7; for loops that a CPU's compiler would not vectorise by itself also four at a
+// time.
+#define EXP2_OF(type, x, whole, p)                                     \
+    type whole = rint(fmax(x, -126.0f)), p = 1.5353362e-4f;            \
+    {                                                                  \
+        type f = fmax(x, -126.0f) - whole;                             \
+        p = p * f + 1.3398874e-3f;                                     \
+        p = p * f + 9.6184373e-3f;                                     \
+        p = p * f + 5.5503324e-2f;                                     \
+        p = p * f + 2.4022648e-1f;                                     \
+        p = p * f + 6.9314720e-1f;                                     \
+        p = p * f + 1.0f;                                              \
+    }
+
 FUNCTION float4 exp2_of_four(float4 x) {
-    x = fmax(x, -126.0f);
-    float4 whole = rint(x);
-    float4 f = x - whole;
-    float4 p = 1.5353362e-4f;
-    p = p * f + 1.3398874e-3f;
-    p = p * f + 9.6184373e-3f;
-    p = p * f + 5.5503324e-2f;
-    p = p * f + 2.4022648e-1f;
-    p = p * f + 6.9314720e-1f;
-    p = p * f + 1.0f;
+    EXP2_OF(float4, x, whole, p)
     return as_float4(as_int4(p) + (convert_int4(whole) << 23));
 }
 
 FUNCTION float EXP2(float x) {
-    x = fmax(x, -126.0f);
-    float whole = rint(x);
-    float f = x - whole;
-    float p = 1.5353362e-4f;
-    p = p * f + 1.3398874e-3f;
-    p = p * f + 9.6184373e-3f;
-    p = p * f + 5.5503324e-2f;
-    p = p * f + 2.4022648e-1f;
-    p = p * f + 6.9314720e-1f;
-    p = p * f + 1.0f;
+    EXP2_OF(float, x, whole, p)
     return FLOAT_OF(BITS_OF(p) + ((uint)(int)whole << 23));
 }
 #else

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.compute.backend import Backend, Launch
+from roadbed.compute.program import Program
 
 _GROUP = 256
 _SCAN_TILE = _GROUP * 8
@@ -21,7 +22,7 @@ def _groups(count: int, per_group: int) -> int:
 
 def build(backend: Backend) -> Any:
     """The program that holds these kernels."""
-    return backend.build(["compute/collective.cl"], {})
+    return backend.build(Program(("compute/collective.cl",)))
 
 
 def scan(values: Any, sums_before: Any, progress: Any, count: int) -> list[Launch]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -17,6 +17,7 @@ class Stage(BaseModel):
     """The parameters of one stage: immutable, complete with defaults, and closed to unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    renamed: ClassVar[dict[str, str]] = {}  # names that are no longer taken, and what they are called now
 
     @classmethod
     def parse(cls, values: Any, origin: str = "configuration"):  # type: ignore[no-untyped-def]
@@ -30,14 +31,19 @@ class Stage(BaseModel):
             raise ConfigError(f"{origin}: " + "; ".join(dict.fromkeys(problems))) from None
 
     def with_changes(self, **changes: Any):  # type: ignore[no-untyped-def]
-        """A validated copy with some values replaced; nested values by `stage={...}` or a model."""
-        values = self.model_dump()
-        for name, change in changes.items():
-            if isinstance(change, dict) and isinstance(values.get(name), dict):
-                values[name] = {**values[name], **change}
-            else:
-                values[name] = change.model_dump() if isinstance(change, Stage) else change
-        return type(self).parse(values)
+        """A validated copy with some values replaced; nested values by `stage={...}` or a model, at any depth."""
+        return type(self).parse(merged(self.model_dump(), changes))
+
+
+def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` laid over it, level by level."""
+    out = dict(base)
+    for key, value in changes.items():
+        if isinstance(value, Stage):
+            value = value.model_dump()
+        nested = isinstance(value, dict) and isinstance(out.get(key), dict)
+        out[key] = merged(out[key], value) if nested else value
+    return out
 
 
 def _explain(model: type[Stage], item: Any) -> str:
@@ -45,7 +51,10 @@ def _explain(model: type[Stage], item: Any) -> str:
     name = ".".join(path)
     found = item.get("input")
     if item["type"] == "extra_forbidden":
-        valid = list(_fields_at(model, path[:-1]))
+        stage = _stage_at(model, path[:-1])
+        if stage is not None and path[-1] in stage.renamed:
+            return f"parameter {name} is now called {stage.renamed[path[-1]]}"
+        valid = [] if stage is None else list(stage.model_fields)
         nearest = difflib.get_close_matches(path[-1], valid, n=1, cutoff=0.0)
         hint = f", did you mean {nearest[0]}?" if nearest else ""
         return f"unknown parameter {name}{hint}"
@@ -56,15 +65,13 @@ def _explain(model: type[Stage], item: Any) -> str:
     return f"{name} = {found!r}: {message}"
 
 
-def _fields_at(model: type[Stage], path: list[str]) -> list[str]:
-    """The valid names under a dotted path of nested stages."""
+def _stage_at(model: type[Stage], path: list[str]) -> type[Stage] | None:
+    """The model under a dotted path of nested stages; None where there is none."""
     for part in path:
         field = model.model_fields.get(part)
-        if field is None:
-            return []
-        candidates = [field.annotation, *get_args(field.annotation)]
+        candidates = [] if field is None else [field.annotation, *get_args(field.annotation)]
         nested = [c for c in candidates if isinstance(c, type) and issubclass(c, Stage)]
         if not nested:
-            return []
+            return None
         model = nested[0]
-    return list(model.model_fields)
+    return model

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -37,15 +37,17 @@ class CoarseConfig(Stage):
 
 
 class WallConfig(Stage):
-    """Columns with a vertical structure do not shape the surface (an addition to the paper)."""
+    """Pillars with a vertical structure do not shape the surface (an addition to the paper)."""
 
     enabled: bool = True
-    low: float = Field(0.25, ge=0, le=5, description="m above the column's lowest return")
-    high: float = Field(1.0, gt=0, le=10, description="m above the column's lowest return")
+    low: float = Field(0.25, ge=0, le=5, description="m above the pillar's lowest return")
+    high: float = Field(1.0, gt=0, le=10, description="m above the pillar's lowest return")
 
 
 class StcrfConfig(Stage):
     """Ground as a spatio-temporal conditional random field (Rummelhard et al. 2017)."""
+
+    renamed: ClassVar[dict[str, str]] = {"column": "pillar"}
 
     length: float = Field(160.0, gt=0, le=2000, description="m along x")
     width: float = Field(160.0, gt=0, le=2000, description="m along y")
@@ -70,7 +72,7 @@ class StcrfConfig(Stage):
     start: Literal["zero", "coarse"] = Field("coarse", description="first surface: flat, or a coarse lattice's")
     coarse: CoarseConfig = CoarseConfig()
     walls: WallConfig = WallConfig()
-    column: float = Field(0.2, ge=0.02, le=10, description="m, side of a fine column")
+    pillar: float = Field(0.2, ge=0.02, le=10, description="m, side of a pillar: the fine columns inside a node")
     points_per_node: int = Field(128, ge=0, description="at most this many shape a node's surface; 0: all")
     footprint: bool = Field(True, description="road height assumed known under the vehicle")
     reach: int = Field(3, ge=0, le=1000, description="nodes beyond the data to extrapolate to")
@@ -87,13 +89,20 @@ class StcrfConfig(Stage):
                 f"beta + gamma = {self.beta + self.gamma:g}: information would grow without bound, "
                 f"expected a sum below 1, e.g. beta 0.5 and gamma 0.2"
             )
-        if self.spacing / self.column > 100:
-            raise ValueError(f"column = {self.column:g}: expected at least a hundredth of spacing = {self.spacing:g}")
+        if self.spacing / self.pillar > 100:
+            raise ValueError(f"pillar = {self.pillar:g}: expected at least a hundredth of spacing = {self.spacing:g}")
         return self
 
 
 class TimeConfig(Stage):
     """How a drive is carried from scan to scan."""
+
+    renamed: ClassVar[dict[str, str]] = {
+        "longest_pause": "timeline.longest_pause",
+        "largest_speed": "timeline.largest_speed",
+        "largest_step": "timeline.largest_step",
+        "largest_turn": "timeline.largest_turn, in degrees",
+    }
 
     motion: Literal["rolling", "vehicle"] = Field("rolling", description="lattice axes: the world's or the vehicle's")
     alignment: bool = Field(True, description="fit each scan to the prior surface before it is used")
@@ -102,25 +111,26 @@ class TimeConfig(Stage):
         0.95, gt=0, le=1, description="share of the fit that is used; below 1 the poses keep the map from drifting"
     )
     map_tiles_in_memory: int = Field(64, ge=4, description="64 x 64-node tiles of the long-term map kept in memory")
-    longest_pause: float = Field(2.0, gt=0, description="s between scans; a longer one starts cold")
-    largest_speed: float = Field(80.0, gt=0, description="m/s between poses; a larger one is a jump, starts cold")
-    largest_step: float = Field(10.0, gt=0, description="m between poses where scans carry no time")
-    largest_turn: float = Field(0.8, gt=0, description="rad between poses")
 
 
 class LabelConfig(Stage):
     """From heights over the surface to labels. Each switch is an addition to the paper."""
 
+    renamed: ClassVar[dict[str, str]] = {
+        "clearance": "vehicle.clearance",
+        "columns": "pillars",
+        "columns_around": "pillars_around",
+    }
+
     threshold: float = Field(0.25, gt=0, le=5, description="m above the surface that still is ground")
     low_outlier: float = Field(1.0, gt=0, le=100, description="m below the surface: noise")
-    clearance: float = Field(2.5, gt=0, le=100, description="m above the surface under which a vehicle passes")
     smooth: bool = Field(True, description="safety: a low threshold where the road is smooth all around")
     smooth_threshold: float = Field(0.12, gt=0, le=5, description="m, that threshold")
-    columns: bool = Field(True, description="feet of walls: not ground where a connected structure stands above")
+    pillars: bool = Field(True, description="feet of walls: not ground where a connected structure stands above")
     ratio: int = Field(1, ge=0, le=100, description="returns in the structure per return at its foot")
-    columns_around: bool = Field(True, description="the same with the 3 x 3 columns around")
-    ratio_around: int = Field(3, ge=0, le=100, description="the same for the 3 x 3 columns")
-    foot: float = Field(0.06, ge=0, le=5, description="m, below it a column's structure does not matter")
+    pillars_around: bool = Field(True, description="the same with the 3 x 3 pillars around")
+    ratio_around: int = Field(3, ge=0, le=100, description="the same for the 3 x 3 pillars")
+    foot: float = Field(0.06, ge=0, le=5, description="m, below it a pillar's structure does not matter")
     foot_around: float = Field(0.10, ge=0, le=5, description="m, the same for the 3 x 3 columns")
     foot_by_ratio: bool = Field(True, description="feet of structures with hardly any ground seen around")
     support_ratio: float = Field(8.0, ge=0, description="effective points below which that rule applies")
@@ -148,12 +158,12 @@ class LabelConfig(Stage):
 
 
 class PointLimits(Stage):
-    """The area grid variance looks at, in its own axes."""
+    """The area grid variance looks at, along the axes of the points given; by default all around the vehicle."""
 
-    x_min: float = -50.0
-    x_max: float = 50.0
-    y_min: float = 0.0
-    y_max: float = 100.0
+    x_min: float = -80.0
+    x_max: float = 80.0
+    y_min: float = -80.0
+    y_max: float = 80.0
 
     @model_validator(mode="after")
     def _ordered(self) -> PointLimits:
@@ -168,17 +178,24 @@ class HeightThreshold(Stage):
     ground: float = Field(0.30, gt=0, description="m from the cell's mean within which a point is ground")
 
 
-class VarianceConfig(Stage):
-    """Grid variance; the names and defaults of the report's params.yaml."""
+class VarianceThresholds(Stage):
+    """What makes a cell and its points ground; the report's names and defaults."""
+
+    min_variance_threshold: float = Field(0.05, gt=0, description="m^2, cells that vary less are ground")
+    point_number_threshold: int = Field(2, ge=1, description="points a cell needs to be judged")
+    height_threshold: HeightThreshold = HeightThreshold()
+
+
+class VarianceConfig(VarianceThresholds):
+    """Grid variance around the vehicle."""
+
+    renamed: ClassVar[dict[str, str]] = {
+        "grid_resolution": "spacing",
+        "axes": "pointcloud_limits, which lie along the axes of the points given",
+    }
 
     pointcloud_limits: PointLimits = PointLimits()
-    grid_resolution: float = Field(0.3, ge=0.01, le=100, description="m")
-    min_variance_threshold: float = Field(0.05, gt=0, description="m^2")
-    point_number_threshold: int = Field(2, ge=1)
-    height_threshold: HeightThreshold = HeightThreshold()
-    axes: Literal["right-front", "forward-left"] = Field(
-        "right-front", description="axes of the points given: the report's x right, y front, or Roadbed's"
-    )
+    spacing: float = Field(0.3, ge=0.01, le=100, description="m between cells")
 
 
 class GroundConfig(Stage):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,24 +15,27 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 class GridConfig(Stage):
     """The occupancy grid around the vehicle."""
 
+    renamed: ClassVar[dict[str, str]] = {"resolution": "spacing"}
+
     length: float = Field(80.0, gt=0, le=2000, description="m along x")
     width: float = Field(80.0, gt=0, le=2000, description="m along y")
-    resolution: float = Field(0.2, ge=0.02, le=5, description="m per cell")
+    spacing: float = Field(0.2, ge=0.02, le=5, description="m between cells")
     ahead: float = Field(0.0, ge=-1000, le=1000, description="m from the vehicle forward to the grid's centre")
-    motion: Literal["rolling", "interpolating"] = Field(
-        "rolling", description="rolling: world axes, shifts by whole cells; interpolating: vehicle axes, bilinear"
+    motion: Literal["rolling", "vehicle"] = Field(
+        "rolling", description="grid axes: the world's, shifted by whole cells, or the vehicle's, interpolated"
     )
 
 
 class ObservationConfig(Stage):
     """From one sensor's points over the estimated ground to the probability that a cell is occupied."""
 
+    renamed: ClassVar[dict[str, str]] = {"clearance": "vehicle.clearance"}
+
     azimuth_step: float = Field(0.4, ge=0.05, le=10, description="degrees per ray of the polar table")
     min_range: float = Field(1.0, ge=0, le=50, description="m; nearer returns are the vehicle itself")
     range_margin: float = Field(0.06, ge=0, le=5, description="m a beam must pass a cell before its end to count")
     obstacle_height: float = Field(0.2, gt=0, le=5, description="m, tau_up: a return this high is half an obstacle")
     obstacle_height_sigma: float = Field(0.05, gt=0, le=2, description="m, softness of that height")
-    clearance: float = Field(2.5, gt=0, le=50, description="m; higher returns are overhangs a vehicle passes under")
     low_outlier: float = Field(1.0, gt=0, le=50, description="m below ground from which a return is ignored")
     underside: float = Field(1.3, ge=0, le=10, description="m; beams may pass beneath obstacles that start lower")
     underside_reach: float = Field(5.0, ge=0, le=50, description="m behind such an obstacle where they prove little")

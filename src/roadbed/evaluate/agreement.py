@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.config import Config
-from roadbed.config.ground import GroundConfig
+from roadbed.compute.backend import Backend
+from roadbed.compute.host import Host
+from roadbed.compute.opening import devices
+from roadbed.config import Config, GroundConfig
 from roadbed.frames import GroundFrame, Scan
+from roadbed.ground import GroundFilter
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +60,16 @@ class Comparison:
 def compare(
     scan: Scan,
     config: Config | GroundConfig | None = None,
-    backends: Sequence[str] = ("cpu", "auto"),
+    backends: Sequence[str | Backend | Host] = ("cpu", "auto"),
     device: int | str | None = None,
     repeats: int = 5,
 ) -> Comparison:
     """Run `scan` alone (without its odometry) on each backend; "auto" is the best accelerator, a CPU's if need be."""
-    from roadbed.ground.filter import GroundFilter
-
     scan = Scan(scan.points, T_vehicle_sensor=scan.T_vehicle_sensor, sensor=scan.sensor, name=scan.name)
     runs: list[BackendRun] = []
     for name in backends:
-        ground = GroundFilter(config, backend=_resolved(name), device=None if name == "cpu" else device)
+        on_cpu = name == "cpu" or not isinstance(name, str)
+        ground = GroundFilter(config, backend=_resolved(name), device=None if on_cpu else device)
         frame = ground(scan)
         seconds = []
         for _ in range(repeats):
@@ -78,22 +80,20 @@ def compare(
         off = np.abs(frame.elevation - reference.elevation)
         runs.append(
             BackendRun(
-                backend="cpu" if ground.backend is None else ground.backend.device.backend,
-                device="CPU" if ground.backend is None else ground.backend.device.name,
+                backend=ground.backend.device.backend,
+                device=ground.backend.device.name,
                 frame=frame,
                 seconds=min(seconds),
-                phases=dict(ground.profile(scan) or frame.timings),
+                phases=ground.profile(scan),
                 labels_different=int(np.count_nonzero(frame.label != reference.label)),
                 largest_elevation_difference=float(np.nanmax(off)) if np.isfinite(off).any() else 0.0,
             )
         )
-    return Comparison(tuple(runs), 0 if ground.config.method == "variance" else len(scan) // 10_000)
+    return Comparison(tuple(runs), 0 if ground.config.ground.method == "variance" else len(scan) // 10_000)
 
 
-def _resolved(name: str) -> str:
-    if name != "auto":
-        return name
-    from roadbed.compute.opening import devices
-
+def _resolved(backend: str | Backend | Host) -> str | Backend | Host:
+    if backend != "auto":
+        return backend
     found = devices()
     return found[0].backend if found else "auto"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.errors import InputError
 from roadbed.evaluate.elevation import ElevationJudge
 from roadbed.evaluate.metrics import ElevationScore, Score
 from roadbed.evaluate.protocols import protocol
@@ -25,17 +26,18 @@ class GroundEvaluation:
 
     protocol: str
     names: tuple[str, ...]
-    scores: tuple[Score, ...]  # empty where the source has no true classes
-    elevation: tuple[ElevationScore, ...]  # empty where it has no true elevation
+    scores: tuple[Score | None, ...]  # per frame; None where it has no true classes
+    elevation: tuple[ElevationScore | None, ...]  # per frame; None where it has no true elevation
     milliseconds: tuple[float, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """What `roadbed evaluate ground --json` prints; averages are over frames."""
         out: dict[str, Any] = {"protocol": self.protocol, "frames": len(self.names)}
-        if self.scores:
-            out |= {name: round(value, 3) for name, value in asdict(Score.mean(self.scores)).items()}
-        if self.elevation:
-            known = [score for score in self.elevation if score.nodes]
+        scores = [score for score in self.scores if score is not None]
+        if scores:
+            out |= {name: round(value, 3) for name, value in asdict(Score.mean(scores)).items()}
+        known = [score for score in self.elevation if score is not None and score.nodes]
+        if known:
             nodes = np.array([score.nodes for score in known], float)
 
             def over_nodes(name: str) -> float:
@@ -53,11 +55,12 @@ class GroundEvaluation:
     def _rows(self) -> Iterator[dict[str, Any]]:
         for index, name in enumerate(self.names):
             row: dict[str, Any] = {"frame": name, "ms": round(self.milliseconds[index], 3)}
-            if self.scores:
-                row |= {key: round(value, 3) for key, value in asdict(self.scores[index]).items()}
-            if self.elevation and self.elevation[index].nodes:
-                row["elevation_rmse_m"] = self.elevation[index].rmse_m
-                row["elevation_median_m"] = self.elevation[index].median_m
+            score, surface = self.scores[index], self.elevation[index]
+            if score is not None:
+                row |= {key: round(value, 3) for key, value in asdict(score).items()}
+            if surface is not None and surface.nodes:
+                row["elevation_rmse_m"] = surface.rmse_m
+                row["elevation_median_m"] = surface.median_m
             yield row
 
 
@@ -71,7 +74,9 @@ def evaluate_ground(
     """Run the ground filter over `source` and score every frame."""
     config = config or Config()
     judge = protocol(protocol_name)
-    ground = GroundFilter(config, backend=config.backend)
+    if elevation is None and all(scan.classes is None for scan in source):
+        raise InputError(f"{source.location}: found neither true classes nor true elevation, expected one of them")
+    ground = GroundFilter(config)
     _warm_up(source, config)
     names, scores, surfaces, milliseconds = [], [], [], []
     for index, scan in enumerate(watch(source)):
@@ -81,17 +86,13 @@ def evaluate_ground(
         frame = ground(scan)
         milliseconds.append(1e3 * (perf_counter() - start))
         names.append(scan.name or str(index))
-        if scan.truth is not None:
-            is_ground, is_scored = judge(scan)
-            scores.append(Score.of(frame.is_ground, is_ground, is_scored))
-        surface = elevation(index, frame) if elevation else None
-        if surface is not None:
-            surfaces.append(surface)
+        scores.append(None if scan.classes is None else Score.of(frame.is_ground, *judge(scan)))
+        surfaces.append(elevation(index, frame) if elevation else None)
     return GroundEvaluation(protocol_name, tuple(names), tuple(scores), tuple(surfaces), tuple(milliseconds))
 
 
 def _warm_up(source: Source, config: Config) -> None:
     """Compile before the clock runs, cold and warm paths both."""
-    ground = GroundFilter(config, backend=config.backend)
+    ground = GroundFilter(config)
     for index in range(min(2, len(source))):
         ground(source[index])

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Score:
-    """Binary segmentation of one scan, in percent."""
+    """Binary segmentation of one scan, in percent; NaN where there is nothing to count."""
 
     precision: float
     recall: float
@@ -21,13 +21,13 @@ class Score:
 
     @classmethod
     def of(cls, predicted: NDArray[np.bool_], actual: NDArray[np.bool_], scored: NDArray[np.bool_]) -> Score:
-        """Where nothing is ground and nothing is called ground, the result is perfect."""
+        """Precision is unknown where nothing was called ground, recall where nothing is."""
         true_positive = int(np.count_nonzero(predicted & actual & scored))
         false_positive = int(np.count_nonzero(predicted & ~actual & scored))
         false_negative = int(np.count_nonzero(~predicted & actual & scored))
 
         def percent(part: int, whole: int) -> float:
-            return 100.0 * part / whole if whole else 100.0
+            return 100.0 * part / whole if whole else float("nan")
 
         return cls(
             precision=percent(true_positive, true_positive + false_positive),
@@ -38,9 +38,14 @@ class Score:
 
     @classmethod
     def mean(cls, scores: Sequence[Score]) -> Score:
-        """The average over frames."""
-        rows = np.array([(s.precision, s.recall, s.f1, s.iou) for s in scores])
-        return cls(*(float(v) for v in rows.mean(axis=0)))
+        """The average over frames, of each measure over those where it is known."""
+        return cls(*(mean_of_known(values) for values in zip(*(astuple(score) for score in scores))))
+
+
+def mean_of_known(values: Iterable[float]) -> float:
+    """The mean of what is not NaN; NaN of nothing."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
 
 
 @dataclass(frozen=True)

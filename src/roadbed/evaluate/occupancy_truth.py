@@ -43,17 +43,17 @@ class TruthJudge:
         # An occupied cell is seen where a beam ends in it: beams also pass under and over things.
         ended = _hit_cells(frame, truth, T_grid_sensor)
         visible = np.where(there.occupied, ended, there.visible)
-        level = np.minimum((frame.occupancy * _LEVELS).astype(int), _LEVELS - 1)
+        level = np.minimum((frame.occupied * _LEVELS).astype(int), _LEVELS - 1)
         self._occupied += np.bincount(level[visible & there.occupied], minlength=_LEVELS)
         self._empty += np.bincount(level[visible & ~there.occupied], minlength=_LEVELS)
 
-        occupied = frame.occupancy > OCCUPIED
+        occupied = frame.occupied > OCCUPIED
         moves = occupied & (frame.dynamic > frame.static)
         stands = occupied & ~moves
         self._dynamic += _confusion(moves, there.occupied & there.moving, visible)
         self._static += _confusion(stands, there.occupied & ~there.moving, visible)
 
-        free = (frame.occupancy < FREE) & there.visible
+        free = (frame.occupied < FREE) & there.visible
         self._free += (np.count_nonzero(free), np.count_nonzero(free & _deeply(there.occupied)))
         still = visible & there.occupied & ~there.moving
         dynamic = float(frame.dynamic[still].sum())

@@ -46,6 +46,6 @@ def protocol(name: str) -> Callable[[Scan], tuple[Mask, Mask]]:
 
 
 def _classes(scan: Scan) -> NDArray[np.uint32]:
-    if scan.truth is None:
+    if scan.classes is None:
         raise InputError(f"scan {scan.name}: scoring needs a true class per point, this source has none")
-    return scan.truth.astype(np.uint32) & np.uint32(0xFFFF)
+    return scan.classes.astype(np.uint32) & np.uint32(0xFFFF)

@@ -17,10 +17,10 @@ _BELOW_PENALTY = 0.5  # ground below a plane speaks against it, things above do 
 
 @njit(cache=True)
 def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
-    """The lowest return of each cell with at least two, as rows x, y, z of `out`; returns how many.
-
-    `lowest` and `second` are scratch.
+    """The lowest return of each cell with at least two, as rows x, y, z of `out`; returns how many, and which share of
+    the returns within `radius` was not too high to be looked at. `lowest` and `second` are scratch.
     """
+    near = low = 0
     side = lowest.shape[0]
     lowest_z, second_z = np.full((side, side), F(np.inf)), np.full((side, side), F(np.inf))
     for row in range(side):
@@ -30,8 +30,12 @@ def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
     for i in range(points.shape[0]):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         squared = x * x + y * y
-        if not (squared < radius * radius and squared >= nearest * nearest and z <= highest and z > -highest * F(100)):
+        if not (squared < radius * radius and squared >= nearest * nearest and z > -highest * F(100)):
             continue
+        near += 1
+        if not z <= highest:
+            continue
+        low += 1
         row, column = U(np.int32((y + radius) * scale)), U(np.int32((x + radius) * scale))
         if z >= second_z[row, column]:
             continue
@@ -48,7 +52,7 @@ def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
                 chosen = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
                 out[0, n], out[1, n], out[2, n] = points[chosen, 0], points[chosen, 1], points[chosen, 2]
                 n += 1
-    return n
+    return n, low / max(near, 1)
 
 
 @njit(cache=True)

@@ -147,7 +147,7 @@ class OccupancyFilter:
         return OccupancyFrame(
             lattice=lattice,
             time=time,
-            occupancy=h.static + h.dynamic + np.float32(0.5) * unknown,
+            occupied=h.static + h.dynamic + np.float32(0.5) * unknown,
             static=h.static.copy(),
             dynamic=h.dynamic.copy(),
             free=h.free.copy(),

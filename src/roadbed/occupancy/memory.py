@@ -23,7 +23,7 @@ def check_memory(lattice: Lattice, config: OccupancyConfig) -> None:
     if free is not None and needed > free:
         grid = config.grid
         raise ConfigError(
-            f"occupancy.grid: {grid.length:g} x {grid.width:g} m at {grid.resolution:g} m "
+            f"occupancy.grid: {grid.length:g} x {grid.width:g} m at {grid.spacing:g} m "
             f"({lattice.size:,} cells) with {config.filter.particles:,} particles needs {needed / 2**30:.1f} GiB, "
             f"found {free / 2**30:.1f} GiB free"
         )

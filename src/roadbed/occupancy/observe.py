@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config.occupancy import ObservationConfig
+from roadbed.config.shared import VehicleConfig
 from roadbed.frames import GroundFrame, Scan
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 from roadbed.occupancy import observe_cpu as cpu
@@ -126,7 +127,7 @@ def _model(config: ObservationConfig, lattice: Lattice, T_lattice_grid: Pose, or
         range_margin=config.range_margin,
         obstacle_height=config.obstacle_height,
         obstacle_height_sigma=config.obstacle_height_sigma,
-        clearance=config.clearance,
+        clearance=VehicleConfig().clearance,
         low_outlier=config.low_outlier,
         sure_height=config.sure_height,
         height_spread=config.height_spread,

@@ -23,7 +23,7 @@ class GridPlacement:
 
     def __init__(self, config: GridConfig) -> None:
         self.config = config
-        self.lattice = lattice_around(config, 0.0, 0.0)
+        self.lattice = lattice_of(config)
         self.reset()
 
     def reset(self) -> None:
@@ -71,16 +71,15 @@ class GridPlacement:
         old, heading = self.lattice, T_home_vehicle.yaw
         x = float(T_home_vehicle.translation[0]) + self.config.ahead * math.cos(heading)
         y = float(T_home_vehicle.translation[1]) + self.config.ahead * math.sin(heading)
-        self.lattice = lattice_around(self.config, x, y)
+        self.lattice = old.around(x, y)
         if first:
             return GridMotion()
-        columns = round((self.lattice.x0 - old.x0) / old.spacing)
-        rows = round((self.lattice.y0 - old.y0) / old.spacing)
+        columns, rows = old.steps_to(self.lattice)
         return GridMotion(shift=np.array([columns, rows]) * old.spacing, cells=(columns, rows))
 
     def _turn(self, T_home_vehicle: Pose, first: bool) -> GridMotion:
         config, before = self.config, self._T_home_grid
-        self.lattice = Lattice.centred(config.length, config.width, config.resolution, x=config.ahead)
+        self.lattice = Lattice.centred(config.length, config.width, config.spacing, x=config.ahead)
         x, y, _ = T_home_vehicle.translation
         self._T_home_grid = Pose.from_euler(float(x), float(y), yaw=T_home_vehicle.yaw)
         if first:
@@ -91,16 +90,12 @@ class GridPlacement:
         return GridMotion(rotation, rotation @ corner + T_old_new.translation[:2] - corner, None)
 
 
-def lattice_around(grid: GridConfig, x: float, y: float) -> Lattice:
-    """A lattice whose cells lie on multiples of the resolution, with (x, y) in its middle."""
-    columns, rows = round(grid.length / grid.resolution), round(grid.width / grid.resolution)
+def lattice_of(grid: GridConfig) -> Lattice:
+    """The grid with the origin in its middle."""
+    columns, rows = round(grid.length / grid.spacing), round(grid.width / grid.spacing)
     if columns < 1 or rows < 1:
-        raise ConfigError(f"occupancy.grid: {grid.length:g} x {grid.width:g} m holds no cell of {grid.resolution:g} m")
-    first_column = math.floor(x / grid.resolution) - columns // 2
-    first_row = math.floor(y / grid.resolution) - rows // 2
-    return Lattice(
-        (first_column + 0.5) * grid.resolution, (first_row + 0.5) * grid.resolution, grid.resolution, columns, rows
-    )
+        raise ConfigError(f"occupancy.grid: {grid.length:g} x {grid.width:g} m holds no cell of {grid.spacing:g} m")
+    return Lattice(0.0, 0.0, grid.spacing, columns, rows).around(0.0, 0.0)
 
 
 def _is_identity(pose: Pose) -> bool:

@@ -15,19 +15,24 @@ from roadbed.atomic import atomic_write
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Lattice, Pose
+from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import write_arrays
 from roadbed.simulate.boxes import annotate
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.truth import FrameTruth
+from roadbed.sources.rig import INDEX_FOLDER, RIG_FILE
+
+PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", RIG_FILE)
 
 
 def record_drive(
-    drive: Drive, folder: Path, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
+    drive: Drive, out: OutputFolder, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 
-    Truth layers cover `reach` metres around the vehicle on world axes.
+    Truth layers cover `reach` metres around the vehicle on world axes. What the scans do not know is truth:
+    the rig too, where the mounting is unknown.
     """
     if not (reach > 0 and spacing > 0 and reach / spacing <= 5000):
         raise InputError(f"truth layers: reach {reach} m at {spacing} m: expected positive numbers, at most 5000 cells")
@@ -36,27 +41,31 @@ def record_drive(
     boxes: list[dict[str, Any]] = []
     for index in range(len(drive)) if indices is None else indices:
         scan, truth = drive.frame(index)
-        write_scan(folder, scan)
-        write_truth(folder / "truth" / f"{scan.name}.npz", truth, reach, spacing)
+        write_scan(out, scan)
+        write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
         poses.append(scan.T_world_sensor or Pose.identity())
         times.append(truth.time)
         boxes.append({"frame": len(boxes), "objects": list(annotate(truth))})
         yield scan
     if drive.odometry is not None:
-        _write_lines(folder / "poses.txt", (" ".join(f"{v:.9g}" for v in pose.matrix[:3].ravel()) for pose in poses))
-    _write_lines(folder / "times.txt", (f"{time:.6f}" for time in times))
-    _write_lines(folder / "objects.jsonl", (json.dumps(entry) for entry in boxes))
+        _write_lines(out.file("poses.txt"), (" ".join(f"{v:.9g}" for v in pose.matrix[:3].ravel()) for pose in poses))
+    _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
+    _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
     rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
-    _write_lines(folder / "rig.yaml", rig.splitlines())
+    place = (RIG_FILE,) if drive.mounting_known else ("truth", RIG_FILE)
+    _write_lines(out.file(*place), rig.splitlines())
 
 
-def write_scan(folder: Path, scan: Scan) -> None:
-    """velodyne/NAME.bin (float32 x, y, z, intensity) and labels/NAME.label."""
+def write_scan(out: OutputFolder, scan: Scan) -> None:
+    """velodyne/NAME.bin (float32 x, y, z, intensity), labels/NAME.label; of a rig sensor_index/NAME.bin (uint8)."""
     intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
-    with atomic_write(folder / "velodyne" / f"{scan.name}.bin") as file:
+    with atomic_write(out.file("velodyne", f"{scan.name}.bin")) as file:
         file.write(np.column_stack([scan.points, intensity]).astype("<f4").tobytes())
-    if scan.truth is not None:
-        write_label(folder / "labels" / f"{scan.name}.label", scan.truth)
+    if scan.mounts:
+        with atomic_write(out.file(INDEX_FOLDER, f"{scan.name}.bin")) as file:
+            file.write(scan.channels["sensor_index"].astype(np.uint8).tobytes())
+    if scan.classes is not None:
+        write_label(out.file("labels", f"{scan.name}.label"), scan.classes)
 
 
 def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:

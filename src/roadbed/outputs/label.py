@@ -1,15 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SemanticKITTI `.label` files: one uint32 per point."""
+"""SemanticKITTI `.label` files: one uint32 per point, and the class that stands for each of Roadbed's labels there."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from roadbed.atomic import atomic_write
 from roadbed.errors import InputError
+from roadbed.frames import Label
+
+# Classes by which SemanticKITTI's own tools colour and score the points as Roadbed means them.
+SEMANTICKITTI_CLASS: dict[Label, int] = {
+    Label.UNKNOWN: 0,  # unlabeled
+    Label.GROUND: 40,  # road
+    Label.OBSTACLE: 99,  # other-object
+    Label.OVERHANG: 52,  # other-structure
+    Label.LOW_OUTLIER: 1,  # outlier
+}
+_CLASSES = np.array([SEMANTICKITTI_CLASS[label] for label in sorted(SEMANTICKITTI_CLASS)], np.uint32)
+
+
+def semantickitti_classes(label: ArrayLike) -> NDArray[np.uint32]:
+    """`GroundFrame.label` (N,) as classes for `write_label`."""
+    return _CLASSES[np.asarray(label)]
 
 
 def write_label(path: str | Path, labels: ArrayLike) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit, parallel_chunksize, prange
 from numpy.typing import NDArray
 
+from roadbed.compute.host import parallel_kernels
 from roadbed.geometry import Float64, Pose
 from roadbed.simulate import heightfield
 from roadbed.simulate.chance import make_key, normal, uniform
@@ -78,7 +79,7 @@ def cast_sweep(
         sensor.range_min,
         sensor.range_max,
     )
-    with parallel_chunksize(_CHUNK):
+    with parallel_chunksize(_CHUNK), parallel_kernels():
         points, exact, part, spurious, intensity = _cast(
             azimuths,
             elevations,

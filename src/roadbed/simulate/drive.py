@@ -111,7 +111,7 @@ class Drive:
             intensity=sweep.intensity,
             ring=sweep.ring,
             point_time=sensor.lags()[sweep.column] if self.distortion else None,
-            truth=semantic.astype(np.uint32) | (truth.object_id.astype(np.uint32) << 16),
+            classes=semantic.astype(np.uint32) | (truth.object_id.astype(np.uint32) << 16),
         )
         return scan, truth
 

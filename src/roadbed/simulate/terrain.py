@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadbed.compute.host import parallel_kernels
 from roadbed.geometry import Float64
 from roadbed.simulate import heightfield
 from roadbed.simulate.ground_ray import Bounds, bound_squares
@@ -44,6 +45,7 @@ class Terrain:
         """dz/dx and dz/dy on a last axis of 2."""
         return self.height_and_slope(x, y)[1]
 
+    @parallel_kernels()
     def height_and_slope(self, x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
         x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
         evaluate = heightfield.evaluate if x.size > 1000 else heightfield.evaluate_few
@@ -98,6 +100,7 @@ class Terrain:
             result[np.abs(along) < half_width] = ROAD
         return result
 
+    @parallel_kernels()
     def bounds(self, x_min: float, x_max: float, y_min: float, y_max: float) -> Bounds:
         """Bounds over an area, in squares that start at whole metres."""
         column_0, row_0 = int(np.floor(x_min)), int(np.floor(y_min))

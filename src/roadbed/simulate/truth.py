@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from roadbed.compute.host import parallel_kernels
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 from roadbed.simulate import cells
 from roadbed.simulate.solids import build_grid
@@ -96,6 +97,7 @@ class FrameTruth:
         """(rows, columns, 2) dz/dx and dz/dy of the ground at the nodes."""
         return self._ground(lattice, T_lattice_sensor)[1]
 
+    @parallel_kernels()
     def occupancy(
         self,
         lattice: Lattice,

@@ -59,7 +59,7 @@ class FileSource(Source):
         others = {kind: count for kind, count in kinds.items() if kind not in cls.suffixes}
         if others and len(others) < len(kinds):
             listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-            raise InputError(f"{path}: holds scans of several kinds ({listed}); name one with source=")
+            raise InputError(f"{path}: holds scans of several kinds ({listed}); name one with source= or --source")
         return bool(kinds) and not others
 
     def read(self, path: Path) -> Scan:

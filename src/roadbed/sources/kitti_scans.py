@@ -12,25 +12,31 @@ from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.reading.files import read_bytes, read_rows
 from roadbed.sources.files import FileSource
+from roadbed.sources.rig import on_rig, read_mounts
 
 
 class KittiScansSource(FileSource):
-    """Loose `.bin` scans. Labels in `../labels/NAME.label`, where SemanticKITTI keeps them, become the truth."""
+    """Loose `.bin` scans. Labels and rig.yaml are taken from the folder above, where a drive keeps them."""
 
     name = "kitti-scans"
     suffixes = (".bin",)
 
+    def attach(self) -> None:
+        super().attach()
+        self._mounts = read_mounts(self.files[0].parent.parent)
+
     def read(self, path: Path) -> Scan:
-        return read_kitti_scan(path, path.parent.parent / "labels" / f"{path.stem}.label")
+        drive = path.parent.parent
+        return on_rig(read_kitti_scan(path, drive / "labels" / f"{path.stem}.label"), drive, self._mounts)
 
 
 def read_kitti_scan(path: Path, label_path: Path | None = None) -> Scan:
     """One scan, with its labels where `label_path` exists."""
     rows = read_rows(path, 4)
-    truth = None
+    classes = None
     if label_path is not None and label_path.is_file():
-        truth = read_labels(label_path, len(rows))
-    return Scan(rows[:, :3], intensity=rows[:, 3].copy(), truth=truth, name=path.stem)
+        classes = read_labels(label_path, len(rows))
+    return Scan(rows[:, :3], intensity=rows[:, 3].copy(), classes=classes, name=path.stem)
 
 
 def read_labels(path: Path, points: int) -> NDArray[np.uint32]:

@@ -52,7 +52,7 @@ def read_npz(path: str | Path) -> Scan:
         return _scan_of_foreign_arrays(arrays, key, path)
     count = len(arrays["points"])
     prefixed = len(CHANNEL_PREFIX)
-    truth = _per_point(arrays, "truth", count, path)
+    classes = _per_point(arrays, "classes", count, path)
     points, shift = near_origin(list(check_numbers(arrays["points"], f"{path}: points").T))
     pose = _pose(arrays, "T_world_sensor", path)
     if shift is not None:
@@ -67,7 +67,7 @@ def read_npz(path: str | Path) -> Scan:
         intensity=_per_point(arrays, "intensity", count, path),
         ring=_per_point(arrays, "ring", count, path),
         point_time=_per_point(arrays, "point_time", count, path),
-        truth=None if truth is None else class_numbers(truth, f"{path}: truth"),
+        classes=None if classes is None else class_numbers(classes, f"{path}: classes"),
         channels={
             name[prefixed:]: check_numbers(values, f"{path}: {name}")
             for name, values in arrays.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KITTI odometry and SemanticKITTI sequences: velodyne/, and labels/, poses.txt, times.txt, calib.txt if there."""
+"""KITTI odometry and SemanticKITTI sequences: velodyne/; labels/, poses, times, calib.txt, rig.yaml if there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from roadbed.sources.files import FileSource, cloud_files
 from roadbed.sources.kitti_scans import read_kitti_scan
 from roadbed.sources.objects import read_objects
 from roadbed.sources.poses import Trajectory, read_calibration, read_poses, read_times
+from roadbed.sources.rig import on_rig, read_mounts
 
 
 class SemanticKittiSource(FileSource):
@@ -38,6 +39,7 @@ class SemanticKittiSource(FileSource):
         self.trajectory = None if poses is None else lidar_trajectory(read_poses(poses), folder / "calib.txt")
         if self.trajectory is not None:
             self.trajectory.check_count(len(self))
+        self._mounts = read_mounts(folder)
         objects = folder / "objects.jsonl"
         self._objects = read_objects(objects) if objects.is_file() else None
 
@@ -50,7 +52,9 @@ class SemanticKittiSource(FileSource):
         return next((file for file in candidates if file.is_file()), None)
 
     def read(self, path: Path) -> Scan:
-        return read_kitti_scan(path, Path(self.path) / "labels" / f"{path.stem}.label")
+        folder = Path(self.path)
+        scan = read_kitti_scan(path, folder / "labels" / f"{path.stem}.label")
+        return on_rig(scan, folder, self._mounts)
 
     def objects(self, index: int) -> tuple[Box, ...]:
         """Annotated boxes of scan `index`, from objects.jsonl; empty where there are none."""

@@ -3,24 +3,29 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import redirect_stdout
-from io import StringIO
+from collections.abc import Iterable
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 
 from roadbed.config import Config
-from roadbed.errors import DeviceError, missing_extra
+from roadbed.viewer.camera import keep_above
 from roadbed.viewer.controls import Controls
-from roadbed.viewer.player import Player, Shown
+from roadbed.viewer.guard import Guard
+from roadbed.viewer.player import Player
+from roadbed.viewer.runner import Shown
 from roadbed.viewer.scene import Scene
+from roadbed.viewer.serving import is_loopback, reachable_name, start_server, without_banner
 from roadbed.viewer.tuning import Tuning
 
 HOST, PORT = "127.0.0.1", 8080
 
 
 class Viewer:
-    """Serves a page that shows `source`; any number of browsers see and steer the same view."""
+    """Serves a page that shows `source`; any number of browsers see and steer the same view.
+
+    The page answers under its own address and the names of `allow_hosts`; beyond this machine only who has the token.
+    """
 
     def __init__(
         self,
@@ -32,21 +37,22 @@ class Viewer:
         title: str = "",
         save_as: str | Path = "roadbed.yaml",
         occupancy: bool = True,
+        allow_hosts: Iterable[str] = (),
     ) -> None:
+        self._token = "" if is_loopback(host) else token_urlsafe(16)
+        self._server = start_server(host, port, Guard(host, allow_hosts, self._token))
         try:
-            import viser
-        except ImportError:
-            raise missing_extra("viser", "view", "the viewer") from None
-        _check_port(host, port)
-        self._player = Player(source, config or Config(), occupancy)
-        with _without_banner():
-            self._server = viser.ViserServer(host=host, port=port, label="Roadbed", verbose=False)
+            self._player = Player(source, config or Config(), occupancy)
+        except Exception:
+            self._stop_server()
+            raise
         self.host, self.port = host, self._server.get_port()
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
         self._server.gui.set_panel_label("Roadbed")
         self._server.initial_camera.position = (-24.0, -10.0, 15.0)
         self._server.initial_camera.look_at = (6.0, 0.0, 0.0)
         self._scene = Scene(self._server.scene)
+        self._server.on_client_connect(lambda client: client.camera.on_update(self._keep_above))
         self._controls = Controls(
             self._server, self._player, self._scene, title or str(getattr(source, "location", ""))
         )
@@ -59,8 +65,15 @@ class Viewer:
 
     @property
     def address(self) -> str:
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{name}:{self.port}"
+        """What to open, with the token where one is needed."""
+        name = reachable_name(self.host)
+        name = f"[{name}]" if ":" in name else name
+        return f"http://{name}:{self.port}" + (f"/?token={self._token}" if self._token else "")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether other machines can reach it."""
+        return bool(self._token)
 
     @property
     def player(self) -> Player:
@@ -72,6 +85,11 @@ class Viewer:
             self._controls.set_span(*self._player.scans.span())
             self._controls.show(shown)
         self._server.flush()
+        for client in self._server.get_clients().values():
+            self._keep_above(client.camera)
+
+    def _keep_above(self, camera: Any) -> None:
+        keep_above(camera, self._scene.height)
 
     def wait(self) -> None:
         """Serve until interrupted."""
@@ -79,7 +97,10 @@ class Viewer:
 
     def close(self) -> None:
         self._player.close()
-        with _without_banner():
+        self._stop_server()
+
+    def _stop_server(self) -> None:
+        with without_banner():
             self._server.stop()
 
     def __enter__(self) -> Viewer:
@@ -87,31 +108,3 @@ class Viewer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _without_banner() -> redirect_stdout[StringIO]:
-    """The server prints a box about itself; the command line says the same in one line."""
-    return redirect_stdout(StringIO())
-
-
-def _check_port(host: str, port: int) -> None:
-    """One line with the alternative, instead of a page that appears somewhere else."""
-    if _is_free(host, port):
-        return
-    free = next((other for other in range(port + 1, port + 100) if _is_free(host, other)), None)
-    instead = f"try --port {free}" if free else "no other port nearby is free either"
-    raise DeviceError(f"port {port} on {host} is in use or not allowed: {instead}")
-
-
-def _is_free(host: str, port: int) -> bool:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror:
-        raise DeviceError(f"host {host!r}: expected an address of this machine, e.g. 127.0.0.1 or 0.0.0.0") from None
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(address)
-        except OSError:
-            return False
-    return True

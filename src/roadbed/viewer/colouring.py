@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the colours of the cloud mean: one entry per way of colouring, each with its key."""
+"""What the colours mean: one entry per way of colouring the cloud, each with its key, and the key of the layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from roadbed.frames import GroundFrame, Scan
 from roadbed.outputs.pictures import palette
+from roadbed.viewer.markup import patches
 
+SURFACE_KEY = patches([("elevation, the fainter the less certain", palette.SURFACE)])
+GRID_KEY = patches(
+    [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE), ("unseen", palette.UNSEEN)]
+)
+MOTION_KEY = patches([("arrow: one second of travel, box: number and speed", palette.VEHICLE)])
 WAYS = ("label", "probability", "height above ground", "ring", "intensity", "truth")
 
 
@@ -27,7 +33,7 @@ def ways_for(scan: Scan) -> tuple[str, ...]:
     """The ways this scan can be coloured."""
     missing = {
         name
-        for name, values in (("ring", scan.ring), ("intensity", scan.intensity), ("truth", scan.truth))
+        for name, values in (("ring", scan.ring), ("intensity", scan.intensity), ("truth", scan.classes))
         if values is None
     }
     return tuple(way for way in WAYS if way not in missing)
@@ -44,7 +50,7 @@ def coloured(way: str, scan: Scan, ground: GroundFrame) -> Coloured:
     if way == "intensity" and scan.intensity is not None:
         high = float(np.percentile(scan.intensity, 98)) if len(scan) else 1.0
         return _scale(scan.intensity, 0.0, max(high, 1e-6), "intensity")
-    if way == "truth" and scan.truth is not None:
+    if way == "truth" and scan.classes is not None:
         return _truth(scan, ground)
     names = [entry for kind, entry in palette.LABELS.items() if (ground.label == kind).any()]
     return Coloured(palette.label_colours(ground.label), patches(names))
@@ -75,13 +81,3 @@ def _scale(values: NDArray, low: float, high: float, name: str) -> Coloured:
     ends = f'<div style="display:flex;justify-content:space-between"><span>{low:g}</span>'
     ends += f"<span>{escape(name)}</span><span>{high:g}</span></div>"
     return Coloured(palette.value_colours(values, low, high, "viridis"), bar + ends)
-
-
-def patches(entries: list[tuple[str, str]]) -> str:
-    """Named colour patches as HTML."""
-    style = "display:inline-block;width:11px;height:11px;border-radius:2px;border:1px solid #8888;margin-right:5px"
-    around = "margin-right:12px;white-space:nowrap"
-    return "".join(
-        f'<span style="{around}"><i style="{style};background:{colour}"></i>{escape(name)}</span> '
-        for name, colour in entries
-    )

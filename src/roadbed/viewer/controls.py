@@ -7,12 +7,13 @@ from html import escape
 from typing import Any
 
 from roadbed.viewer.colouring import WAYS, ways_for
+from roadbed.viewer.markup import box, warning
 from roadbed.viewer.picking import describe, nearest_to_ray
-from roadbed.viewer.player import Player, Shown
+from roadbed.viewer.player import Player
+from roadbed.viewer.runner import LONG_PAST, Shown
 from roadbed.viewer.scene import Scene
 
 _SPEEDS = ("0.1x", "0.25x", "0.5x", "1x", "2x", "5x")
-_TEXT = "font-size:0.86em;line-height:1.45;padding:0 0.6em 0.5em"
 
 
 class Controls:
@@ -20,10 +21,8 @@ class Controls:
 
     def __init__(self, server: Any, player: Player, scene: Scene, title: str) -> None:
         self._server, self._player, self._scene, self._title = server, player, scene, title
-        self._quiet = False  # while values are set from here, callbacks must not take them for wishes
-        self._error = ""
         gui = server.gui
-        self._status = gui.add_html(_box(f"<b>{escape(title)}</b><br>starting: reading and compiling ..."))
+        self._status = gui.add_html(box(f"<b>{escape(title)}</b><br>starting: reading and compiling ..."))
         tabs = gui.add_tab_group()
         with tabs.add_tab("View"):
             self._add_view(gui)
@@ -42,9 +41,8 @@ class Controls:
             self._speed = gui.add_dropdown("Speed", _SPEEDS, initial_value="1x")
         with gui.add_folder("Show"):
             self._colour = gui.add_dropdown("Colour by", WAYS, initial_value="label")
-            self._key = gui.add_html("")
             self._point_size = gui.add_slider("Point size", min=0.02, max=0.4, step=0.01, initial_value=0.08)
-            self._boxes = {
+            self._switches = {
                 name: gui.add_checkbox(text, initial_value=on)
                 for name, text, on in (
                     ("cloud", "Cloud", True),
@@ -54,8 +52,10 @@ class Controls:
                     ("objects", "Objects", True),
                 )
             }
+        with gui.add_folder("Legend"):
+            self._legend = gui.add_html("")
         with gui.add_folder("Picked point"):
-            self._picked = gui.add_html(_box("click a point in the scene"))
+            self._picked = gui.add_html(box("click a point in the scene"))
 
     def _connect(self, gui: Any) -> None:
         self._play.on_click(lambda _: self._player.play(not self._player.playing))
@@ -64,8 +64,8 @@ class Controls:
         self._speed.on_update(self._heard(lambda: self._player.set_speed(float(self._speed.value[:-1]))))
         self._colour.on_update(self._heard(lambda: self._display(colour=self._colour.value)))
         self._point_size.on_update(self._heard(lambda: self._display(point_size=self._point_size.value)))
-        for name, box in self._boxes.items():
-            box.on_update(self._heard(lambda name=name, box=box: self._display(**{name: box.value})))
+        for name, switch in self._switches.items():
+            switch.on_update(self._heard(lambda name=name, switch=switch: self._display(**{name: switch.value})))
         self._server.scene.on_click()(self._pick)
         for label, key, action in (
             ("Play or pause", "P", lambda: self._player.play(not self._player.playing)),
@@ -76,48 +76,35 @@ class Controls:
             command.on_trigger(lambda _, action=action: action())
 
     def _heard(self, action: Any) -> Any:
-        """A callback that ignores changes which do not come from a person."""
-        return lambda _: None if self._quiet else action()
+        """A callback that ignores values set from here: those come without a client."""
+        return lambda event: action() if event.client else None
 
     def _display(self, **changes: Any) -> None:
         self._scene.set_display(**changes)
-        self._key.content = _box(self._scene.key)
+        self._legend.content = box(self._scene.legend())
 
     def show(self, shown: Shown) -> None:
         """After a frame has been drawn."""
-        self._error = ""
-        self._set(self._frame, shown.index)
+        self._frame.value = shown.index
         ways = ways_for(shown.result.scan)
         if tuple(self._colour.options) != ways:
-            self._quiet = True
             self._colour.options = ways
-            self._quiet = False
-        self._key.content = _box(self._scene.key)
-        self._status.content = _box(self._describe(shown))
+        self._legend.content = box(self._scene.legend())
+        self._status.content = box(self._describe(shown))
 
     def show_error(self, index: int, error: Exception) -> None:
         """The source or the pipeline failed: say so in the page and stay ready."""
-        kind = "" if str(error) else type(error).__name__
-        self._error = f"frame {index}: {kind}{error}"
-        text = f'<b style="color:#D55E00">Error</b> {escape(self._error)}<br>The viewer goes on: choose another frame.'
-        self._status.content = _box(f"<b>{escape(self._title)}</b><br>{text}")
+        what = escape(f"frame {index}: {str(error) or type(error).__name__}")
+        text = f"{warning('Error')} {what}<br>The viewer goes on: choose another frame."
+        self._status.content = box(f"<b>{escape(self._title)}</b><br>{text}")
 
     def show_state(self) -> None:
         """Playing or not, and how many frames there are."""
         self._play.label = "Pause" if self._player.playing else "Play"
 
     def set_span(self, first: int, last: int) -> None:
-        if last < first:
-            return
-        self._quiet = True
-        self._frame.min, self._frame.max = first, max(last, first + 1)
-        self._quiet = False
-
-    def _set(self, control: Any, value: Any) -> None:
-        if control.value != value:
-            self._quiet = True
-            control.value = value
-            self._quiet = False
+        if first <= last:
+            self._frame.min, self._frame.max = first, max(last, first + 1)
 
     def _describe(self, shown: Shown) -> str:
         result = shown.result
@@ -127,6 +114,8 @@ class Controls:
         lines.append(escape(times))
         if shown.scores:
             lines.append(_score_line(shown))
+        if not shown.settled:
+            lines.append(f"{warning('Velocities warm up')} {shown.past} of {LONG_PAST} frames of past")
         lines += [escape(note) for note in result.notes]
         return "<br>".join(lines)
 
@@ -137,14 +126,14 @@ class Controls:
         index = nearest_to_ray(points, event.ray_origin, event.ray_direction)
         if index is None:
             self._scene.mark(None)
-            self._picked.content = _box("no point there")
+            self._picked.content = box("no point there")
             return
         self._scene.mark(points[index])
         rows = "".join(
             f"<tr><td style='padding-right:0.8em'>{escape(name)}</td><td>{escape(value)}</td></tr>"
             for name, value in describe(shown.result, index).items()
         )
-        self._picked.content = _box(f"<table>{rows}</table>")
+        self._picked.content = box(f"<table>{rows}</table>")
 
 
 def _score_line(shown: Shown) -> str:
@@ -154,7 +143,3 @@ def _score_line(shown: Shown) -> str:
         tail = f" ({change:+.2f})" if shown.before is not shown.scores else ""
         parts.append(f"{name} {shown.scores[name]:.2f} %{tail}")
     return f'<span id="score">{", ".join(parts)}</span>'
-
-
-def _box(content: str) -> str:
-    return f'<div style="{_TEXT}">{content}</div>'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture laid over a surface, as binary glTF: unlit, so that its colours stay what they are."""
+"""A picture laid over a surface, as binary glTF: unlit, and bright enough to come out of the page's tone mapping."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.geometry import Float64, Lattice
+from roadbed.viewer.tone import BRIGHTNESS
 
 _FLOAT, _UINT32 = 5126, 5125  # component types of glTF
 _NEAREST, _LINEAR = 9728, 9729  # how texels are enlarged
@@ -26,10 +27,11 @@ def draped_glb(
     lift: float = 0.0,
     blend: bool = False,
 ) -> bytes:
-    """`image` (rows, columns, RGBA; row 0 at y0) over the nodes of `lattice`; squares with an unknown corner stay open.
+    """`image` (rows, columns, RGB or RGBA; row 0 at y0) over `lattice`; squares with an unknown corner stay open.
 
     Positions are relative to `origin`; `lift` raises the surface, in metres. With `blend` texels are smoothed and
-    as see-through as their opacity, without it sharp and either there or not. Empty bytes where nothing is known.
+    as see-through as their opacity, without it sharp and opaque. Colours are those of `before_tone_mapping`.
+    Empty bytes where nothing is known.
     """
     x, y = lattice.mesh()
     positions = np.stack([x, y, height + lift], -1).reshape(-1, 3) - origin
@@ -77,8 +79,9 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, ble
             views[-1]["target"] = target
         body += part + b"\0" * (-len(part) % 4)
     material: dict[str, Any] = {
-        "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}},
-        "alphaMode": "BLEND" if blend else "MASK",
+        # glTF ends at 1; three.js takes what it is given, and white needs more.
+        "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}, "baseColorFactor": [*[BRIGHTNESS] * 3, 1.0]},
+        "alphaMode": "BLEND" if blend else "OPAQUE",
         "doubleSided": True,
         "extensions": {"KHR_materials_unlit": {}},
     }

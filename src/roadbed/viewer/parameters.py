@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from math import floor, log10
 from typing import Any, Literal, get_args, get_origin
 
@@ -25,14 +26,14 @@ FIRST = (
     "ground.labels.threshold",
     "ground.labels.smooth_threshold",
     "ground.labels.clear_threshold",
-    "ground.labels.columns",
+    "ground.labels.pillars",
     "ground.variance.min_variance_threshold",
-    "ground.variance.grid_resolution",
-    "occupancy.grid.resolution",
+    "ground.variance.spacing",
+    "occupancy.grid.spacing",
     "occupancy.filter.particles",
     "occupancy.filter.moving.speed",
 )
-_SIZES = {"spacing", "resolution", "grid_resolution", "cell", "column", "length", "width"}
+_SIZES = {"spacing", "cell", "pillar", "length", "width"}
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,11 @@ def changed(config: Config, path: str, value: Any) -> Config:
         at = at[name]
     at[last] = value
     return Config.parse(values, "tuning")
+
+
+def value_at(config: Config, path: str) -> Any:
+    """The value in force."""
+    return reduce(getattr, path.split("."), config)
 
 
 def _walk(stage: Stage, prefix: str) -> Iterator[Parameter]:

@@ -5,29 +5,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from roadbed.config import Config
-from roadbed.errors import InputError
-from roadbed.outputs.report import frame_scores
-from roadbed.pipeline import Pipeline, Result
+from roadbed.viewer.runner import Runner, Shown
 from roadbed.viewer.scans import scans_of
 
-HISTORY = 5  # frames run before a frame that is jumped to or tuned, so that it has a past as in a drive
 
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """A frame as it is on the screen."""
+@dataclass(frozen=True)
+class _Task:
+    """A frame to run now; with `long` once more, after a past in which velocities settle."""
 
     index: int
-    result: Result
-    scores: dict[str, float]  # percent; empty without truth
-    before: dict[str, float]  # the same frame with the configuration the viewer started with
-    milliseconds: float
+    config: Config
+    long: bool = False
 
 
 class Player:
@@ -35,17 +28,15 @@ class Player:
 
     def __init__(self, source: Any, config: Config, occupancy: bool = True) -> None:
         self._wake = threading.Condition()
-        self._wanted, self._config, self._start_config = 0, config, config
+        self._wanted, self._config = 0, config
         self._playing, self._speed, self._closed, self._redo = False, 1.0, False, True
-        self._occupancy = occupancy
-        self._pipeline: Pipeline | None = None
-        self._at: tuple[int, Config] | None = None  # last frame the pipeline saw, with which configuration
-        self._before: tuple[int, dict[str, float]] | None = None
+        self._settle = False  # the frame on the screen has yet to be run with a long past
         self.shown: Shown | None = None
         self.on_frame: Callable[[Shown], None] = lambda shown: None
         self.on_error: Callable[[int, Exception], None] = lambda index, error: None
         self.on_state: Callable[[], None] = lambda: None
         self.scans = scans_of(source, self._notify)
+        self._runner = Runner(self.scans, config, occupancy)
         self._playing = self.scans.live
         self._thread = threading.Thread(target=self._work, name="roadbed-player", daemon=True)
 
@@ -77,7 +68,11 @@ class Player:
             self._wish(_wanted=self._wanted + frames, _playing=False, _redo=True)
 
     def play(self, playing: bool) -> None:
-        self._wish(_playing=playing)
+        """Go on from the current frame; from the first one where the recording has come to its end."""
+        with self._wake:
+            if playing and not self.scans.live and self._wanted >= self.scans.span()[1]:
+                self._wanted, self._redo = self.scans.span()[0], True
+            self._wish(_playing=playing)
 
     def set_speed(self, speed: float) -> None:
         self._wish(_speed=speed)
@@ -106,7 +101,7 @@ class Player:
                     try:
                         task = self._next_task(due)
                     except Exception as error:  # a live source that failed
-                        self._fail(error)
+                        self._fail(self._wanted, error)
                     if task is not None:
                         break
                     waits_for_clock = self._playing and not self.scans.live
@@ -114,25 +109,40 @@ class Player:
                 if self._closed:
                     return
             assert task is not None
-            index, config = task
             started = monotonic()
             try:
-                previous, self.shown = self.shown, self._run(index, config)
+                shown = self._run(task)
                 if self._closed:
                     return
-                self.on_frame(self.shown)
-                pause = 0.0 if self.scans.live else _pause_between(previous, self.shown)
+                if shown is None:
+                    continue
+                previous, self.shown = self.shown, shown
+                self.on_frame(shown)
+                pause = 0.0 if self.scans.live else _pause_between(previous, shown)
                 due = started + pause / self._speed
             except Exception as error:
-                self._fail(error)
+                self._fail(task.index, error)
 
-    def _fail(self, error: Exception) -> None:
-        """Show the error, stand still, stay ready for the next wish."""
-        self._playing, self._redo, self._at = False, False, None
-        self.on_error(self._wanted, error)
+    def _run(self, task: _Task) -> Shown | None:
+        if not task.long:
+            shown = self._runner.run(task.index, task.config)
+            self._settle = not shown.settled
+            return shown
+        settled = self._runner.run_long(task.index, task.config, self._is_superseded)
+        self._settle = settled is None
+        return settled
+
+    def _is_superseded(self) -> bool:
+        return self._redo or self._playing or self._closed
+
+    def _fail(self, index: int, error: Exception) -> None:
+        """Show the error, stand still, stay ready for the next wish, which may have come meanwhile."""
+        self._playing, self._settle = False, False
+        self._runner.forget()
+        self.on_error(index, error)
         self.on_state()
 
-    def _next_task(self, due: float) -> tuple[int, Config] | None:
+    def _next_task(self, due: float) -> _Task | None:
         """What to run now, or None to wait. Called with the lock held."""
         first, last = self.scans.span()
         if last < first:
@@ -145,49 +155,12 @@ class Player:
             elif following != self._wanted or self.shown is None:
                 self._wanted, self._redo = following, True
         if not self._redo:
-            return None
+            idle = self._settle and not self._playing
+            more = self.shown is not None and self.shown.past < self._wanted - first
+            return _Task(self._wanted, self._config, long=True) if idle and more else None
         self._redo = False
         self._wanted = min(max(self._wanted, first), last)
-        return self._wanted, self._config
-
-    def _run(self, index: int, config: Config) -> Shown:
-        started = monotonic()
-        result = self._continue(index, config) or self._afresh(index, config)
-        elapsed = 1e3 * (monotonic() - started)
-        scores = frame_scores(result.scan, result.ground)
-        before = self._scores_before(index) if scores and config != self._start_config else scores
-        return Shown(index, result, scores, before, elapsed)
-
-    def _continue(self, index: int, config: Config) -> Result | None:
-        """The next frame of the drive, if that is what is asked for."""
-        if self._pipeline is None or self._at != (index - 1, config) or not self.scans.sequential:
-            return None
-        self._at = None  # whatever happens now, the pipeline has moved on
-        result = self._pipeline(self.scans.get(index))
-        self._at = index, config
-        return result
-
-    def _afresh(self, index: int, config: Config) -> Result:
-        """Any frame, with a short past."""
-        self._at = None
-        self._pipeline = Pipeline(config, occupancy=self._occupancy)
-        result = self._pass(self._pipeline, index)
-        self._at = index, config
-        return result
-
-    def _pass(self, pipeline: Pipeline, index: int) -> Result:
-        first = max(self.scans.span()[0], index - HISTORY) if self.scans.sequential else index
-        for earlier in range(first, index):
-            with suppress(InputError):  # a scan that cannot be read is missing from the past, no more
-                pipeline(self.scans.get(earlier))
-        return pipeline(self.scans.get(index))
-
-    def _scores_before(self, index: int) -> dict[str, float]:
-        """The scores that the starting configuration has on this frame, computed once per frame."""
-        if self._before is None or self._before[0] != index:
-            result = self._pass(Pipeline(self._start_config, occupancy=False), index)
-            self._before = index, frame_scores(result.scan, result.ground)
-        return self._before[1]
+        return _Task(self._wanted, self._config)
 
 
 def _pause_between(earlier: Shown | None, later: Shown) -> float:

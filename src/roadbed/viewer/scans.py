@@ -28,11 +28,11 @@ class Scans(Protocol):
 
 
 class RecordedScans:
-    """A source with a length. The scans around the current one are kept, so that tuning does not read files again."""
+    """A source with a length. The last scans are kept, more than make a past, so that tuning reads no file again."""
 
     live = False
 
-    def __init__(self, source: Any, keep: int = 12) -> None:
+    def __init__(self, source: Any, keep: int = 24) -> None:
         self.sequential = bool(getattr(source, "sequential", True))
         self._source = source
         self._length = len(source)

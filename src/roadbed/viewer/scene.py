@@ -15,8 +15,9 @@ from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
 from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_lattice_vehicle, height_at
 from roadbed.pipeline import Result
-from roadbed.viewer.colouring import coloured
+from roadbed.viewer.colouring import GRID_KEY, MOTION_KEY, SURFACE_KEY, coloured
 from roadbed.viewer.drape import draped_glb
+from roadbed.viewer.tone import before_tone_mapping
 
 _LINE = 8  # texels per square of the surface, one of them its outline
 _MOST_LABELS = 30
@@ -44,7 +45,7 @@ class Scene:
         self._scene = scene
         self._display = Display()
         self._result: Result | None = None
-        self.key = ""
+        self._cloud_key = ""
         self._labels = 0
         scene.set_up_direction("+z")
         scene.world_axes.visible = False
@@ -84,9 +85,28 @@ class Scene:
             if {"arrows", "objects"} & set(changes):
                 self._draw_motion(self._result.ground, self._result.occupancy)
 
+    def legend(self) -> str:
+        """What the colours of everything that is shown mean, as HTML."""
+        shown, grid = self._display, self._result is not None and self._result.occupancy is not None
+        keys = (
+            (self._cloud_key, shown.cloud),
+            (SURFACE_KEY, shown.surface),
+            (GRID_KEY, shown.grid and grid),
+            (MOTION_KEY, (shown.arrows or shown.objects) and grid),
+        )
+        return "".join(f"<div>{key}</div>" for key, is_shown in keys if is_shown)
+
     def points(self) -> Float64 | None:
         """The cloud as it lies in the page."""
         return None if self._result is None else _in_page(self._result.ground)
+
+    def height(self, x: float, y: float) -> float:
+        """Of the ground at a place of the page, in metres over the road under the vehicle."""
+        if self._result is None:
+            return 0.0
+        origin = T_lattice_vehicle(self._result.ground).translation
+        at = np.array([[x], [y]]) + origin[:2, None]
+        return float(_surface_height(self._result.ground, at[0], at[1])[0] - origin[2])
 
     def mark(self, place: Float64 | None) -> None:
         """A ball around a picked point."""
@@ -97,7 +117,7 @@ class Scene:
 
     def _draw_cloud(self, result: Result) -> None:
         shown = coloured(self._display.colour, result.scan, result.ground)
-        self.key = shown.key
+        self._cloud_key = shown.key
         points = _in_page(result.ground)
         finite = np.isfinite(points).all(1)
         self._scene.add_point_cloud(
@@ -128,9 +148,8 @@ class Scene:
             self._remove("/grid")
             return
         colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-        opacity = 255 * np.clip(1 - occupancy.unknown, 0, 1)
         mesh, step = coarser(occupancy.lattice, max(1, round(0.8 / occupancy.lattice.spacing)))
-        image = np.dstack([colours, opacity.astype(np.uint8)])[: mesh.rows * step, : mesh.columns * step]
+        image = before_tone_mapping(colours[: mesh.rows * step, : mesh.columns * step])
         height = _surface_height(ground, *mesh.mesh())
         self._add_glb("/grid", draped_glb(mesh, height, image, T_lattice_vehicle(ground).translation, _GRID_LIFT))
 
@@ -211,7 +230,7 @@ def surface_image(ground: GroundFrame) -> NDArray[np.uint8]:
     # Nodes lie in the middle of their squares: the lines go through the nodes.
     strength[_LINE // 2 :: _LINE], strength[:, _LINE // 2 :: _LINE] = 0.85, 0.85
     image = np.empty((*certainty.shape, 4), np.uint8)
-    image[..., :3] = palette.rgb(palette.SURFACE)
+    image[..., :3] = before_tone_mapping(palette.rgb(palette.SURFACE))
     image[..., 3] = 255 * strength * certainty
     return image
 

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import threading
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from roadbed.config import Config
 from roadbed.errors import ConfigError
-from roadbed.viewer.parameters import FIRST, Parameter, changed, parameters
+from roadbed.viewer.markup import box, warning
+from roadbed.viewer.parameters import FIRST, Parameter, changed, parameters, value_at
 from roadbed.viewer.player import Player
 
 
@@ -20,7 +22,7 @@ class Tuning:
         self._player, self._save_as = player, save_as
         self._start = player.config
         self._controls: dict[str, Any] = {}
-        self._quiet = False
+        self._changing = threading.Lock()  # several browsers may move sliders at once; each starts from the last result
         gui = server.gui
         found = parameters(player.config)
         for parameter in found:
@@ -63,35 +65,40 @@ class Tuning:
             )
             control = gui.add_slider(name, min=low, max=high, step=step, initial_value=value, hint=hint)
         self._controls[parameter.path] = control
-        control.on_update(lambda _: self._change(parameter, control.value))
+        # Values that are set from here come without a client; only those of a person are wishes.
+        control.on_update(lambda event: self._change(parameter, control.value) if event.client else None)
 
     def _change(self, parameter: Parameter, value: Any) -> None:
-        if self._quiet:
-            return
         if parameter.choices and parameter.choices != (False, True):
             value = next(choice for choice in parameter.choices if str(choice) == value)
-        try:
-            config = changed(self._player.config, parameter.path, value)
-        except ConfigError as error:
-            self._say(f'<b style="color:#D55E00">Not used</b> {escape(str(error))}')
-            return
-        self._say("")
-        self._player.tune(config)
+        with self._changing:
+            in_force = value_at(self._player.config, parameter.path)
+            if value == in_force:
+                return
+            try:
+                self._player.tune(changed(self._player.config, parameter.path, value))
+            except ConfigError as error:
+                self._show(parameter.path, in_force)
+                self._say(f"{warning('Not used')} {escape(str(error))}<br>{escape(parameter.path)} stays {in_force}")
+            else:
+                self._say("")
+
+    def _show(self, path: str, value: Any) -> None:
+        control = self._controls[path]
+        control.value = str(value) if isinstance(control.value, str) else value
 
     def _reset(self) -> None:
-        self._quiet = True
-        for parameter in parameters(self._start):
-            control = self._controls[parameter.path]
-            control.value = str(parameter.value) if isinstance(control.value, str) else parameter.value
-        self._quiet = False
-        self._say("")
-        self._player.tune(self._start)
+        with self._changing:
+            for parameter in parameters(self._start):
+                self._show(parameter.path, parameter.value)
+            self._say("")
+            self._player.tune(self._start)
 
     def _save(self) -> None:
         try:
             self._player.config.save(self._save_as)
         except OSError as error:
-            self._say(f'<b style="color:#D55E00">Not saved</b> {escape(str(error))}')
+            self._say(f"{warning('Not saved')} {escape(str(error))}")
             return
         self._say(f"saved as {escape(str(self._save_as))}")
 
@@ -100,7 +107,7 @@ class Tuning:
             client.send_file_download(self._save_as.name, self._player.config.dumps().encode())
 
     def _say(self, content: str) -> None:
-        self._message.content = f'<div style="font-size:0.86em;padding:0 0.6em">{content}</div>' if content else ""
+        self._message.content = box(content) if content else ""
 
     @property
     def config(self) -> Config:

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scan's height and tilt against the prior surface: samples over firm nodes, then reweighted least squares.
 
-#define FIRM 3.0f         // effective points a node must hold to be trusted
-#define NODE_LIMIT 10.0f  // samples of one node count as no more than this many
-#define STEPS 5
-
 // Every stride-th point over a firm node: x and y from the sensor, height over the node's plane, and the node.
 KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL const float4 *priors,
                         GLOBAL float4 *samples, GLOBAL int *counts, GLOBAL int *found, int capacity) {
@@ -27,7 +23,7 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, 
         float dx = x - ((float)column + 0.5f) * SPACING, dy = y - ((float)row + 0.5f) * SPACING;
         float z = r[6] * px + r[7] * py + r[8] * pz + t[2];
         float dz = z - (plane.y + plane.z * dx + plane.w * dy);
-        if (fabs(dz) >= 1.0f) continue;
+        if (fabs(dz) >= FARTHEST_SAMPLE) continue;
         ATOMIC_ADD(&counts[SLOT * NODES + node], 1);
         samples[SLOT * capacity + ATOMIC_ADD(&found[2 * SLOT], 1)] = FLOAT4(from_x, from_y, dz, FLOAT_OF((uint)node));
     }
@@ -47,16 +43,15 @@ FUNCTION float sum_over_group(float value, LOCAL float *scratch) {
 
 #define SUMS 11
 
-// One step of the fit dz = lift + a x + b y. Each work-group adds up its share; the last to finish solves.
+// One step of the fit dz = lift + a x + b y; `factor` of the squared rest in the weight's exponent. Each work-group adds up its share; the last to finish solves.
 // found: {samples, work-groups done}. fit: {lift, a, b, share of the samples near, samples}, carried from step to step.
 KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *found, GLOBAL float *parts,
-                GLOBAL float *fit_all, GLOBAL float *result, float sigma, int step, int capacity) {
+                GLOBAL float *fit_all, GLOBAL float *result, float factor, int step, int capacity) {
     LOCAL_ARRAY float scratch[GROUP];
     LOCAL_ARRAY int done;
     GLOBAL float *fit = fit_all + 5 * SLOT;
     int n = found[2 * SLOT];
     float lift = step ? fit[0] : 0.0f, a = step ? fit[1] : 0.0f, b = step ? fit[2] : 0.0f;
-    float factor = -0.72134752f / (sigma * sigma);  // log2(e) / 2
     float sums[SUMS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     for (int k = GLOBAL_ID; k < n; k += GLOBAL_SIZE) {
         float4 s = samples[SLOT * capacity + k];
@@ -66,7 +61,7 @@ KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *fo
         sums[0] += w, sums[1] += w * s.x, sums[2] += w * s.y;
         sums[3] += w * s.x * s.x, sums[4] += w * s.x * s.y, sums[5] += w * s.y * s.y;
         sums[6] += w * s.z, sums[7] += w * s.z * s.x, sums[8] += w * s.z * s.y;
-        sums[9] += limited, sums[10] += fabs(rest) < 0.1f ? limited : 0.0f;
+        sums[9] += limited, sums[10] += fabs(rest) < NEAR_SAMPLE ? limited : 0.0f;
     }
     for (int k = 0; k < SUMS; ++k) {
         float sum = sum_over_group(sums[k], scratch);
@@ -90,11 +85,11 @@ KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *fo
         fit[0] = sums[6] / w00 - l1 * fit[1] - l2 * fit[2];
         fit[3] = sums[10] / fmax(sums[9], 1e-9f);
         found[2 * SLOT + 1] = 0;
-        if (step == STEPS - 1) found[2 * SLOT] = 0;
+        if (step == FIT_STEPS - 1) found[2 * SLOT] = 0;
         for (int k = 0; k < 4; ++k) result[5 * SLOT + k] = fit[k];
         result[5 * SLOT + 4] = (float)n;
     }
     // The last step leaves no counts behind: every group has read them.
-    for (int k = LOCAL_ID; step == STEPS - 1 && k < n; k += GROUP)
+    for (int k = LOCAL_ID; step == FIT_STEPS - 1 && k < n; k += GROUP)
         counts[SLOT * NODES + (int)BITS_OF(samples[SLOT * capacity + k].w)] = 0;
 }

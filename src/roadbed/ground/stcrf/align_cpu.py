@@ -4,37 +4,32 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, njit, solve3
+from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
 
-_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
-_NODE_LIMIT = 10.0  # points of one node count as no more than this many
-_FIRM = F(3)  # effective points a node must hold to be trusted
+
+class Samples(NamedTuple):
+    """Room for samples: x, y from the sensor and height over the prior's plane (3, n), their nodes, and their number
+    per node, which is zero before and after."""
+
+    values: np.ndarray
+    node: np.ndarray
+    count: np.ndarray
 
 
 @njit(cache=True)
-def sample_residuals(
-    points,
-    stride,
-    rotation,
-    translation,
-    columns,
-    spacing,
-    centre_x,
-    centre_y,
-    radius,
-    information,
-    mean,
-    count,
-    node,
-    sample,
-):
+def sample_residuals(points, stride, rotation, translation, shape, radius, information, mean, samples):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 
-    `count` (nodes) must be zero and is zero again when `fit_tilt` has run. Returns how many samples were written.
+    Returns how many samples were written.
     """
-    rows = information.shape[0] - 2
+    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
+    centre_x, centre_y = translation[0], translation[1]
+    sample, node, count = samples.values, samples.node, samples.count
     scale = F(1) / spacing
     n = 0
     for i in range(0, points.shape[0], stride):
@@ -47,13 +42,13 @@ def sample_residuals(
         if not (u >= F(0) and v >= F(0) and u < columns and v < rows):
             continue
         column, row = np.int32(u), np.int32(v)
-        if information[row + 1, 0, column + 1] < _FIRM or (px == F(0) and py == F(0) and pz == F(0)):
+        if information[row + 1, 0, column + 1] < FIRM or (px == F(0) and py == F(0) and pz == F(0)):
             continue
         z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + translation[2]
         h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
         dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
         dz = z - (h + sx * dx + sy * dy)
-        if not abs(dz) < F(1):
+        if not abs(dz) < FARTHEST_SAMPLE:
             continue
         sample[0, n], sample[1, n], sample[2, n] = x - centre_x, y - centre_y, dz
         node[n] = row * columns + column
@@ -63,8 +58,9 @@ def sample_residuals(
 
 
 @njit(cache=True, fastmath=FAST)
-def _weigh(x, y, dz, limited, lift, a, b, sigma, weight):
+def _weigh(x, y, dz, limited, plane, sigma, weight):
     """Weight of each sample around the present plane, and how much of them lies on it."""
+    lift, a, b = plane
     scale = HALF_LOG2_E / (sigma * sigma)
     near = F(0)
     for k in range(U(x.shape[0])):
@@ -72,7 +68,7 @@ def _weigh(x, y, dz, limited, lift, a, b, sigma, weight):
         weight[k] = limited[k] * exp2_negative(rest * rest * scale)
     for k in range(U(x.shape[0])):
         rest = dz[k] - (lift + a * x[k] + b * y[k])
-        near += limited[k] if abs(rest) < F(0.1) else F(0)
+        near += limited[k] if abs(rest) < NEAR_SAMPLE else F(0)
     return near
 
 
@@ -94,18 +90,19 @@ def _normal_equations(x_, y_, dz_, weight_):
 
 
 @njit(cache=True)
-def fit_tilt(sample, node, count, n):
+def fit_tilt(samples, n):
     """dz = lift + a x + b y over the samples; returns lift, a, b and the share of samples then on the surface."""
+    sample, node, count = samples.values, samples.node, samples.count
     x, y, dz = sample[0, :n], sample[1, :n], sample[2, :n]
     limited, weight = np.empty(n, np.float32), np.empty(n, np.float32)
     total = 0.0
     for k in range(n):
-        limited[k] = F(min(1.0, _NODE_LIMIT / count[node[k]]))
+        limited[k] = F(min(1.0, NODE_LIMIT / count[node[k]]))
         total += limited[k]
     lift = a = b = 0.0
     share = 0.0
-    for step in range(len(_SIGMAS)):
-        near = _weigh(x, y, dz, limited, F(lift), F(a), F(b), F(_SIGMAS[step]), weight)
+    for step in range(FIT_STEPS):
+        near = _weigh(x, y, dz, limited, (F(lift), F(a), F(b)), F(FIT_SIGMAS[step]), weight)
         lift, a, b = solve3(*_normal_equations(x, y, dz, weight))
         share = near / max(total, 1e-9)
     for k in range(n):

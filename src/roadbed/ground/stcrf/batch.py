@@ -5,75 +5,51 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
-
-import numpy as np
+from typing import TypeVar
 
 from roadbed.compute.backend import Backend
 from roadbed.compute.opening import open_like
-from roadbed.config.ground import GroundConfig
-from roadbed.geometry import Lattice, Pose
-from roadbed.ground.stcrf.cpu import Placement
+from roadbed.config import Config
+from roadbed.ground.engine import FrameInput, FrameOutput
 from roadbed.ground.stcrf.device import StcrfDevice
-from roadbed.ground.stcrf.method import StcrfResult
 
 _ENGINES = 3  # one receives scans while another computes and a third hands results back
 _SLOTS = 4  # scans that an engine computes at the same time
+T = TypeVar("T")
 
 
 class BatchStcrf:
-    """`run` takes (points, T_vehicle_sensor) pairs and gives results in their order; nothing is kept between scans."""
+    """`run` takes frames with a tag each and gives results with their tags, in order; no prior is used or kept."""
 
-    def __init__(self, backend: Backend, config: GroundConfig, wanted: int | None = None) -> None:
-        stcrf = config.stcrf
-        self.lattice = Lattice.centred(stcrf.length, stcrf.width, stcrf.spacing)
-        x_min, _, y_min, _ = self.lattice.extent
-        self._corner = np.array([x_min, y_min, 0.0])
-        # The vehicle stands at the origin, level.
-        self._vehicle = np.array([-x_min, -y_min, 1, 0, 0, 0], np.float32)
-        shape = self.lattice.shape
-        self._engines = [StcrfDevice(open_like(backend), config, *shape, slots=_SLOTS) for _ in range(_ENGINES)]
+    def __init__(self, backend: Backend, config: Config, wanted: int | None = None) -> None:
+        self._engines = [StcrfDevice(open_like(backend), config, _SLOTS) for _ in range(_ENGINES)]
         for engine in self._engines:
-            for slot in range(_SLOTS):
-                engine.select(self._vehicle, None, slot)
-            if wanted is not None:
-                engine.wanted = wanted
+            engine.wanted = engine.wanted if wanted is None else wanted
 
-    def run(self, scans: Iterable[tuple[Any, Pose]]) -> Iterator[StcrfResult]:
-        free: deque[StcrfDevice] = deque(self._engines)
-        busy: deque[tuple[StcrfDevice, int]] = deque()
-        group: list[tuple[Any, Pose]] = []
-        for scan in scans:
-            group.append(scan)
-            if len(group) == _SLOTS:
-                if not free:
-                    yield from self._collect(free, busy)
-                self._queue(free, busy, group)
-                group = []
-        if group:
+    def run(self, frames: Iterable[tuple[T, FrameInput]]) -> Iterator[tuple[T, FrameOutput]]:
+        free, busy = deque(self._engines), deque[tuple[StcrfDevice, list[T]]]()
+        for group in _groups(frames):
             if not free:
                 yield from self._collect(free, busy)
-            self._queue(free, busy, group)
+            engine = free.popleft()
+            engine.queue([given for _, given in group])
+            busy.append((engine, [tag for tag, _ in group]))
         while busy:
             yield from self._collect(free, busy)
 
-    def _queue(self, free: deque, busy: deque, group: list[tuple[Any, Pose]]) -> None:
-        engine = free.popleft()
-        engine.reserve(max(int(points.shape[0]) for points, _ in group))
-        for slot, (points, T_vehicle_sensor) in enumerate(group):
-            offset = T_vehicle_sensor.translation - self._corner
-            engine.sort(points, Placement(T_vehicle_sensor.rotation, offset, 0.0), slot)
-        engine.frames["count"][len(group) :] = 0
-        engine.estimate(False, 0.0)
-        busy.append((engine, len(group)))
-
-    def _collect(self, free: deque, busy: deque) -> Iterator[StcrfResult]:
-        engine, scans = busy.popleft()
-        for slot in range(scans):
-            engine.queue_fetch(slot)
-        engine.backend.finish()
-        for slot in range(scans):
-            label, probability, height = engine.per_point(slot)
-            elevation, slope, variance = engine.surface(self.lattice, slot)
-            yield StcrfResult(label, probability, height, elevation, slope, variance, {})
+    @staticmethod
+    def _collect(free: deque[StcrfDevice], busy: deque[tuple[StcrfDevice, list[T]]]) -> Iterator[tuple[T, FrameOutput]]:
+        engine, tags = busy.popleft()
+        yield from zip(tags, engine.collect(len(tags)))
         free.append(engine)
+
+
+def _groups(items: Iterable[T]) -> Iterator[list[T]]:
+    group: list[T] = []
+    for item in items:
+        group.append(item)
+        if len(group) == _SLOTS:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,445 +1,330 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of the STCRF on the CPU: buffers that are allocated once, and the Numba kernels that fill them."""
+"""The STCRF's engine on the CPU: buffers that are allocated once, and the Numba kernels that fill them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from roadbed.compute.compilation import announce
-from roadbed.config.ground import GroundConfig
-from roadbed.geometry import Float32, Float64, Lattice, Pose
-from roadbed.ground.stcrf.align_cpu import fit_tilt, sample_residuals
-from roadbed.ground.stcrf.em_cpu import expectation_maximization
-from roadbed.ground.stcrf.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, label_points
-from roadbed.ground.stcrf.measure_cpu import BANDS, COUNTERS
+from roadbed.config import Config
+from roadbed.geometry import Float32
+from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Placement, Rolled, Turned, Vehicle
+from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
+from roadbed.ground.stcrf.arrays import Field, Moving, Outputs, ShapingPoints, SortedPoints
+from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, expectation_maximization
+from roadbed.ground.stcrf.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, LabelArrays, label_points
+from roadbed.ground.stcrf.model import (
+    ANCHORS,
+    BANDS,
+    COUNTERS,
+    ENOUGH_PRIOR,
+    FEWEST_SAMPLES,
+    FOOTPRINT_X,
+    FOOTPRINT_Y,
+    KNOWN_PRIOR,
+    VOTE_PILLARS,
+)  # fmt: skip
 from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
 from roadbed.ground.stcrf.places_cpu import classify_nodes
 from roadbed.ground.stcrf.rules import LabelRules
-from roadbed.ground.stcrf.select_cpu import ANCHORS, PAD, reserve, select_points
+from roadbed.ground.stcrf.select_cpu import PAD, Selection, reserve, select_points
+from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of, low_side_of, ratio_of, side_of
 from roadbed.ground.stcrf.sort_cpu import sort_by_node
 from roadbed.ground.stcrf.spans_cpu import VECTOR, clear_spans, fill_expected, find_spans, keep_seen, share_rows
 from roadbed.ground.stcrf.start_cpu import gather_lowest, spread_coarse
-from roadbed.ground.stcrf.surface_cpu import describe_surface
-from roadbed.ground.stcrf.vote_cpu import CELL_COLUMNS, PLANES
+from roadbed.ground.stcrf.surface_cpu import SurfaceRules, describe_surface
+from roadbed.ground.stcrf.vote_cpu import empty_votes
 from roadbed.mapping.information import lower
+from roadbed.timing import timed
 
 F = np.float32
 _CHUNKS = 16  # ranges of rows handed to threads; results do not depend on it
-_ALIGNMENT_POINTS = 12000  # at most this many are looked at
-_FEWEST_SAMPLES = 50
-_ENOUGH_PRIOR = 0.2  # share of the seen nodes
-_KNOWN_PRIOR = 0.05  # effective points
 _NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where a scan lies over the lattice: sensor to the lattice's corner, heights from `base` (m)."""
-
-    rotation: Float64  # (3, 3)
-    translation: Float64  # (3,) m from the outer corner of node [0][0] and from the base height
-    base: float  # m, height in the lattice frame from which the engine counts
-
-
-@dataclass(frozen=True)
-class Misalignment:
-    """A scan over the prior surface: dz = lift + slope . (x, y from the sensor), and how many points then fit."""
-
-    lift: float  # m
-    slope_x: float
-    slope_y: float
-    share: float  # of the points within 0.1 m of the surface
-
-
-class Field:
-    """Information and planes of one lattice, with a border of empty nodes. See `em_cpu` for the layout."""
-
-    def __init__(self, rows: int, columns: int) -> None:
-        self.rows, self.columns = rows, columns
-        stride = columns + 2 + 2 * VECTOR  # spans of rows, and of three rows together, end at whole vectors
-        padded = (rows + 2, 9, stride)
-        self.information = np.zeros((2, *padded), F)  # P, X: the two Jacobi buffers
-        self.prior = np.zeros(padded, F)  # P, X of the previous frame
-        self.prior_mean = np.zeros((rows + 2, 3, stride), F)
-        self.data = np.zeros(padded, F)
-        self.expected = np.zeros((rows + 2, 3, stride), F)  # plane that the weak prior pulls to
-        self.mean = np.zeros((rows + 2, 3, stride), F)  # mu = (h, sx, sy)
-        self.reserved = np.zeros(rows * columns + 1, np.int32)
-        self.count = np.zeros(rows * columns, np.int32)
-        self.lo, self.hi = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
-        self.wide_lo, self.wide_hi = np.zeros(rows + 2, np.int32), np.zeros(rows + 2, np.int32)
-        self.row_chunks = np.zeros(_CHUNKS + 1, np.int32)
-        self.row_sums = np.zeros((_CHUNKS, 3, 9, stride), F)
-        self.work = np.zeros((_CHUNKS, 6, stride), F)
-        self.result = 0  # which buffer of `information` is the posterior
+_NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
 
 
 class StcrfCpu:
-    """One lattice's engine. Call `sort`, `select`, `start`, `estimate`, `label`, `surface` in this order."""
+    """`roadbed.ground.engine.GroundEngine` on one lattice. A frame is sort, select, start, em, label, surface."""
 
-    def __init__(self, config: GroundConfig, rows: int, columns: int) -> None:
+    def __init__(self, config: Config) -> None:
         announce((sort_by_node, select_points, expectation_maximization, label_points))
-        self.config = config
-        stcrf = config.stcrf
-        self.rows, self.columns = rows, columns
-        self.spacing = F(stcrf.spacing)
+        self.config = config.ground
+        stcrf = self.config.stcrf
+        rows, columns = lattice_of(self.config).shape
         nodes = rows * columns
-        self.fine = Field(rows, columns)
-        self.ratio = max(1, round(stcrf.coarse.spacing / stcrf.spacing))
-        self.coarse = Field(-(-rows // self.ratio), -(-columns // self.ratio))
-        self.side = max(1, round(stcrf.spacing / stcrf.column))
-        self.low_side = max(1, round(stcrf.spacing / stcrf.coarse.cell))
-        self.start_of_node = np.zeros(nodes + 1, np.int32)
-        self.counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
-        self.low = np.zeros((nodes, self.low_side**2, 3), F)
-        self.low_points = np.zeros((3, nodes * self.low_side**2 + PAD * self.coarse.rows * self.coarse.columns), F)
-        self.rules = LabelRules.of(config.labels)
-        if self.rules.around:
-            self.bands = np.zeros((nodes, self.side**2, BANDS), np.uint16)
-            cells = (-(-rows * self.side // CELL_COLUMNS), -(-columns * self.side // CELL_COLUMNS))
-            self.votes = np.zeros((cells[0] + 2, cells[1] + 2, PLANES), np.int16)
-        else:
-            self.bands, self.votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
-        self.counters = np.zeros((COUNTERS, rows, columns), np.int32)
-        self.planes = np.zeros((7, rows, columns), np.int32)
-        self.kinds = np.zeros(nodes, np.uint8)
-        self.anchored = np.zeros(nodes, np.uint8)
-        self.anchor_plane = np.zeros((nodes, 3), F)
-        self.node_chunks = np.zeros(_CHUNKS + 1, np.int32)
-        self.node_samples = np.zeros(nodes, np.int32)
+        self._fine = Field(rows, columns, stcrf.spacing, _CHUNKS, VECTOR)
+        self._ratio, self._side, self._low_side = ratio_of(self.config), side_of(self.config), low_side_of(self.config)
+        wide = -(-rows // self._ratio), -(-columns // self._ratio)
+        self._coarse = Field(*wide, stcrf.spacing * self._ratio, _CHUNKS, VECTOR)
+        self._start = np.zeros(nodes + 1, np.int32)
+        self._counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
+        self._low = np.zeros((nodes, self._low_side**2, 3), F)
+        self._low_points = np.zeros((3, nodes * self._low_side**2 + PAD * wide[0] * wide[1]), F)
+        self._rules = LabelRules.of(config)
+        self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
+        if self._rules.around:
+            self._bands = np.zeros((nodes, self._side**2, BANDS), np.uint16)
+            self._votes = empty_votes(rows * self._side, columns * self._side)
+        self._counters = np.zeros((COUNTERS, rows, columns), np.int32)
+        self._planes = np.zeros((7, rows, columns), np.int32)
+        self._kinds = np.zeros(nodes, np.uint8)
+        self._anchored = np.zeros(nodes, np.uint8)
+        self._anchor_plane = np.zeros((nodes, 3), F)
+        self._node_chunks = np.zeros(_CHUNKS + 1, np.int32)
+        self._sample_counts = np.zeros(nodes, np.int32)
+        self._warm = False
         self._grow(0)
 
     def _grow(self, points: int) -> None:
         """Buffers for at least `points` points."""
-        self.capacity = max(4096, int(points * 1.25))
-        self.node = np.empty(self.capacity, np.int32)
-        self.origin = np.empty(self.capacity, np.int32)
-        self.column = np.empty(self.capacity, np.uint16)
-        self.sorted = np.empty((3, self.capacity), F)
-        self.dz = np.empty(self.capacity, F)
-        self.probability = np.empty(self.capacity, F)
-        self.ground = np.empty(self.capacity, np.bool_)
-        self.samples = np.empty((3, self.capacity), F)
-        self.shaping = np.empty((3, self.capacity + (PAD + ANCHORS) * self.rows * self.columns), F)
-        self.weight = np.empty(max(self.shaping.shape[1], self.low_points.shape[1]), F)
+        capacity = max(4096, int(points * 1.25))
+        self._node, self._origin = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+        self._pillar = np.empty(capacity, np.uint16)
+        self._sorted = np.empty((3, capacity), F)
+        self._dz, self._probability = np.empty(capacity, F), np.empty(capacity, F)
+        self._ground = np.empty(capacity, np.bool_)
+        self._samples = np.empty((3, capacity), F)
+        self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
+        self._weight = np.empty(max(self._shaping.shape[1], self._low_points.shape[1]), F)
 
-    def sort(self, points: Float32, placement: Placement) -> None:
+    def frame(self, given: FrameInput) -> FrameOutput:
+        timings: dict[str, float] = {}
+        count = len(given.points)
+        out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
+        self._warm = given.warm
+        with timed(timings, "sort"):
+            points = self._sort(given.points, given.placement)
+        with timed(timings, "select"):
+            shaping = self._select(points, given.vehicle, given.road, given.moving)
+        with timed(timings, "start"):
+            self._begin(given.road)
+        with timed(timings, "em"):
+            few = self._warm and self._overlap() >= ENOUGH_PRIOR
+            stcrf = self.config.stcrf
+            self._run(self._fine, shaping, stcrf.warm_iterations if few else stcrf.iterations, self._warm)
+        with timed(timings, "label"):
+            self._label(points, out)
+        with timed(timings, "surface"):
+            elevation, slope, variance = self._surface(given.placement.base)
+        return FrameOutput(*out, elevation, slope, variance, timings)
+
+    def profile(self, given: FrameInput) -> dict[str, float]:
+        return self.frame(given).timings
+
+    def _sort(self, points: Float32, placement: Placement) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
-        if len(points) > self.capacity:
+        if len(points) > len(self._node):
             self._grow(len(points))
-        self.points = len(points)
-        sort_by_node(
-            points,
-            placement.rotation.astype(F),
-            placement.translation.astype(F),
-            self.spacing,
-            self.columns,
-            self.rows,
-            self.node[: len(points)],
-            self.counts,
-            self.start_of_node,
-            *self.sorted,
-            self.origin,
-        )
+        x, y, z = self._sorted
+        out = SortedPoints(self._start, x, y, z, self._pillar, self._origin, self._node[: len(points)])
+        turn, move = placement.rotation.astype(F), placement.translation.astype(F)
+        sort_by_node(points, turn, move, self._fine.shape, self._counts, out)
+        return out
 
-    def select(
-        self,
-        anchors: tuple[NDArray[np.int64], Float64] | None,
-        moving: tuple[NDArray[np.bool_], Float64, float] | None,
-    ) -> None:
-        """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added.
-
-        `anchors`: nodes and their planes (h, sx, sy). `moving`: mask [y][x], its corner and its cell size.
-        """
-        stcrf, fine = self.config.stcrf, self.fine
-        self.anchored[:] = 0
-        if anchors is not None:
-            self.anchored[anchors[0]] = 1
-            self.anchor_plane[anchors[0]] = anchors[1]
-        mask, corner, cell = moving if moving is not None else (np.zeros((0, 0), np.bool_), np.zeros(2), 1.0)
-        reserve(self.start_of_node, stcrf.points_per_node, self.anchored, fine.reserved)
-        share_rows(self.start_of_node, self.rows, self.columns, fine.row_chunks, _NODE_COST)
+    def _select(self, points: SortedPoints, vehicle: Vehicle, road: float, moving: MovingMask | None) -> ShapingPoints:
+        """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added."""
+        stcrf, fine = self.config.stcrf, self._fine
+        self._mark_anchors(vehicle, road)
+        reserve(points.start, stcrf.points_per_node, self._anchored, fine.reserved)
+        share_rows(points.start, fine.shape, fine.row_chunks, _NODE_COST)
         # Two rows of nodes hold a whole number of vote cells, so that no two threads share one.
-        self.node_chunks[:] = fine.row_chunks // CELL_COLUMNS * CELL_COLUMNS * self.columns
-        self.node_chunks[-1] = self.rows * self.columns
+        self._node_chunks[:] = fine.row_chunks // VOTE_PILLARS * VOTE_PILLARS * fine.shape.columns
+        self._node_chunks[-1] = self._kinds.size
         walls = stcrf.walls
-        select_points(
-            self.node_chunks,
-            self.start_of_node,
-            *self.sorted,
-            self.column,
-            fine.reserved,
-            stcrf.points_per_node,
-            self.anchored,
-            self.anchor_plane,
-            mask,
-            corner.astype(F),
-            F(1 / cell),
-            self.spacing,
-            self.columns,
-            np.int32(self.side),
-            F(walls.low),
-            F(walls.high if walls.enabled or self.rules.around else 0),
-            walls.enabled,
-            np.int32(self.low_side if stcrf.start == "coarse" else 0),
-            self.low,
-            *self.shaping,
-            fine.count,
+        rules = Selection(
+            limit=stcrf.points_per_node,
+            side=np.int32(self._side),
+            wall_low=F(walls.low),
+            wall_high=F(walls.high if walls.enabled or self._rules.around else 0),
+            walls_out=walls.enabled,
+            low_side=np.int32(self._low_side if stcrf.start == "coarse" else 0),
         )
-        share_rows(fine.reserved, self.rows, self.columns, fine.row_chunks, _NODE_COST)
+        moves = _NOTHING_MOVES
+        if moving is not None:
+            moves = Moving(moving.mask, moving.corner.astype(F), F(1 / moving.spacing))
+        x, y, z = self._shaping
+        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, self._weight)
+        select_points(
+            self._node_chunks, points, fine.shape, rules, self._anchored, self._anchor_plane, moves, self._low, shaping
+        )
+        share_rows(fine.reserved, fine.shape, fine.row_chunks, _NODE_COST)
+        return shaping
 
-    def start(self, warm: bool, road: float) -> None:
+    def _mark_anchors(self, vehicle: Vehicle, road: float) -> None:
+        """Nodes under the vehicle, and the plane (h, sx, sy) of its wheels there."""
+        self._anchored[:] = 0
+        if not self.config.stcrf.footprint:
+            return
+        rows, columns, _ = self._fine.shape
+        spacing = self.config.stcrf.spacing
+        x = (np.arange(columns) + 0.5) * spacing - vehicle.x
+        y = (np.arange(rows) + 0.5) * spacing - vehicle.y
+        reach = np.hypot(FOOTPRINT_X, FOOTPRINT_Y)
+        near_columns, near_rows = np.flatnonzero(np.abs(x) < reach), np.flatnonzero(np.abs(y) < reach)
+        x, y = np.meshgrid(x[near_columns], y[near_rows])
+        cosine, sine = np.cos(vehicle.yaw), np.sin(vehicle.yaw)
+        under = (np.abs(cosine * x + sine * y) < FOOTPRINT_X) & (np.abs(cosine * y - sine * x) < FOOTPRINT_Y)
+        nodes = (near_rows[:, None] * columns + near_columns[None, :])[under]
+        self._anchored[nodes] = 1
+        heights = (road + vehicle.slope_x * x + vehicle.slope_y * y)[under]
+        self._anchor_plane[nodes, 0] = heights
+        self._anchor_plane[nodes, 1:] = vehicle.slope_x, vehicle.slope_y
+
+    def _begin(self, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's."""
-        stcrf, fine = self.config.stcrf, self.fine
-        clear_spans(fine.information, fine.data, fine.lo, fine.hi)
-        self._find_spans(fine, warm)
-        if warm:
+        stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
+        clear_spans(fine.information, fine.data, fine.spans)
+        find_spans(fine.count, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
+        if self._warm:
             fine.information[0] = fine.prior
         if stcrf.start == "zero":
-            fill_expected(fine.expected, fine.lo, fine.hi, F(road))
+            fill_expected(fine.expected, fine.spans, F(road))
             return
-        coarse = self.coarse
-        gather_lowest(
-            self.low, self.rows, self.columns, self.ratio, self.spacing, coarse.rows, coarse.columns, coarse.reserved,
-            coarse.count, *self.low_points,
-        )  # fmt: skip
-        clear_spans(coarse.information, coarse.data, coarse.lo, coarse.hi)
-        self._find_spans(coarse, False)
-        fill_expected(coarse.expected, coarse.lo, coarse.hi, F(road))
-        share_rows(coarse.reserved, coarse.rows, coarse.columns, coarse.row_chunks, _NODE_COST)
-        self._run(coarse, self.low_points, stcrf.coarse.iterations, warm=False)
-        spread_coarse(
-            coarse.information[coarse.result, :, 0],
-            coarse.mean,
-            coarse.columns,
-            self.ratio,
-            self.spacing,
-            F(stcrf.coarse.most_information),
-            fine.lo,
-            fine.hi,
-            fine.expected,
-        )
-
-    def estimate(self, warm: bool) -> None:
-        """The EM on the fine lattice; with a prior under most of the scan a few iterations are enough."""
-        stcrf = self.config.stcrf
-        self.warm = warm
-        few = warm and self._overlap() >= _ENOUGH_PRIOR
-        self._run(self.fine, self.shaping, stcrf.warm_iterations if few else stcrf.iterations, warm)
+        x, y, z = self._low_points
+        lowest = ShapingPoints(coarse.reserved, coarse.count, x, y, z, self._weight)
+        gather_lowest(self._low, fine.shape, self._ratio, coarse.shape, lowest)
+        clear_spans(coarse.information, coarse.data, coarse.spans)
+        find_spans(coarse.count, coarse.prior, False, coarse.shape, stcrf.reach, coarse.spans)
+        fill_expected(coarse.expected, coarse.spans, F(road))
+        share_rows(coarse.reserved, coarse.shape, coarse.row_chunks, _NODE_COST)
+        self._run(coarse, lowest, stcrf.coarse.iterations, warm=False)
+        most = F(stcrf.coarse.most_information)
+        p00 = coarse.posterior[:, 0]
+        spread_coarse(p00, coarse.mean, coarse.shape, self._ratio, most, fine.spans, fine.expected)
 
     def _overlap(self) -> float:
         """Share of the nodes with points that the prior knows."""
-        seen = self.fine.count.reshape(self.rows, self.columns) > 0
-        known = self.fine.prior[1:-1, 0, 1 : self.columns + 1] > _KNOWN_PRIOR
+        rows, columns, _ = self._fine.shape
+        seen = self._fine.count.reshape(rows, columns) > 0
+        known = self._fine.prior[1:-1, 0, 1 : columns + 1] > KNOWN_PRIOR
         return float((seen & known).sum() / max(1, seen.sum()))
-
-    def _find_spans(self, field: Field, warm: bool) -> None:
-        find_spans(
-            field.count, field.prior, warm, field.rows, field.columns, self.config.stcrf.reach, field.lo, field.hi,
-            field.wide_lo, field.wide_hi,
-        )  # fmt: skip
 
     def _height_information(self, field: Field) -> np.float32:
         stcrf = self.config.stcrf
-        from_coarse = field is self.fine and stcrf.start == "coarse"
+        from_coarse = field is self._fine and stcrf.start == "coarse"
         return F(stcrf.coarse_height_information if from_coarse else stcrf.height_information)
 
-    def _run(self, field: Field, points: Float32, iterations: int, warm: bool) -> None:
+    def _run(self, field: Field, points: ShapingPoints, iterations: int, warm: bool) -> None:
+        """The EM on one of the two lattices."""
         stcrf = self.config.stcrf
-        fine = field is self.fine
-        wide = 1 if fine else self.ratio
-        field.result = expectation_maximization(
-            field.row_chunks,
-            field.reserved,
-            field.count,
-            *points,
-            self.weight,
-            field.information,
-            field.prior,
-            field.data,
-            field.expected,
-            field.mean,
-            field.lo,
-            field.hi,
-            field.wide_lo,
-            field.wide_hi,
-            field.row_sums,
-            field.work,
-            F(stcrf.spacing * wide),
-            iterations,
-            F(stcrf.alpha),
-            F(stcrf.beta),
-            stcrf.neighbours,
-            F(stcrf.gamma if warm else 0),
-            F(stcrf.sigma_up_early if fine and not warm else stcrf.sigma_up if fine else stcrf.coarse.sigma_up),
-            F(stcrf.sigma_up if fine else stcrf.coarse.sigma_up),
-            F(stcrf.sigma_down),
-            F(0 if fine else stcrf.coarse.pull),
-            self._height_information(field),
+        fine = field is self._fine
+        wide = 1 if fine else self._ratio
+        sigma_up = stcrf.sigma_up if fine else stcrf.coarse.sigma_up
+        rules = EmRules(
+            iterations=iterations,
+            alpha=F(stcrf.alpha),
+            beta=F(stcrf.beta),
+            neighbours=stcrf.neighbours,
+            gamma=F(stcrf.gamma if warm else 0),
+            sigma_up_early=F(stcrf.sigma_up_early if fine and not warm else sigma_up),
+            sigma_up=F(sigma_up),
+            sigma_down=F(stcrf.sigma_down),
+            pull=F(0 if fine else stcrf.coarse.pull),
+            height_information=self._height_information(field),
             # Over a wide node a slope matters more: its information grows with the lever arm.
-            F(stcrf.slope_information * (wide**2 / 4 if wide > 1 else 1)),
-            F(stcrf.slope_limit),
+            slope_information=F(stcrf.slope_information * (wide**2 / 4 if wide > 1 else 1)),
+            slope_limit=F(stcrf.slope_limit),
+        )
+        field.result = expectation_maximization(
+            field.row_chunks, points, _arrays(field), field.spans, field.row_sums, field.work, field.shape, rules
         )
 
-    def label(self, label: NDArray[np.uint8], probability: Float32, height: Float32) -> None:
-        """Write one label, ground probability c_j and height over the surface per input point."""
-        rules = self.rules
-        p00 = self.fine.information[self.fine.result, :, 0]
-        outputs = label, probability, height
-        self._label_phase(MEASURE, p00, outputs)
+    def _label(self, points: SortedPoints, out: Outputs) -> None:
+        """One label, ground probability c_j and height over the surface per input point."""
+        rules, fine = self._rules, self._fine
+        surface = fine.mean, fine.posterior[:, 0]
+        work = LabelArrays(
+            self._dz, self._probability, self._ground, self._bands, self._counters, self._kinds, self._votes
+        )
+
+        def phase(number: int) -> None:
+            label_points(number, self._node_chunks, points, fine.shape, self._side, rules, surface, work, out)
+
+        phase(MEASURE)
         if rules.around:
-            ratio, even = rules.support_ratio, rules.support_even
-            classify_nodes(self.counters, p00, self.rows, self.columns, ratio, even, self.planes, self.kinds)
-            self._label_phase(DECIDE, p00, outputs)
-        self._label_phase(WRITE, p00, outputs)
+            classify_nodes(self._counters, surface[1], fine.shape, rules, self._planes, self._kinds)
+            phase(DECIDE)
+        phase(WRITE)
         if rules.vote:
-            self._label_phase(CLEAR, p00, outputs)
+            phase(CLEAR)
 
-    def _label_phase(self, phase: int, p00: Float32, outputs: tuple[NDArray[np.uint8], Float32, Float32]) -> None:
-        stcrf = self.config.stcrf
-        label_points(
-            phase,
-            self.node_chunks,
-            self.start_of_node,
-            *self.sorted,
-            self.column,
-            self.origin,
-            self.node[: self.points],
-            self.fine.mean,
-            p00,
-            self.dz,
-            self.probability,
-            self.bands,
-            self.counters,
-            self.kinds,
-            self.ground,
-            self.votes,
-            self.columns,
-            self.rows,
-            self.side,
-            self.rules,
-            F(stcrf.sigma_up),
-            F(stcrf.sigma_down),
-            *outputs,
-        )
-
-    def surface(self, lattice: Lattice, base: float) -> tuple[Float32, Float32, Float32]:
+    def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
-        stcrf, fine = self.config.stcrf, self.fine
-        elevation = np.empty(lattice.shape, F)
-        slope = np.empty((*lattice.shape, 2), F)
-        variance = np.empty(lattice.shape, F)
-        describe_surface(
-            fine.information[fine.result],
-            stcrf.seen_only,
-            fine.data,
-            fine.prior,
-            self.warm,
-            fine.mean,
-            fine.lo,
-            fine.hi,
-            self._height_information(fine),
-            F(stcrf.slope_information),
-            F(stcrf.sigma_up**2 * stcrf.variance_factor),
-            F(stcrf.known_sigma**2),
-            F(base),
-            elevation,
-            slope,
-            variance,
+        stcrf, fine = self.config.stcrf, self._fine
+        shape = fine.shape.rows, fine.shape.columns
+        elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
+        rules = SurfaceRules(
+            seen_only=stcrf.seen_only,
+            height_information=self._height_information(fine),
+            slope_information=F(stcrf.slope_information),
+            scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
+            largest_variance=F(stcrf.known_sigma**2),
+            base=F(base),
         )
+        describe_surface(fine.posterior, _arrays(fine), self._warm, fine.spans, rules, elevation, slope, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
-        """The posterior becomes the prior of the next frame, where the ground was seen now or before.
-
-        What was only carried over from neighbours is not kept: it would be counted again in every frame.
-        """
-        fine = self.fine
+        """The posterior becomes the prior where the ground was seen: what neighbours said would count again."""
+        fine = self._fine
         if self.config.stcrf.seen_only:
-            posterior = fine.information[fine.result]
-            keep_seen(posterior, fine.data, fine.mean, fine.lo, fine.hi, self.warm, fine.prior, fine.prior_mean)
+            keep_seen(_arrays(fine), fine.posterior, fine.spans, self._warm, fine.prior_mean)
         else:
-            fine.prior[:] = fine.information[fine.result]
+            fine.prior[:] = fine.posterior
             fine.prior_mean[:] = fine.mean
 
     def forget(self) -> None:
-        self.fine.prior[:] = 0
+        self._fine.prior[:] = 0
 
-    def prior_information(self) -> Float32:
-        """The prior as (9, rows, columns); a view, or a copy where it lives on a device."""
-        return self.fine.prior[1:-1, :, 1 : self.columns + 1].transpose(1, 0, 2)
+    @property
+    def prior(self) -> Float32:
+        return self._fine.prior[1:-1, :, 1 : self._fine.shape.columns + 1].transpose(1, 0, 2)
 
-    def set_prior_information(self, information: Float32) -> None:
-        """Take (9, rows, columns) as the prior."""
-        self.fine.prior[1:-1, :, 1 : self.columns + 1] = information.transpose(1, 0, 2)
-        stcrf, fine = self.config.stcrf, self.fine
-        solve_field(fine.prior, F(stcrf.height_information), F(stcrf.slope_information), self.columns, fine.prior_mean)
+    @prior.setter
+    def prior(self, information: Float32) -> None:
+        stcrf, fine = self.config.stcrf, self._fine
+        fine.prior[1:-1, :, 1 : fine.shape.columns + 1] = information.transpose(1, 0, 2)
+        weak = F(stcrf.height_information), F(stcrf.slope_information)
+        solve_field(fine.prior, *weak, fine.shape.columns, fine.prior_mean)
 
-    def knows_something(self) -> bool:
-        return bool((self.fine.prior[:, 0] > _KNOWN_PRIOR).any())
+    def move(self, motion: Rolled | Turned) -> None:
+        stcrf, fine = self.config.stcrf, self._fine
+        if isinstance(motion, Turned):
+            rotation, translation = motion.T_old_new.rotation.astype(F), motion.T_old_new.translation.astype(F)
+            origin = F(motion.x0), F(motion.y0)
+            weak = F(stcrf.height_information), F(stcrf.slope_information)
+            transport(fine.prior, fine.shape, origin, rotation, translation, *weak, fine.data, fine.expected)
+            fine.take_prior()
+            return
+        if motion.columns or motion.rows:
+            shift(fine.prior, fine.data, fine.shape.columns, motion.columns, motion.rows)
+            shift(fine.prior_mean, fine.expected, fine.shape.columns, motion.columns, motion.rows)
+            fine.take_prior()
+        if motion.climb:
+            lower(fine.prior, motion.climb)
+            fine.prior_mean[:, 0] -= F(motion.climb)
 
-    def shift(self, columns: int, rows: int) -> None:
-        """Move the prior by whole nodes; nodes that enter are undefined."""
-        fine = self.fine
-        spare, spare_mean = fine.data, fine.expected
-        shift(fine.prior, spare, self.columns, columns, rows)
-        shift(fine.prior_mean, spare_mean, self.columns, columns, rows)
-        fine.prior, fine.data = spare, fine.prior
-        fine.prior_mean, fine.expected = spare_mean, fine.prior_mean
-
-    def lower(self, by: float) -> None:
-        """Count the prior's heights from a base that lies `by` metres higher."""
-        lower(self.fine.prior, by)
-        self.fine.prior_mean[:, 0] -= F(by)
-
-    def transport(self, T_old_new: Pose, lattice: Lattice) -> None:
-        """Carry the prior from the last vehicle frame to this one."""
-        stcrf, fine = self.config.stcrf, self.fine
-        spare, spare_mean = fine.data, fine.expected
-        transport(
-            fine.prior,
-            self.columns,
-            T_old_new.rotation.astype(F),
-            T_old_new.translation.astype(F),
-            F(lattice.x0),
-            F(lattice.y0),
-            self.spacing,
-            F(stcrf.height_information),
-            F(stcrf.slope_information),
-            spare,
-            spare_mean,
-        )
-        fine.prior, fine.data = spare, fine.prior
-        fine.prior_mean, fine.expected = spare_mean, fine.prior_mean
-
-    def misalignment(self, points: Float32, placement: Placement, radius: float) -> Misalignment | None:
-        """How the scan lies over the prior surface; None where too little of it is known."""
-        fine = self.fine
-        stride = max(4, len(points) // _ALIGNMENT_POINTS)
-        if len(points) < 4 * stride:
-            stride = 1
-        centre = placement.translation
+    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+        fine, points, placement = self._fine, given.points, given.placement
+        if len(points) > len(self._node):
+            self._grow(len(points))
+        samples = Samples(self._samples, self._origin, self._sample_counts)
+        turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         n = sample_residuals(
             points,
-            stride,
-            placement.rotation.astype(F),
-            placement.translation.astype(F),
-            self.columns,
-            self.spacing,
-            F(centre[0]),
-            F(centre[1]),
+            alignment_stride(len(points)),
+            turn,
+            move,
+            fine.shape,
             F(radius),
             fine.prior,
             fine.prior_mean,
-            self.node_samples,
-            self.origin,
-            self.samples,
+            samples,
         )
-        lift, slope_x, slope_y, share = fit_tilt(self.samples, self.origin, self.node_samples, n)
-        if n < _FEWEST_SAMPLES:
-            return None
-        return Misalignment(lift, slope_x, slope_y, share)
+        lift, slope_x, slope_y, share = fit_tilt(samples, n)
+        return None if n < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share)
+
+
+def _arrays(field: Field) -> EmArrays:
+    return EmArrays(field.information, field.prior, field.data, field.expected, field.mean)

@@ -1,327 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The STCRF on an accelerator: buffers allocated once, and one recorded sequence of kernels per kind of frame.
-
-It offers the steps of the CPU engine by the same names where it can; the device does a whole frame in one go.
-"""
+"""The STCRF's engine on an accelerator: a recorded sequence of kernels per kind of frame, for one or several scans."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roadbed.compute.backend import Backend, Launch, check_points
-from roadbed.config.ground import GroundConfig
+from roadbed.compute.backend import Backend
+from roadbed.config import Config
 from roadbed.errors import InputError
-from roadbed.geometry import Float32, Float64, Lattice, Pose
-from roadbed.ground.stcrf.cpu import Misalignment, Placement
+from roadbed.geometry import Float32
+from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Rolled, Turned
+from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import (
-    FILES,
-    GROUP,
-    definitions,
-    exponent,
-    groups_over_nodes,
-    looks_around,
-    room_for_anchors,
-    selects,
-    tally_words,
-)
-from roadbed.ground.stcrf.start_device import CoarseLattice
-
-_BYTES_PER_POINT = 12 + 16 + 4 + 16 + 9
-_POSTERIOR = 2  # `prior_from` of a prior that is the last posterior
-_ALIGNMENT_POINTS = 12000  # at most this many are compared with the prior surface
-_FEWEST_SAMPLES = 50
-_FIT_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
-_FIT_GROUPS = 32
-_ENOUGH_PRIOR = 0.2  # share of the nodes with points, from which a few iterations are enough
-PROBABILITY, HEIGHT, LAYERS = 1, 2, 4  # bits of `StcrfDevice.wanted`
-FRAME = np.dtype(
-    [
-        ("points", np.uint64),
-        ("label", np.uint64),
-        ("probability", np.uint64),
-        ("height", np.uint64),
-        ("layers", np.uint64),
-        ("count", np.int32),
-        ("wanted", np.int32),
-        ("warm", np.int32),
-        ("prior", np.int32),
-        ("base", np.float32),
-        ("road", np.float32),
-        ("rotation", np.float32, 9),
-        ("translation", np.float32, 3),
-        ("vehicle", np.float32, 6),  # x, y, cosine and sine of the yaw, slopes of the wheels' plane
-        ("moving_shape", np.int32, 2),
-        ("moving_corner", np.float32, 2),
-        ("moving_scale", np.float32),
-        ("prior_from", np.int32),
-        ("motion", np.int32),
-        ("shift", np.int32, 2),
-        ("lower", np.float32),
-        ("turn", np.float32, 9),
-        ("travel", np.float32, 3),
-        ("first_node", np.float32, 2),
-        ("stride", np.int32),
-        ("reach", np.float32),
-        ("spare", np.int32),
-    ],
-    align=True,
-)
+    ENOUGH_PRIOR,
+    FEWEST_SAMPLES,
+    FRAME,
+    HEIGHT,
+    LAYERS,
+    POSTERIOR,
+    PROBABILITY,
+    ROLLING,
+    TURNING,
+)  # fmt: skip
+from roadbed.ground.stcrf.motion_cpu import planes_of
+from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
+from roadbed.ground.stcrf.tapes import Tapes
+from roadbed.timing import timed
 
 
 class StcrfDevice:
-    """The engine for `slots` scans at a time on lattices of one shape."""
+    """`roadbed.ground.engine.GroundEngine` on one device; with `slots`, that many scans are computed at a time."""
 
-    def __init__(self, backend: Backend, config: GroundConfig, rows: int, columns: int, slots: int = 1) -> None:
-        self.backend, self.config, self.slots = backend, config, slots
-        self.rows, self.columns, self.nodes = rows, columns, rows * columns
-        self._program = backend.build(FILES, definitions(config, rows, columns))
-        zeros, nodes = backend.zeros, self.nodes
-        self._counts = zeros(slots * nodes, np.int32)
-        self._cursors = zeros(slots * 6, np.int32)
-        self._segments = zeros(slots * nodes * 2, np.int32)
-        self._lists = zeros(slots * 3 * nodes * 4, np.int32)
-        self._states = [zeros(slots * nodes * 12, np.float32) for _ in range(2)]
-        self._priors = zeros(slots * 2 * nodes * 12, np.float32)
-        self._expected = zeros(slots * nodes * 4, np.float32)
-        self._surface = zeros(slots * nodes * 4, np.float32)
-        self._seen = zeros(slots * nodes, np.uint8)  # where ground was seen: what is reported and kept as prior
-        self._frames = backend.mailbox(slots * FRAME.itemsize)
-        self._motion = backend.mailbox(slots * FRAME.itemsize)
-        self._layers = backend.output((slots, 4, nodes), np.float32)
-        self._tallies = zeros(slots * tally_words(config, rows, columns), np.uint32)
-        self._row_sums, self._kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
-        self._overlap = backend.output((slots, 2), np.int32)
-        self._coarse = CoarseLattice(backend, config, rows, columns, slots) if config.stcrf.start == "coarse" else None
+    def __init__(self, backend: Backend, config: Config, slots: int = 1, stays: bool = False) -> None:
+        self.backend, self.config, self.slots = backend, config.ground, slots
+        self._stays = stays  # results are arrays on the device, new ones for every frame
+        self.lattice = lattice_of(config.ground)
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels
-        self._moving_capacity = 0
-        self.frames = np.zeros(slots, FRAME)
-        self._sample_counts, self._samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
-        self._fit_parts = zeros(slots * _FIT_GROUPS * 11, np.float32)
-        self._fit_state, self._fit = zeros(slots * 5, np.float32), backend.output((slots, 5), np.float32)
+        self._buffers = Buffers(backend, config, slots)
+        self._tapes = Tapes(backend, config, self._buffers)
+        self._frames = np.zeros(slots, FRAME)
+        # The same memory, written five times as fast member by member.
+        as_record: Any = np.ctypeslib.as_ctypes_type
+        record = as_record(FRAME)
+        self._records = [record.from_buffer(self._frames, slot * FRAME.itemsize) for slot in range(slots)]
+        for slot in self._records:
+            slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
-        self._offered: Any = None
-        self.capacity = 0
-        self._reserve_mask(4)
-        self.reserve(4096)
+        self._offered: Any = None  # points that kernels can read already
+        self._addressed = 0  # capacity of the buffers whose addresses the frames hold
 
-    def reserve(self, points: int) -> None:
-        """Room for scans of at least `points` points; what is there is kept when it is enough."""
-        if points <= self.capacity:
-            return
-        capacity = -(-max(points + points // 4, 4096) // 4) * 4
-        total = self.slots * capacity
-        check_points(self.backend.device, points * self.slots, total * _BYTES_PER_POINT)
-        zeros, output = self.backend.zeros, self.backend.output
-        extra = self.slots * room_for_anchors(self.config)
-        self._intake = self.backend.intake((self.slots, capacity, 3), np.float32)
-        self._located, self._rank = zeros(total * 4, np.float32), zeros(total, np.int32)
-        self._sorted = zeros((total + extra) * 4, np.float32)
-        self._decisions = zeros(total, np.uint8)
-        self._label = output((self.slots, capacity), np.uint8)
-        self._probability = output((self.slots, capacity), np.float32)
-        self._height = output((self.slots, capacity), np.float32)
-        for name, place in (("label", self._label), ("probability", self._probability), ("height", self._height)):
-            self.frames[name] = place.addresses
-        self.frames["layers"] = self._layers.addresses
-        self.capacity = capacity
-        self._record()
+    def frame(self, given: FrameInput) -> FrameOutput:
+        timings: dict[str, float] = {}
+        with timed(timings, "upload"):
+            self._describe(given, 0)
+        with timed(timings, "device"):
+            self._queue(given.warm)
+            self._fetch(given.warm)
+        with timed(timings, "download"):
+            return self._output(0, timings)
 
-    def _reserve_mask(self, cells: int) -> None:
-        if cells > self._moving_capacity:
-            self._moving = self.backend.zeros((self.slots, cells), np.uint8)
-            self._moving_capacity = cells
-            if self.capacity:
-                self._record()
+    def queue(self, given: Sequence[FrameInput]) -> None:
+        """Start computing scans that stand alone, one per slot; `collect` waits for them."""
+        self._reserve(max(int(one.points.shape[0]) for one in given))
+        for slot, one in enumerate(given):
+            self._describe(one, slot)
+        self._frames["count"][len(given) :] = 0
+        self._queue(warm=False)
 
-    def _record(self) -> None:
-        stcrf = self.config.stcrf
-        kinds = ((False, stcrf.iterations), (True, stcrf.warm_iterations), (True, stcrf.iterations))
-        self._tapes = {kind: self.backend.tape(self._program, self._launches(*kind)) for kind in kinds}
-        over_nodes, capacity = -(-self.nodes // GROUP), np.int32(self.capacity)
-        move = (self._motion, self._states[0], self._seen, self._priors)
-        motion = [Launch("move_prior", over_nodes, GROUP, move, self.slots)]
-        self._motion_tape = self.backend.tape(self._program, motion)
-        # Samples lie where the sorted points will: those come later.
-        samples = (self._frames, self._intake, self._priors, self._sorted, self._sample_counts, self._samples_found)
-        fit = (self._sorted, self._sample_counts, self._samples_found, self._fit_parts, self._fit_state)
-        alignment = [Launch("sample_residuals", 2 * self.backend.device.units, GROUP, (*samples, capacity), self.slots)]
-        for k, sigma in enumerate(_FIT_SIGMAS):
-            step = (*fit, self._fit.buffer, np.float32(sigma), np.int32(k), capacity)
-            alignment.append(Launch("fit_tilt", _FIT_GROUPS, GROUP, step, self.slots))
-        self._alignment_tape = self.backend.tape(self._program, alignment)
-
-    def _launches(self, warm: bool, iterations: int) -> list[Launch]:
-        """The kernels of one frame, in order."""
-        capacity, slots = np.int32(self.capacity), self.slots
-        start = self._states[iterations % 2]  # the EM then ends in the first buffer
-        over_points, over_nodes = self._groups_over_points(), -(-self.nodes // GROUP)
-        coarse = self._coarse
-        locate = (
-            self._frames, self._intake, self._located, self._rank, self._counts, self._cursors, self._tallies,
-        )  # fmt: skip
-        allocate = (self._frames, self._counts, self._segments, self._cursors, self._lists, self._priors, start)
-        coarse_start = (coarse.start, coarse.expected) if coarse else (start, self._expected)
-        place = (self._frames, self._located, self._rank, self._segments, self._sorted, capacity)
-        launches = [
-            Launch("locate", over_points, GROUP, (*locate, capacity), slots),
-            Launch("allocate", over_nodes, GROUP, (*allocate, self._expected, *coarse_start), slots),
-            Launch("place", over_points, GROUP, place, slots),
-        ]
-        if selects(self.config):
-            launches += self._select()
-        if coarse:
-            launches += coarse.launches()
-            spread = (self._frames, coarse.result, self._priors, start, self._expected)
-            launches.append(Launch("spread", over_nodes, GROUP, spread, slots))
-        return launches + self._iterations(iterations, warm) + self._labelling()
-
-    def _labelling(self) -> list[Launch]:
-        capacity, slots = np.int32(self.capacity), self.slots
-        over_points, over_nodes = self._groups_over_points(), -(-self.nodes // GROUP)
-        launches = []
-        if looks_around(self.config):
-            over, state = self._rank, self._states[0]  # ranks are no longer needed: heights take their room
-            measure = (self._frames, self._located, self._surface, over, self._tallies, capacity)
-            classify = (self._tallies, self._row_sums, state, self._kinds)
-            decide = (self._frames, self._located, over, self._tallies, self._kinds, state, self._decisions, capacity)
-            launches = [
-                Launch("measure", over_points, GROUP, measure, slots),
-                Launch("sum_rows", over_nodes, GROUP, (self._tallies, self._row_sums), slots),
-                Launch("classify_nodes", over_nodes, GROUP, classify, slots),
-                Launch("decide", over_points, GROUP, decide, slots),
-            ]
-        outputs = (self._label.buffer, self._probability.buffer, self._height.buffer, self._layers.buffer)
-        given = (self._frames, self._located, self._surface, self._seen, self._tallies, self._decisions)
-        label = (*given, *outputs, self._cursors, self._overlap.buffer, capacity)
-        return [*launches, Launch("label", over_points, GROUP, label, slots)]
-
-    def _select(self) -> list[Launch]:
-        low_points = self._coarse.points if self._coarse else self._surface
-        device = self.backend.device
-        whole_groups = 0 if device.lanes == 1 else 4 * device.units
-        arguments = (
-            self._frames, self._moving, self._segments, self._sorted, self._lists, self._cursors, low_points,
-            self._tallies, np.int32(self.capacity), np.int32(whole_groups), np.int32(self._moving_capacity),
-        )  # fmt: skip
-        groups = whole_groups + -(-self.nodes * device.lanes // GROUP)
-        launches = [Launch("select_points", groups, GROUP, arguments, self.slots)]
-        if whole_groups and self.config.stcrf.points_per_node:
-            thin = (self._frames, self._sorted, self._lists, self._cursors, np.int32(self.capacity))
-            launches.append(Launch("thin_out", whole_groups, GROUP, thin, self.slots))
-        return launches
-
-    def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
-        """EM launches from one state buffer to the other; the posterior is left in the first."""
-        stcrf = self.config.stcrf
-        whole, per_kind, groups = groups_over_nodes(self.backend.device, self.nodes)
-        launches = []
-        for k in range(iterations):
-            source, target = self._states[(iterations - k) % 2], self._states[(iterations - 1 - k) % 2]
-            sigma = stcrf.sigma_up_early if not warm and 2 * k < iterations else stcrf.sigma_up
-            arguments = (
-                self._frames, source, target, self._priors, self._expected, self._segments, self._sorted, self._lists,
-                self._cursors, self._surface, self._seen,
-                np.int32(self.capacity + room_for_anchors(self.config)), np.int32(whole), np.int32(per_kind),
-                np.float32(exponent(sigma)), np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
-            )  # fmt: skip
-            launches.append(Launch("iterate", groups, GROUP, arguments, self.slots))
-        return launches
-
-    def _groups_over_points(self) -> int:
-        """Enough work-groups to fill the device; each takes several tiles of a large scan."""
-        device = self.backend.device
-        return max(1, min(-(-self.capacity // GROUP), (4 if device.lanes > 1 else 16) * device.units))
-
-    def sort(self, points: Any, placement: Placement, slot: int = 0) -> None:
-        """Make a scan's points readable by the kernels, wherever they lie."""
-        if points.ndim != 2 or points.shape[1] != 3:
-            raise InputError(f"points: expected shape (N, 3), found {tuple(points.shape)}")
-        count = int(points.shape[0])
-        self.reserve(count)
-        frame = self.frames[slot]
-        frame["count"], frame["base"] = count, placement.base
-        frame["rotation"], frame["translation"] = placement.rotation.ravel(), placement.translation
-        if points is not self._offered:
-            frame["points"] = self.backend.offer(points, self._intake, 3 * slot * self.capacity)
-
-    def select(
-        self,
-        vehicle: NDArray[np.float32],
-        moving: tuple[NDArray[np.bool_], Float64, float] | None,
-        slot: int = 0,
-    ) -> None:
-        """Where the vehicle stands (six numbers, see FRAME), and the mask of what moves, its corner and cell size."""
-        frame = self.frames[slot]
-        frame["vehicle"] = vehicle
-        frame["moving_shape"] = 0
-        if moving is not None and moving[0].size:
-            mask, corner, cell = moving
-            self._reserve_mask(mask.size)
-            self.backend.upload(mask.view(np.uint8), self._moving, slot * self._moving_capacity)
-            frame["moving_shape"] = mask.shape[1], mask.shape[0]
-            frame["moving_corner"], frame["moving_scale"] = corner, 1 / cell
-
-    def estimate(self, warm: bool, road: float, timed: bool = False) -> dict[str, float]:
-        """Queue the frame for every slot; with `timed`, wait and give seconds per kernel."""
-        frames = self.frames
-        self._move()
-        frames["warm"], frames["road"], frames["wanted"] = warm, road, self.wanted
-        self.backend.post(self.frames, self._frames)
-        self._offered = None
-        stcrf = self.config.stcrf
-        tape = self._tapes[warm, stcrf.warm_iterations if warm else stcrf.iterations]
-        if timed:
-            return tape.timed()
-        tape.run()
-        return {}
-
-    def fetch(self, slot: int = 0) -> None:
-        """Wait for the outputs of a slot; where the prior knew too little under it, all iterations are run first."""
-        stcrf = self.config.stcrf
-        self.backend.fetch(self._overlap, slot, 2)
-        self._fetch_all(slot)
-        if not self.frames[slot]["warm"] or stcrf.warm_iterations >= stcrf.iterations:
-            return
-        unknown, known = (int(n) for n in self._overlap.host[slot])
-        if known < _ENOUGH_PRIOR * max(1, known + unknown):
-            self._tapes[True, stcrf.iterations].run()
-            self._fetch_all(slot)
-
-    def _fetch_all(self, slot: int) -> None:
-        self.queue_fetch(slot)
+    def collect(self, scans: int) -> list[FrameOutput]:
+        """The results of the first so many slots."""
+        for slot in range(scans):
+            self._queue_fetch(slot)
         self.backend.finish()
+        return [self._output(slot, {}) for slot in range(scans)]
 
-    def queue_fetch(self, slot: int) -> None:
-        """Queue the copies of what is wanted."""
-        count = int(self.frames[slot]["count"])
-        self.backend.fetch(self._label, slot, count)
-        if self.wanted & PROBABILITY:
-            self.backend.fetch(self._probability, slot, count)
-        if self.wanted & HEIGHT:
-            self.backend.fetch(self._height, slot, count)
-        if self.wanted & LAYERS:
-            self.backend.fetch(self._layers, slot, 4 * self.nodes)
+    def profile(self, given: FrameInput) -> dict[str, float]:
+        self._describe(given, 0)
+        self._post(given.warm)
+        return self._tapes.of_frame(given.warm).timed()
 
-    def per_point(self, slot: int = 0) -> tuple[NDArray[np.uint8], Float32, Float32]:
-        """One label, ground probability c_j and height over the surface per input point; empty where not wanted."""
-        count = int(self.frames[slot]["count"])
-        return (
-            self._label.host[slot, :count].copy(),
-            self._probability.host[slot, : count if self.wanted & PROBABILITY else 0].copy(),
-            self._height.host[slot, : count if self.wanted & HEIGHT else 0].copy(),
-        )
-
-    def surface(self, lattice: Lattice, slot: int = 0) -> tuple[Float32, Float32, Float32]:
-        """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
-        if not self.wanted & LAYERS:
-            nothing = np.empty((0, 0), np.float32)
-            return nothing, nothing, nothing
-        layers = self._layers.host[slot].reshape(-1).copy()
-        elevation, slope, variance = np.split(layers, [self.nodes, 3 * self.nodes])
-        return elevation.reshape(lattice.shape), slope.reshape(*lattice.shape, 2), variance.reshape(lattice.shape)
+    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+        self._frames["stride"] = alignment_stride(int(given.points.shape[0]))
+        self._frames["reach"] = radius
+        self._describe(given, 0)
+        self._offered = given.points
+        self._move()
+        buffers = self._buffers
+        self.backend.post(self._frames, buffers.frames)
+        self._tapes.alignment.run()
+        self.backend.fetch(buffers.fit, 0, 5)
+        self.backend.finish()
+        lift, slope_x, slope_y, share, samples = (float(v) for v in buffers.fit.host[0])
+        return None if samples < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share)
 
     def keep(self) -> None:
         """The posterior becomes the prior of the next frame, where the ground was seen if only that is asked for."""
@@ -329,57 +103,151 @@ class StcrfDevice:
         self._stay()
 
     def forget(self) -> None:
+        self.prior = np.zeros((9, *self.lattice.shape), np.float32)
+
+    def move(self, motion: Rolled | Turned) -> None:
+        """Carried out before the next frame, in one pass with keeping the posterior."""
+        frames = self._frames
+        if isinstance(motion, Turned):
+            frames["motion"] = TURNING
+            frames["turn"], frames["travel"] = motion.T_old_new.rotation.ravel(), motion.T_old_new.translation
+            frames["node_x"], frames["node_y"] = motion.x0, motion.y0
+        else:
+            frames["motion"] = ROLLING
+            frames["shift_columns"], frames["shift_rows"], frames["lower"] = motion.columns, motion.rows, motion.climb
+        self._to_move = True
+
+    @property
+    def prior(self) -> Float32:
+        self._move()
+        nodes = self.lattice.size
+        state = self.backend.download(self._buffers.priors, 12 * nodes * int(self._frames["prior"][0]), 12 * nodes)
+        return np.ascontiguousarray(state.reshape(nodes, 12)[:, :9].T).reshape(9, *self.lattice.shape)
+
+    @prior.setter
+    def prior(self, information: Float32) -> None:
         self._kept = self._to_move = False
         self._stay()
+        stcrf, nodes = self.config.stcrf, self.lattice.size
+        planes = planes_of(information, stcrf.height_information, stcrf.slope_information)
+        state = np.concatenate([information.reshape(9, nodes), planes.reshape(3, nodes)]).T
+        start = 12 * nodes * int(self._frames["prior"][0])
+        self.backend.upload(np.ascontiguousarray(state, np.float32), self._buffers.priors, start)
 
     def _stay(self) -> None:
-        self.frames["motion"], self.frames["shift"], self.frames["lower"] = 0, 0, 0
-
-    def shift(self, columns: int, rows: int) -> None:
-        """Move the prior by whole nodes; nodes that enter are undefined."""
-        self.frames["shift"] = columns, rows
-        self._to_move = True
-
-    def lower(self, by: float) -> None:
-        """Count the prior's heights from a base that lies `by` metres higher."""
-        self.frames["lower"] = by
-        self._to_move = True
-
-    def transport(self, T_old_new: Pose, lattice: Lattice) -> None:
-        """Carry the prior from the last vehicle frame to this one."""
-        frames = self.frames
-        frames["motion"], frames["turn"], frames["travel"] = 1, T_old_new.rotation.ravel(), T_old_new.translation
-        frames["first_node"] = lattice.x0, lattice.y0
-        self._to_move = True
+        for record in self._records:
+            record.motion = record.shift_columns = record.shift_rows = 0
+            record.lower = 0.0
 
     def _move(self) -> None:
         """Carry out what was asked since the last frame."""
         if not self._to_move:
             return
-        current = int(self.frames["prior"][0])
+        frames = self._frames
+        current = int(frames["prior"][0])
         if self._kept:
-            self.frames["prior_from"] = _POSTERIOR
+            frames["prior_from"] = POSTERIOR
         else:
-            self.frames["prior_from"], self.frames["prior"] = current, 1 - current
-        self.backend.post(self.frames, self._motion)
-        self._motion_tape.run()
+            frames["prior_from"], frames["prior"] = current, 1 - current
+        self.backend.post(frames, self._buffers.motion)
+        self._tapes.motion.run()
         self._kept = self._to_move = False
         self._stay()
 
-    def misalignment(self, points: Any, placement: Placement, radius: float) -> Misalignment | None:
-        """How the scan lies over the prior surface; None where too little of it is known."""
-        count = int(points.shape[0])
-        stride = max(4, count // _ALIGNMENT_POINTS)
-        self.frames["stride"] = stride if count >= 4 * stride else 1
-        self.frames["reach"] = radius
-        self.sort(points, placement)
-        self._offered = points
+    def _reserve(self, points: int) -> None:
+        """Room for scans of so many points."""
+        if self._buffers.reserve(points):
+            self._tapes.record()
+
+    def _describe(self, given: FrameInput, slot: int) -> None:
+        """Make a scan's points readable by the kernels, and say where it lies."""
+        points = given.points
+        if points.ndim != 2 or points.shape[1] != 3:
+            raise InputError(f"points: expected shape (N, 3), found {tuple(points.shape)}")
+        self._reserve(int(points.shape[0]))
+        record, placement, vehicle = self._records[slot], given.placement, given.vehicle
+        record.count, record.base, record.road = int(points.shape[0]), placement.base, given.road
+        self._frames["rotation"][slot] = placement.rotation.ravel()
+        self._frames["translation"][slot] = placement.translation
+        if points is not self._offered:
+            record.points = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
+        record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
+        record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
+        record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y
+        self._describe_moving(record, given.moving, slot)
+
+    def _describe_moving(self, record: Any, moving: MovingMask | None, slot: int) -> None:
+        record.moving_columns = record.moving_rows = 0
+        if moving is None or not moving.mask.size:
+            return
+        if self._buffers.reserve_mask(moving.mask.size):
+            self._tapes.record()
+        self.backend.upload(moving.mask.view(np.uint8), self._buffers.moving, slot * self._buffers.moving_capacity)
+        record.moving_rows, record.moving_columns = moving.mask.shape
+        record.moving_x, record.moving_y = moving.corner
+        record.moving_scale = 1 / moving.spacing
+
+    def _post(self, warm: bool) -> None:
         self._move()
-        self.backend.post(self.frames, self._frames)
-        self._alignment_tape.run()
-        self.backend.fetch(self._fit, 0, 5)
+        frames, buffers = self._frames, self._buffers
+        frames["warm"], frames["wanted"] = warm, self.wanted
+        if self._stays:
+            buffers.renew_outputs()
+        if self._stays or self._addressed != buffers.capacity:
+            for name, output in buffers.outputs().items():
+                frames[name] = output.addresses
+            self._addressed = buffers.capacity
+        self.backend.post(frames, buffers.frames)
+        self._offered = None
+
+    def _queue(self, warm: bool) -> None:
+        self._post(warm)
+        self._tapes.of_frame(warm).run()
+
+    def _fetch(self, warm: bool) -> None:
+        """Wait for the outputs; where the prior knew too little under the scan, all iterations are run first."""
+        stcrf, overlap = self.config.stcrf, self._buffers.overlap
+        self.backend.fetch(overlap, 0, 2)
+        self._queue_fetch(0)
         self.backend.finish()
-        lift, slope_x, slope_y, share, samples = (float(v) for v in self._fit.host[0])
-        if samples < _FEWEST_SAMPLES:
-            return None
-        return Misalignment(lift, slope_x, slope_y, share)
+        if not warm or stcrf.warm_iterations >= stcrf.iterations:
+            return
+        unknown, known = (int(n) for n in overlap.host[0])
+        if known < ENOUGH_PRIOR * max(1, known + unknown):
+            self._tapes.of_frame(warm, few=False).run()
+            self._queue_fetch(0)
+            self.backend.finish()
+
+    def _queue_fetch(self, slot: int) -> None:
+        """Queue the copies of what is wanted."""
+        fetch, buffers, count = self.backend.fetch, self._buffers, self._records[slot].count
+        fetch(buffers.label, slot, count)
+        if self.wanted & PROBABILITY:
+            fetch(buffers.probability, slot, count)
+        if self.wanted & HEIGHT:
+            fetch(buffers.height, slot, count)
+        if self.wanted & LAYERS:
+            fetch(buffers.layers, slot, 4 * self.lattice.size)
+
+    def _output(self, slot: int, timings: dict[str, float]) -> FrameOutput:
+        """Copies of what was fetched, or the arrays on the device; empty where not wanted."""
+        buffers, count = self._buffers, self._records[slot].count
+        return FrameOutput(
+            self._given(buffers.label.host[slot, :count]),
+            self._given(buffers.probability.host[slot, : count if self.wanted & PROBABILITY else 0]),
+            self._given(buffers.height.host[slot, : count if self.wanted & HEIGHT else 0]),
+            *self._surface(slot),
+            timings=timings,
+        )
+
+    def _surface(self, slot: int) -> tuple[Float32, Float32, Float32]:
+        if not self.wanted & LAYERS:
+            nothing: Float32 = np.empty((0, 0), np.float32)
+            return nothing, nothing, nothing
+        nodes, shape = self.lattice.size, self.lattice.shape
+        layers = self._given(self._buffers.layers.host[slot].reshape(-1))
+        elevation, slope, variance = layers[:nodes], layers[nodes : 3 * nodes], layers[3 * nodes :]
+        return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
+
+    def _given(self, array: Any) -> Any:
+        return array if self._stays else array.copy()

@@ -181,9 +181,6 @@ FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) 
 #endif
 
 #if SEEN_ONLY
-#define SEEN_FROM 0.3f   // effective points of its own, now and before, that a node needs to count as seen
-#define STAYS_FROM 0.01f  // the same, now or before, to stay as prior: what neighbours told it would count again
-
 FUNCTION uchar seen_by(float now, float before) {
     return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | (now > STAYS_FROM || before > STAYS_FROM ? STAYS : 0));
 }

@@ -10,9 +10,48 @@ overlap and that indices do not wrap around, and vectorises.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, exp2_negative, njit, prange
+
+
+class EmRules(NamedTuple):
+    """StcrfConfig for one lattice, as plain numbers; see there."""
+
+    iterations: int
+    alpha: np.float32
+    beta: np.float32
+    neighbours: int
+    gamma: np.float32
+    sigma_up_early: np.float32
+    sigma_up: np.float32
+    sigma_down: np.float32
+    pull: np.float32
+    height_information: np.float32
+    slope_information: np.float32
+    slope_limit: np.float32
+
+
+class EmArrays(NamedTuple):
+    """A lattice's buffers; see `arrays.Field`."""
+
+    information: np.ndarray
+    prior: np.ndarray
+    data: np.ndarray
+    expected: np.ndarray
+    mean: np.ndarray
+
+
+class _Iteration(NamedTuple):
+    """What changes from one iteration to the next."""
+
+    number: int
+    old: int  # which of the two buffers of information is read
+    share: np.float32  # beta of each neighbour
+    up: np.float32  # factor of dz^2 above and below the surface
+    down: np.float32
 
 
 @njit(cache=True, fastmath=True)
@@ -80,16 +119,18 @@ def _solve(p, expected, height_information, slope_information, mean, work, lo, h
 
 
 @njit(cache=True, fastmath=True)
-def _weigh(x, y, z, first, last, h, sx, sy, up, down, weight):
+def _weigh(x, y, z, first, last, plane, up, down, weight):
     """c_j of the points of one node; `up` and `down` are -log2(e) / (2 sigma^2)."""
+    h, sx, sy = plane
     for k in range(first, last):
         dz = z[k] - (h + sx * x[k] + sy * y[k])
         weight[k] = exp2_negative(dz * dz * (up if dz >= F(0) else down))
 
 
 @njit(cache=True, fastmath=True)
-def _pull_down(x, y, z, first, last, h, sx, sy, pull, reach, weight):
+def _pull_down(x, y, z, first, last, plane, pull, reach, weight):
     """Points far below keep a little weight: a surface that starts above a drop is drawn down to it."""
+    h, sx, sy = plane
     for k in range(first, last):
         dz = z[k] - (h + sx * x[k] + sy * y[k])
         kept = pull / (F(1) + dz * dz * reach)
@@ -117,22 +158,22 @@ def _gather(x, y, z, first, last, weight, alpha, data, c):
 
 
 @njit(cache=True, fastmath=True)
-def _e_step(reserved, count, x, y, z, weight, mean, data, up, down, pull, alpha, slope_limit, first_node, lo, hi):
+def _e_step(points, mean, data, step, rules, first_node, lo, hi):
     """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
+    x, y, z, weight = points.x, points.y, points.z, points.weight
+    limit = rules.slope_limit
     for c in range(U(lo), U(hi)):
         cell = U(first_node) + c - ONE
-        if count[cell] == 0:
+        if points.length[cell] == 0:
             continue
         # Bounds, not slices: a slice costs as much as the sums of eight points.
-        first = U(reserved[cell])
-        last = first + U(count[cell])
-        h = mean[0, c]
-        sx = min(max(mean[1, c], -slope_limit), slope_limit)
-        sy = min(max(mean[2, c], -slope_limit), slope_limit)
-        _weigh(x, y, z, first, last, h, sx, sy, up, down, weight)
-        if pull > F(0):
-            _pull_down(x, y, z, first, last, h, sx, sy, pull, down / HALF_LOG2_E, weight)
-        _gather(x, y, z, first, last, weight, alpha, data, c)
+        first = U(points.reserved[cell])
+        last = first + U(points.length[cell])
+        plane = mean[0, c], min(max(mean[1, c], -limit), limit), min(max(mean[2, c], -limit), limit)
+        _weigh(x, y, z, first, last, plane, step.up, step.down, weight)
+        if rules.pull > F(0):
+            _pull_down(x, y, z, first, last, plane, rules.pull, step.down / HALF_LOG2_E, weight)
+        _gather(x, y, z, first, last, weight, rules.alpha, data, c)
 
 
 @njit(cache=True)
@@ -144,66 +185,53 @@ def _clear_beyond(p, last, hi):
 
 
 @njit(cache=True, fastmath=True)
-def _iterate_rows(
-    first_row, last_row, iteration, iterations, reserved, count, x, y, z, weight, p_old, p_new, prior, data, expected,
-    mean, lo, hi, wide_lo, wide_hi, q, work, columns, spacing, alpha, share, eight, gamma, up, down, pull,
-    height_information, slope_information, slope_limit,
-):  # fmt: skip
+def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, work, shape, rules):
+    """One iteration on a range of rows: M-step and solve of the last E-step's data, then the next E-step."""
+    p_old, p_new = arrays.information[step.old], arrays.information[1 - step.old]
     # q holds the sums along x of three rows in turn; row r + 1 is the only new one for row r.
-    if iteration > 0 and eight:
+    spacing, columns, eight = shape.spacing, shape.columns, rules.neighbours == 8
+    if step.number > 0 and eight:
         for r in range(first_row, first_row + 2):
-            _sum_along_x(p_old[r], q[r % 3], spacing, wide_lo[r], wide_hi[r])
+            _sum_along_x(p_old[r], q[r % 3], spacing, spans.wide_lo[r], spans.wide_hi[r])
     for row in range(first_row, last_row):
         r = row + 1
-        if iteration > 0 and eight:
-            _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, wide_lo[r + 1], wide_hi[r + 1])
-        l, h = lo[row], hi[row]
+        if step.number > 0 and eight:
+            _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, spans.wide_lo[r + 1], spans.wide_hi[r + 1])
+        l, h = spans.lo[row], spans.hi[row]
         if h <= l:
             continue
         p = p_old[r]
-        if iteration > 0:
+        if step.number > 0:
             p = p_new[r]
+            data = arrays.data[r]
             if eight:
-                _m_step(data[r], p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3], share, spacing, p, l, h)
+                _m_step(data, p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3], step.share, spacing, p, l, h)
             else:
                 _sum_along_x(p_old[r], q[r % 3], spacing, l, h)
-                _m_step(data[r], p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1], share, spacing, p, l, h)
-            if gamma > F(0):
-                _add_prior(prior[r], gamma, p, l, h)
+                _m_step(data, p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1], step.share, spacing, p, l, h)
+            if rules.gamma > F(0):
+                _add_prior(arrays.prior[r], rules.gamma, p, l, h)
             _clear_beyond(p, columns + 1, h)
-        _solve(p, expected[r], height_information, slope_information, mean[r], work, l, h)
-        if iteration < iterations:
-            end = min(h, columns + 1)
-            _e_step(
-                reserved, count, x, y, z, weight, mean[r], data[r], up, down, pull, alpha, slope_limit, row * columns,
-                l, end,
-            )  # fmt: skip
+        _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], work, l, h)
+        if step.number < rules.iterations:
+            _e_step(points, arrays.mean[r], arrays.data[r], step, rules, row * columns, l, min(h, columns + 1))
 
 
 @njit(parallel=True, cache=True, fastmath=True)
-def expectation_maximization(
-    row_chunks, reserved, count, x, y, z, weight, information, prior, data, expected, mean, lo, hi, wide_lo, wide_hi,
-    row_sums, work, spacing, iterations, alpha, beta, neighbours, gamma, sigma_up_early, sigma_up, sigma_down, pull,
-    height_information, slope_information, slope_limit,
-):  # fmt: skip
+def expectation_maximization(row_chunks, points, arrays, spans, row_sums, work, shape, rules):
     """Run the EM from `information[0]`; returns which of the two buffers of `information` holds the result.
 
     Nodes without points keep a zero data term; `data` must be zero there.
     Jacobi: an iteration reads the old buffer only, so neither the order of rows nor the number of threads matters.
     """
-    rows = lo.shape[0]
-    columns = np.int64((reserved.shape[0] - 1) // rows)
-    share = beta / F(neighbours)
-    down = HALF_LOG2_E / (sigma_down * sigma_down)
-    for iteration in range(iterations + 1):
+    share = rules.beta / F(rules.neighbours)
+    down = HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
+    for iteration in range(rules.iterations + 1):
         old = (iteration + 1) % 2 if iteration > 0 else 0
-        sigma = sigma_up_early if 2 * iteration < iterations else sigma_up
-        up = HALF_LOG2_E / (sigma * sigma)
+        sigma = rules.sigma_up_early if 2 * iteration < rules.iterations else rules.sigma_up
+        step = _Iteration(iteration, old, share, HALF_LOG2_E / (sigma * sigma), down)
         for i in prange(row_chunks.shape[0] - 1):
             _iterate_rows(
-                row_chunks[i], row_chunks[i + 1], iteration, iterations, reserved, count, x, y, z, weight,
-                information[old], information[1 - old], prior, data, expected, mean, lo, hi, wide_lo, wide_hi,
-                row_sums[i], work[i], columns, spacing, alpha, share,
-                neighbours == 8, gamma, up, down, pull, height_information, slope_information, slope_limit,
-            )  # fmt: skip
-    return iterations % 2
+                row_chunks[i], row_chunks[i + 1], step, points, arrays, spans, row_sums[i], work[i], shape, rules
+            )
+    return rules.iterations % 2

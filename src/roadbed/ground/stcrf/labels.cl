@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of the STCRF: from the height over the surface and, with LOOK_AROUND, from the columns and the place around.
+// Labels of the STCRF: from the height over the surface and, with RULE_AROUND, from the pillars and the place around.
 
-#define UNKNOWN 0
-#define GROUND 1
-#define OBSTACLE 2
-#define OVERHANG 3
-#define LOW_OUTLIER 4
-
-#define VOTE_LAYERS 13
-#define VOTE_LOWEST 0.05f
-#define VOTE_LAYER 0.05f
-#define VOTE_TOP 0.70f
-#define VOTE_MAY_CHANGE 0.10f
-#define VOTE_COLUMNS ((COLUMNS * SIDE + 1) / 2)
-#define VOTE_ROWS ((ROWS * SIDE + 1) / 2)
+#define VOTE_COLUMNS ((COLUMNS * SIDE + VOTE_PILLARS - 1) / VOTE_PILLARS)
+#define VOTE_ROWS ((ROWS * SIDE + VOTE_PILLARS - 1) / VOTE_PILLARS)
 
 // A connected structure rises here: returns in the lower and the upper bands, and more of them than at the foot.
 FUNCTION int is_standing(const int *bands, int ratio) {
@@ -23,24 +12,24 @@ FUNCTION int is_standing(const int *bands, int ratio) {
 
 // Up to the threshold: ground, unless it is the foot of something.
 FUNCTION int low_is_ground(float dz, const int *own, const int *around, int kind) {
-    if (BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) return around[1] + around[2] + around[3] == 0;
-    if (BY_RATIO && (kind & FOOT_BY_RATIO) && own[1] + own[2] + own[3] > 0) return 0;
-    if (dz < FOOT) return 1;
-    if (OWN_COLUMN && is_standing(own, OWN_RATIO)) return 0;
-    return dz < FOOT_AROUND || !(COLUMNS_AROUND && is_standing(around, AROUND_RATIO));
+    if (RULE_FOOT_BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) return around[1] + around[2] + around[3] == 0;
+    if (RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO) && own[1] + own[2] + own[3] > 0) return 0;
+    if (dz < RULE_FOOT) return 1;
+    if (RULE_PILLARS && is_standing(own, RULE_RATIO)) return 0;
+    return dz < RULE_FOOT_AROUND || !(RULE_PILLARS_AROUND && is_standing(around, RULE_RATIO_AROUND));
 }
 
 // Above the threshold: grass and banks, only where nothing stands.
 FUNCTION int raised_is_ground(float dz, const int *around, int kind, float support) {
     if (around[3] + around[4] > 0) return 0;
-    int open_ground = OPEN_GROUND && (kind & OPEN), firm = support >= FIRM_SUPPORT;
-    if (dz < CLEAR_THRESHOLD) return around[2] == 0 || (BANKS && firm) || open_ground;
-    return (STEEP_BANKS && firm && around[2] >= 6 && around[1] > 0) || open_ground;
+    int open_ground = RULE_OPEN_GROUND && (kind & OPEN), firm = support >= RULE_FIRM;
+    if (dz < RULE_CLEAR_THRESHOLD) return around[2] == 0 || (RULE_BANKS && firm) || open_ground;
+    return (RULE_STEEP_BANKS && firm && around[2] >= MANY_ALIKE && around[1] > 0) || open_ground;
 }
 
-// Cells of the vote span two fine columns to each side and one layer of heights: {row, column, layer} of a point.
-FUNCTION int vote_row(int node, int square) { return (node / COLUMNS * SIDE + square / SIDE) / 2; }
-FUNCTION int vote_column(int node, int square) { return (node % COLUMNS * SIDE + square % SIDE) / 2; }
+// Cells of the vote span two pillars to each side and one layer of heights: {row, column, layer} of a point.
+FUNCTION int vote_row(int node, int square) { return (node / COLUMNS * SIDE + square / SIDE) / VOTE_PILLARS; }
+FUNCTION int vote_column(int node, int square) { return (node % COLUMNS * SIDE + square % SIDE) / VOTE_PILLARS; }
 FUNCTION int vote_layer(float dz) { return min((int)((dz - VOTE_LOWEST) * (1.0f / VOTE_LAYER)), VOTE_LAYERS - 1); }
 
 // Ground or not for every point, before the vote; a vote is 1 for ground (upper half of a word) or 1 against (lower).
@@ -55,25 +44,25 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
         if (node < 0) continue;
         float dz = over[SLOT * capacity + i];
         int kind = kinds[SLOT * NODES + node], square = square_of(p.x, p.y, SIDE);
-        int at_foot = (BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) || (BY_RATIO && (kind & FOOT_BY_RATIO));
+        int at_foot = (RULE_FOOT_BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) || (RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO));
         int ground = 0;
-        if (dz < (USE_SMOOTH && (kind & SMOOTH) ? SMOOTH_THRESHOLD : HIGHEST) && dz >= -LOW_OUTLIER_DEPTH) {
+        if (dz < (RULE_SMOOTH && (kind & SMOOTH) ? RULE_SMOOTH_THRESHOLD : RULE_HIGHEST) && dz >= -RULE_LOW_OUTLIER) {
             ground = 1;
-            if (dz >= FOOT || at_foot) {
-                int own[5], around[5] = {0, 0, 0, 0, 0};
-                for (int band = 0; band < 5; ++band) own[band] = band_of(tallies, node * FINE + square, band);
+            if (dz >= RULE_FOOT || at_foot) {
+                int own[BANDS], around[BANDS] = {0, 0, 0, 0, 0};
+                for (int band = 0; band < BANDS; ++band) own[band] = band_of(tallies, node * PILLARS + square, band);
                 int x = node % COLUMNS * SIDE + square % SIDE, y = node / COLUMNS * SIDE + square / SIDE;
                 for (int v = max(y - 1, 0); v < min(y + 2, ROWS * SIDE); ++v)
                     for (int u = max(x - 1, 0); u < min(x + 2, COLUMNS * SIDE); ++u) {
-                        int column = (v / SIDE * COLUMNS + u / SIDE) * FINE + v % SIDE * SIDE + u % SIDE;
-                        for (int band = 0; band < 5; ++band) around[band] += band_of(tallies, column, band);
+                        int pillar = (v / SIDE * COLUMNS + u / SIDE) * PILLARS + v % SIDE * SIDE + u % SIDE;
+                        for (int band = 0; band < BANDS; ++band) around[band] += band_of(tallies, pillar, band);
                     }
-                ground = dz < THRESHOLD ? low_is_ground(dz, own, around, kind)
+                ground = dz < RULE_THRESHOLD ? low_is_ground(dz, own, around, kind)
                                         : raised_is_ground(dz, around, kind, states[3 * (SLOT * NODES + node)].x);
             }
         }
         decisions[SLOT * capacity + i] = (uchar)ground;
-        if (USE_VOTE && dz >= VOTE_LOWEST && dz < VOTE_TOP) {
+        if (RULE_VOTE && dz >= VOTE_LOWEST && dz < VOTE_TOP) {
             int cell = (vote_row(node, square) * VOTE_COLUMNS + vote_column(node, square)) * VOTE_LAYERS + vote_layer(dz);
             ATOMIC_ADD(&tallies[VOTES_FROM + cell], ground ? 0x10000u : 1u);
         }
@@ -82,7 +71,7 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
 
 // The majority of the 3 x 3 x 3 cells around a point; a tie changes nothing.
 FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p, float dz) {
-    if (!USE_VOTE || dz < VOTE_MAY_CHANGE || dz >= HIGHEST) return ground;
+    if (!RULE_VOTE || dz < VOTE_MAY_CHANGE || dz >= RULE_HIGHEST) return ground;
     int square = square_of(p.x, p.y, SIDE);
     int row = vote_row(node, square), column = vote_column(node, square), layer = vote_layer(dz);
     int total = 0;
@@ -95,40 +84,10 @@ FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p
     return total == 0 ? ground : total > 0;
 }
 
-#if SEEN_ONLY
-#define SIDES 4                // seen neighbours between which an unseen node is filled in
-#define FILLED_VARIANCE 0.01f  // m^2 more for such a node
-
-// Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
-FUNCTION float variance_as_seen(GLOBAL const uchar *seen, int node, float variance) {
-    if (seen[node] & SEEN) return variance;
-    int column = node % COLUMNS, row = node / COLUMNS, beside = 0;
-    for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
-        for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i)
-            beside += (seen[j * COLUMNS + i] & SEEN) != 0;
-    return beside >= SIDES ? variance + FILLED_VARIANCE : VARIANCE_SCALE / HEIGHT_INFORMATION;
-}
-#endif
-
-// The surface as the caller's layers; unknown where its variance is too large.
-FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL float *layers, float base) {
-    for (int node = GLOBAL_ID; node < NODES; node += GLOBAL_SIZE) {
-        float4 plane = surface[node];
-#if SEEN_ONLY
-        plane.w = variance_as_seen(seen, node, plane.w);
-#endif
-        int known = plane.w <= KNOWN_VARIANCE;
-        layers[node] = known ? plane.x + base : NOT_A_NUMBER;
-        layers[NODES + 2 * node] = known ? plane.y : NOT_A_NUMBER;
-        layers[NODES + 2 * node + 1] = known ? plane.z : NOT_A_NUMBER;
-        layers[3 * NODES + node] = plane.w;
-    }
-}
-
 // Labels leave the device as whole words, four points each; buffers hold a multiple of four points.
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
-             GLOBAL const uchar *seen, GLOBAL const uint *tallies, GLOBAL const uchar *decisions, GLOBAL uchar *labels, GLOBAL float *probabilities,
-             GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
+             GLOBAL const uchar *seen, GLOBAL const uint *tallies, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
+             GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
              int capacity) {
     LOCAL_ARRAY uchar kinds[GROUP];
     GLOBAL const Frame *frame = &frames[SLOT];
@@ -151,15 +110,15 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
             float4 plane = surface[SLOT * NODES + node];
             over = point.z - (plane.x + plane.y * point.x + plane.z * point.y);
             chance = EXP2(over * over * (over >= 0.0f ? UP : DOWN));
-#if LOOK_AROUND
+#if RULE_AROUND
             int ground = after_vote(tallies + SLOT * TALLY_WORDS + VOTES_FROM, decisions[SLOT * capacity + i], node,
                                     point, over);
 #else
-            int ground = over < THRESHOLD && over >= -LOW_OUTLIER_DEPTH;
+            int ground = over < RULE_THRESHOLD && over >= -RULE_LOW_OUTLIER;
 #endif
             kind = ground                      ? GROUND
-                 : over < -LOW_OUTLIER_DEPTH ? LOW_OUTLIER
-                 : over >= CLEARANCE         ? OVERHANG
+                 : over < -RULE_LOW_OUTLIER ? LOW_OUTLIER
+                 : over >= RULE_CLEARANCE         ? OVERHANG
                                              : OBSTACLE;
         }
         if (wanted & PROBABILITY) probability[i] = chance;

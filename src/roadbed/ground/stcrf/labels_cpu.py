@@ -1,21 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Labels from the height over the surface, from what stands in the fine columns around, and from the kind of place."""
+"""Labels from the height over the surface, from what stands in the pillars around, and from the kind of place."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from roadbed.compute.cpu import FAST, HALF_LOG2_E, ONE, F, U, njit, prange
-from roadbed.frames import Label
-from roadbed.ground.stcrf.measure_cpu import BANDS, count_bands, measure_heights
-from roadbed.ground.stcrf.places_cpu import FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN, SMOOTH
-from roadbed.ground.stcrf.select_cpu import COLUMN
-from roadbed.ground.stcrf.vote_cpu import MAY_CHANGE, cast_votes, cell_of, clear_votes, outvoted, places_in_node
+from roadbed.compute.cpu import FAST, ONE, F, U, njit, prange
+from roadbed.ground.stcrf.model import (
+    BANDS,
+    FOOT_BY_RATIO,
+    FOOT_BY_SUPPORT,
+    GROUND,
+    LOW_OUTLIER,
+    MANY_ALIKE,
+    OBSTACLE,
+    OPEN,
+    OVERHANG,
+    SMOOTH,
+    UNKNOWN,
+    VOTE_MAY_CHANGE,
+)  # fmt: skip
+from roadbed.ground.stcrf.places_cpu import count_bands, measure_heights
+from roadbed.ground.stcrf.select_cpu import PILLAR
+from roadbed.ground.stcrf.vote_cpu import cast_votes, cell_of, clear_votes, outvoted, places_in_node
 
-_UNKNOWN, _GROUND, _OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
-_OVERHANG, _LOW_OUTLIER = np.uint8(Label.OVERHANG), np.uint8(Label.LOW_OUTLIER)
-_MANY = 6  # returns of equal height around a point of a steep bank
+
+class LabelArrays(NamedTuple):
+    """What the phases of labelling hand on to each other; per point in node order."""
+
+    dz: np.ndarray  # m over the surface
+    probability: np.ndarray  # c_j
+    ground: np.ndarray  # before the vote
+    bands: np.ndarray  # (nodes, pillars, BANDS) points per band of heights
+    counters: np.ndarray  # (COUNTERS, rows, columns)
+    kinds: np.ndarray  # (nodes,) of places
+    votes: np.ndarray
 
 
 @njit(inline="always")
@@ -29,23 +51,23 @@ def _step_across(node, place, side):
 
 
 @njit(cache=True)
-def _sum_around(bands, start, node_row, node_column, row, column, columns, rows, side, sums):
-    """Band counts summed over the 3 x 3 columns around a column, across node borders."""
+def _sum_around(bands, start, node, place, shape, side, sums):
+    """Band counts summed over the 3 x 3 pillars around one, across node borders; node and place are (row, column)."""
     for k in range(BANDS):
         sums[k] = 0
-    for beside_row in range(row - 1, row + 2):
-        y, inside_y = _step_across(node_row, beside_row, side)
-        if y < 0 or y >= rows:
+    for row in range(place[0] - 1, place[0] + 2):
+        y, inside_y = _step_across(node[0], row, side)
+        if y < 0 or y >= shape.rows:
             continue
-        for beside_column in range(column - 1, column + 2):
-            x, inside_x = _step_across(node_column, beside_column, side)
-            if x < 0 or x >= columns:
+        for column in range(place[1] - 1, place[1] + 2):
+            x, inside_x = _step_across(node[1], column, side)
+            if x < 0 or x >= shape.columns:
                 continue
-            node = U(y * columns + x)
-            if start[node] < start[node + ONE]:
+            node_there = U(y * shape.columns + x)
+            if start[node_there] < start[node_there + ONE]:
                 inside = U(inside_y * side + inside_x)
                 for k in range(U(BANDS)):
-                    sums[k] += np.int64(bands[node, inside, k])
+                    sums[k] += np.int64(bands[node_there, inside, k])
 
 
 @njit(inline="always")
@@ -55,12 +77,12 @@ def _is_standing(counts, ratio):
     return middle > 0 and high > 0 and middle + high > ratio * np.int64(counts[0])
 
 
-# What is known of a low point from its own column alone.
+# What is known of a low point from its own pillar alone.
 _NO, _YES, _ASK_AROUND = 0, 1, 2
 
 
 @njit(cache=True)
-def _low_by_own_column(d, own, kind, rules):
+def _low_by_own_pillar(d, own, kind, rules):
     """Up to the threshold: ground, unless it is the foot of something."""
     if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
         return _ASK_AROUND
@@ -68,13 +90,13 @@ def _low_by_own_column(d, own, kind, rules):
         return _NO
     if d < rules.foot:
         return _YES
-    if rules.columns and _is_standing(own, rules.ratio):
+    if rules.pillars and _is_standing(own, rules.ratio):
         return _NO
-    return _ASK_AROUND if rules.columns_around and d >= rules.foot_around else _YES
+    return _ASK_AROUND if rules.pillars_around and d >= rules.foot_around else _YES
 
 
 @njit(cache=True)
-def _low_by_columns_around(around, kind, rules):
+def _low_by_pillars_around(around, kind, rules):
     if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
         return around[1] + around[2] + around[3] == 0
     return not _is_standing(around, rules.ratio_around)
@@ -89,21 +111,22 @@ def _raised_is_ground(d, around, kind, support, rules):
     firm = support >= rules.firm
     if d < rules.clear_threshold:
         return around[2] == 0 or (rules.banks and firm) or open_ground
-    return (rules.steep_banks and firm and around[2] >= _MANY and around[1] > 0) or open_ground
+    return (rules.steep_banks and firm and around[2] >= MANY_ALIKE and around[1] > 0) or open_ground
 
 
 @njit(cache=True)
-def _decide_nodes(first_node, last_node, start, column, dz, bands, kinds, p00, columns, rows, side, rules, ground):
+def _decide_nodes(first_node, last_node, points, shape, side, rules, p00, work):
     """Ground or not for every point of a range of nodes, before the vote."""
+    start, dz, bands, ground = points.start, work.dz, work.bands, work.ground
     around = np.zeros((side * side, BANDS), np.int64)
-    summed_for = np.full(side * side, -1, np.int64)  # node whose sums `around` holds, per column
+    summed_for = np.full(side * side, -1, np.int64)  # node whose sums `around` holds, per pillar
     along, across = places_in_node(side)
     for c in range(first_node, last_node):
         if start[c] == start[c + 1]:
             continue
-        kind = kinds[c]
-        node_row = c // columns
-        node_column = c - node_row * columns
+        kind = work.kinds[c]
+        node_row = c // shape.columns
+        node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
         at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
@@ -115,105 +138,91 @@ def _decide_nodes(first_node, last_node, start, column, dz, bands, kinds, p00, c
             if d < rules.foot and not at_foot:
                 ground[k] = True
                 continue
-            inside = np.int64(column[k] & COLUMN)
+            inside = np.int64(points.pillar[k] & PILLAR)
             if d < rules.threshold:
-                answer = _low_by_own_column(d, bands[c, inside], kind, rules)
+                answer = _low_by_own_pillar(d, bands[c, inside], kind, rules)
                 if answer != _ASK_AROUND:
                     ground[k] = answer == _YES
                     continue
             if summed_for[inside] != c:
                 summed_for[inside] = c
-                row, beside = np.int64(along[inside]), np.int64(across[inside])
-                _sum_around(
-                    bands, start, node_row, node_column, row, beside, columns, rows, side, around[inside]
-                )  # fmt: skip
+                place = np.int64(along[inside]), np.int64(across[inside])
+                _sum_around(bands, start, (node_row, node_column), place, shape, side, around[inside])
             if d < rules.threshold:
-                ground[k] = _low_by_columns_around(around[inside], kind, rules)
+                ground[k] = _low_by_pillars_around(around[inside], kind, rules)
             else:
                 ground[k] = _raised_is_ground(d, around[inside], kind, support, rules)
 
 
 @njit(cache=True, fastmath=FAST)
-def _write_nodes(
-    first_node, last_node, start, column, origin, dz, sorted_probability, ground, columns, side, rules, votes, label,
-    probability, height,
-):  # fmt: skip
+def _write_nodes(first_node, last_node, points, shape, side, rules, work, out):
     """Labels, probabilities c_j and heights to the places of the input points."""
+    start, dz = points.start, work.dz
     along, across = places_in_node(side)
     for c in range(first_node, last_node):
         if start[c] == start[c + 1]:
             continue
-        row = c // columns
-        top, left = U(row * side), U((c - row * columns) * side)
+        row = c // shape.columns
+        top, left = U(row * side), U((c - row * shape.columns) * side)
         for k in range(U(start[c]), U(start[c + 1])):
             d = dz[k]
-            i = U(origin[k])
-            height[i] = d
-            probability[i] = sorted_probability[k]
-            is_ground = ground[k]
-            if rules.vote and d >= MAY_CHANGE and d < rules.highest:
-                inside = U(column[k] & COLUMN)
+            i = U(points.origin[k])
+            out.height[i] = d
+            out.probability[i] = work.probability[k]
+            is_ground = work.ground[k]
+            if rules.vote and d >= VOTE_MAY_CHANGE and d < rules.highest:
+                inside = U(points.pillar[k] & PILLAR)
                 y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
-                is_ground = outvoted(y, x, d, is_ground, votes)
+                is_ground = outvoted(y, x, d, is_ground, work.votes)
             if is_ground:
-                label[i] = _GROUND
+                out.label[i] = GROUND
             elif d < -rules.low_outlier:
-                label[i] = _LOW_OUTLIER
+                out.label[i] = LOW_OUTLIER
             else:
-                label[i] = _OVERHANG if d >= rules.clearance else _OBSTACLE
+                out.label[i] = OVERHANG if d >= rules.clearance else OBSTACLE
 
 
 @njit(cache=True)
-def _write_outside(node, first, last, label, probability, height):
+def _write_outside(node, first, last, out):
     for i in range(first, last):
         if node[i] < 0:
-            label[i] = _UNKNOWN
-            probability[i] = F(0)
-            height[i] = F(np.nan)
+            out.label[i] = UNKNOWN
+            out.probability[i] = F(0)
+            out.height[i] = F(np.nan)
 
 
 MEASURE, DECIDE, WRITE, CLEAR = 0, 1, 2, 3  # phases of `label_points`, in this order
 
 
 @njit(cache=True, fastmath=FAST)
-def _label_range(
-    phase, part, parts, first, last, start, x, y, z, column, origin, node, mean, p00, dz, sorted_probability,
-    bands, counters, kinds, ground, votes, columns, rows, side, rules, up, down, label, probability, height,
-):  # fmt: skip
+def _label_range(phase, chunks, part, points, shape, side, rules, surface, work, out):
+    first, last = chunks[part], chunks[part + 1]
+    mean, p00 = surface
     if phase == MEASURE:
-        measure_heights(first, last, start, x, y, z, mean, columns, up, down, dz, sorted_probability)
+        measure_heights(first, last, points, shape, mean, rules, work.dz, work.probability)
         if rules.around:
-            count_bands(first, last, start, dz, column, columns, rules, bands, counters)
+            count_bands(first, last, points, shape, rules, work.dz, work.bands, work.counters)
         else:
-            for k in range(start[first], start[last]):
-                ground[k] = dz[k] < rules.threshold and dz[k] >= -rules.low_outlier
+            dz = work.dz
+            for k in range(points.start[first], points.start[last]):
+                work.ground[k] = dz[k] < rules.threshold and dz[k] >= -rules.low_outlier
     elif phase == DECIDE:
-        _decide_nodes(first, last, start, column, dz, bands, kinds, p00, columns, rows, side, rules, ground)
+        _decide_nodes(first, last, points, shape, side, rules, p00, work)
         if rules.vote:
-            cast_votes(first, last, start, column, dz, ground, columns, side, votes)
+            cast_votes(first, last, points, shape, side, work.dz, work.ground, work.votes)
     elif phase == WRITE:
-        n = node.shape[0]
-        _write_outside(node, part * n // parts, (part + 1) * n // parts, label, probability, height)
-        _write_nodes(
-            first, last, start, column, origin, dz, sorted_probability, ground, columns, side, rules, votes, label,
-            probability, height,
-        )  # fmt: skip
+        n, parts = points.node.shape[0], chunks.shape[0] - 1
+        _write_outside(points.node, part * n // parts, (part + 1) * n // parts, out)
+        _write_nodes(first, last, points, shape, side, rules, work, out)
     else:
-        clear_votes(first, last, start, columns, side, votes)
+        clear_votes(first, last, points.start, shape.columns, side, work.votes)
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
-def label_points(
-    phase, chunks, start, x, y, z, column, origin, node, mean, p00, dz, sorted_probability, bands, counters, kinds,
-    ground, votes, columns, rows, side, rules, sigma_up, sigma_down, label, probability, height,
-):  # fmt: skip
-    """One phase on ranges of nodes; ranges begin where no cell of the vote is shared. One loop: it compiles once."""
-    parts = chunks.shape[0] - 1
-    up = HALF_LOG2_E / (sigma_up * sigma_up)
-    down = HALF_LOG2_E / (sigma_down * sigma_down)
-    for i in prange(parts):
-        _label_range(
-            phase, i, parts, chunks[i], chunks[i + 1], start, x, y, z, column, origin, node, mean, p00, dz,
-            sorted_probability, bands, counters, kinds, ground, votes, columns, rows, side, rules, up, down, label,
-            probability, height,
-        )  # fmt: skip
+def label_points(phase, chunks, points, shape, side, rules, surface, work, out):
+    """One phase on ranges of nodes; ranges begin where no cell of the vote is shared. One loop: it compiles once.
+
+    `surface` is (planes, effective points) of the padded lattice.
+    """
+    for i in prange(chunks.shape[0] - 1):
+        _label_range(phase, chunks, i, points, shape, side, rules, surface, work, out)

@@ -1,184 +1,122 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The STCRF's device programs: which kernel files they have and what the kernels know when they are compiled."""
+"""Every number and structure that CPU kernels and device kernels share, each written once.
+
+CPU kernels import the names below; device kernels get the same names as definitions, and the structure of a frame as C.
+"""
 
 from __future__ import annotations
 
-import math
+from types import MappingProxyType
 
-from roadbed.compute.backend import Device
-from roadbed.config.ground import GroundConfig
-from roadbed.errors import ConfigError
-from roadbed.ground.stcrf.rules import LabelRules
+import numpy as np
 
-_PARTS = ("frame", "motion", "align", "places", "select", "start", "em", "labels")
-FILES = tuple(f"ground/stcrf/{part}.cl" for part in _PARTS)
-COARSE_FILES = ("ground/stcrf/frame.cl", "ground/stcrf/em.cl")
-GROUP = 256
-FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
-_LOG2E = math.log2(math.e)
-_ANCHORS = 4  # points per node under the vehicle
-_FOOTPRINT = (2.49, 1.49)  # m, half length and half width of the area under the vehicle, as in stcrf.py
-_KNOWN_PRIOR = 0.05  # effective points from which a prior knows a node
-_BAND_WORDS, _COUNTERS, _VOTE_LAYERS = 3, 6, 13  # as in stcrf_places.cl and stcrf_labels.cl
-_MOST_SQUARES = 64  # fine columns per node that local memory holds
+from roadbed.frames import Label
 
+_F = np.float32
 
-def groups_over_nodes(device: Device, nodes: int) -> tuple[int, int, int]:
-    """Work-groups of the EM: for nodes that take a whole one, for each other kind of listed nodes, and in all."""
-    whole, per_kind = (0, 0) if device.lanes == 1 else (2 * device.units, device.units)
-    return whole, per_kind, whole + 2 * per_kind + -(-nodes // GROUP)
+# Labels of points.
+UNKNOWN, GROUND, OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
+OVERHANG, LOW_OUTLIER = np.uint8(Label.OVERHANG), np.uint8(Label.LOW_OUTLIER)
 
+# Points that shape the surface.
+FAR_ABOVE = _F(1e3)  # m, where a point's weight in the E-step is zero
+FARTHEST_HEIGHT = _F(1e4)  # m from the base: beyond it nothing is a return
+ANCHORS = 4  # points per node under the vehicle
+FOOTPRINT_X, FOOTPRINT_Y = 2.49, 1.49  # m, half the area under the vehicle; nodes around it do not lie on its edge
 
-def exponent(sigma: float) -> float:
-    """exp(-dz^2 / (2 sigma^2)) as a power of two: the factor of dz^2."""
-    return -0.5 * _LOG2E / sigma**2
+# Nodes and the prior.
+KNOWN_PRIOR = _F(0.05)  # effective points from which a prior knows a node
+ENOUGH_PRIOR = 0.2  # share of the nodes with points that the prior must know for a few iterations to be enough
+STAYS_FROM = _F(0.01)  # effective points of its own, now or before, for a node to stay as prior
+SEEN_FROM = _F(0.3)  # the same, now and before, for it to count as seen
+SIDES = 4  # seen neighbours between which an unseen node is filled in
+FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node
+NOTHING_KNOWN = _F(1e-6)  # effective points below which a carried prior is empty
+LEAST_WEIGHT = _F(1e-9)  # of a coarse node, so that weights never sum to zero
 
+# Alignment with the prior surface.
+ALIGNMENT_POINTS = 12000  # at most this many are looked at
+FEWEST_SAMPLES = 50
+FIRM = _F(3)  # effective points a node must hold to be trusted
+NODE_LIMIT = _F(10)  # samples of one node count as no more than this many
+FARTHEST_SAMPLE = _F(1)  # m from the prior surface
+NEAR_SAMPLE = _F(0.1)  # m, samples that lie on the surface
+FIT_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
+FIT_STEPS = len(FIT_SIGMAS)
 
-def ratio_of(config: GroundConfig) -> int:
-    return max(1, round(config.stcrf.coarse.spacing / config.stcrf.spacing))
+# Counters of a node, as planes of one array.
+NEAR, NEAR_HIGH, OPEN_NEAR, OPEN_HIGH, SEEN_GROUND, WALL_RETURNS, COUNTERS = range(7)
+BELOW, RAISED, ON_GROUND, WALL_TOP = _F(-0.3), _F(0.08), _F(0.10), _F(2.5)  # m over the surface
+BANDS = 5  # of heights in a pillar: foot..threshold, ..clear, ..highest, ..top, ..standing
 
+# Kinds of places, as bits.
+SMOOTH, FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
+FEWEST_RETURNS = 3  # a node needs to be called smooth or rough
+ROUGH_SHARE, ROUGH_RETURNS = _F(0.05), 2  # of its points raised, and at least so many
+RING_ROUGH, RING_SMOOTH = 1, 8  # of the 16 nodes two away: at most rough, at least smooth
+REGION = 12  # nodes to each side
+EVEN_SHARE = _F(0.85)
+FOOT_RATIO = _F(0.10)  # seen ground per wall return under which a low point is the structure's foot
+OPEN_WALLS = 4  # wall returns from which a region is not open
+MANY_ALIKE = 6  # returns of equal height around a point of a steep bank
 
-def low_side_of(config: GroundConfig) -> int:
-    return max(1, round(config.stcrf.spacing / config.stcrf.coarse.cell))
+# The vote among neighbours at equal height over the surface.
+VOTE_PILLARS = 2  # pillars to each side of a cell
+VOTE_LAYERS = 13
+VOTE_LOWEST, VOTE_LAYER = _F(0.05), _F(0.05)  # m
+VOTE_TOP = _F(0.05 + 13 * 0.05)
+VOTE_MAY_CHANGE = _F(0.10)  # m, points from here on follow the vote
 
+# Outputs beside the labels that a caller may ask a device for, as bits.
+PROBABILITY, HEIGHT, LAYERS = 1, 2, 4
 
-def side_of(config: GroundConfig) -> int:
-    return max(1, round(config.stcrf.spacing / config.stcrf.column))
+# How a prior is moved, and where it lies before: in one of two buffers, or as the last frame's result.
+ROLLING, TURNING, POSTERIOR = 0, 1, 2
+# What a frame says of a node: its ground was seen, now or before; it stays as prior.
+SEEN, STAYS = 1, 2
 
+_NUMBERS = (int, float, np.number)
+CONSTANTS = MappingProxyType({name: n for name, n in globals().items() if name[0] != "_" and isinstance(n, _NUMBERS)})
 
-def selects(config: GroundConfig) -> bool:
-    """Whether some points are kept from shaping the surface, or some are added."""
-    stcrf = config.stcrf
-    if looks_around(config):
-        return True
-    return stcrf.walls.enabled or stcrf.points_per_node > 0 or stcrf.footprint or stcrf.start == "coarse"
-
-
-def looks_around(config: GroundConfig) -> bool:
-    """Whether labels look beyond a point's own height."""
-    return LabelRules.of(config.labels).around
-
-
-def tally_words(config: GroundConfig, rows: int, columns: int) -> int:
-    """Words per slot that the labels count in: fine columns, nodes, cells of the vote; a multiple of four."""
-    if not looks_around(config):
-        return 4
-    side = side_of(config)
-    votes = -(-rows * side // 2) * -(-columns * side // 2) * _VOTE_LAYERS
-    return -(-(rows * columns * (side**2 * _BAND_WORDS + _COUNTERS) + votes) // 4) * 4
-
-
-def room_for_anchors(config: GroundConfig) -> int:
-    """Points that may be added under the vehicle."""
-    if not config.stcrf.footprint:
-        return 0
-    across = [math.ceil(2 * math.hypot(*_FOOTPRINT) / config.stcrf.spacing) + 1 for _ in range(2)]
-    return _ANCHORS * across[0] * across[1]
-
-
-def definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int | float]:
-    """What the kernels know when they are compiled."""
-    stcrf = config.stcrf
-    side, ratio, low_side = side_of(config), ratio_of(config), low_side_of(config)
-    if max(side, low_side) ** 2 > _MOST_SQUARES:
-        raise ConfigError(
-            f"stcrf.column = {stcrf.column:g}, stcrf.coarse.cell = {stcrf.coarse.cell:g}: accelerators take at most "
-            f"{_MOST_SQUARES} columns per node, expected at least {stcrf.spacing / math.isqrt(_MOST_SQUARES):g}"
-        )
-    limit = stcrf.points_per_node
-    from_coarse = stcrf.start == "coarse"
-    coarse_columns, coarse_rows = -(-columns // ratio), -(-rows // ratio)
-    return {
-        "GROUP": GROUP,
-        "FEW": FEW,
-        "SOME": SOME,
-        "MANY": min(MANY, limit) if limit else MANY,  # nodes that are thinned out are listed beyond it
-        "COLUMNS": columns,
-        "ROWS": rows,
-        "NODES": rows * columns,
-        "SPACING": stcrf.spacing,
-        "ALPHA": stcrf.alpha,
-        "BETA": stcrf.beta,
-        "NEIGHBOURS": stcrf.neighbours,
-        "HEIGHT_INFORMATION": stcrf.coarse_height_information if from_coarse else stcrf.height_information,
-        "WEAK_HEIGHT_INFORMATION": stcrf.height_information,
-        "SLOPE_INFORMATION": stcrf.slope_information,
-        "SLOPE_LIMIT": stcrf.slope_limit,
-        "UP": exponent(stcrf.sigma_up),
-        "DOWN": exponent(stcrf.sigma_down),
-        "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
-        "KNOWN_VARIANCE": stcrf.known_sigma**2,
-        "SEEN_ONLY": stcrf.seen_only,
-        "ANCHORS": _ANCHORS if stcrf.footprint else 0,
-        "EXTRA": room_for_anchors(config),
-        "FOOTPRINT_X": _FOOTPRINT[0],
-        "FOOTPRINT_Y": _FOOTPRINT[1],
-        "SIDE": side,
-        "WALLS": stcrf.walls.enabled,
-        "WALL_LOW": stcrf.walls.low,
-        "WALL_HIGH": stcrf.walls.high,
-        "LIMIT": limit,
-        "COARSE_START": from_coarse,
-        "LOW_SIDE": low_side,
-        "RATIO": ratio,
-        "COARSE_COLUMNS": coarse_columns,
-        "COARSE_ROWS": coarse_rows,
-        "COARSE_NODES": coarse_columns * coarse_rows,
-        "MOST_INFORMATION": stcrf.coarse.most_information,
-        "KNOWN_PRIOR": _KNOWN_PRIOR,
-        "FIND_WALLS": stcrf.walls.enabled or looks_around(config),
-        "TALLY_WORDS": tally_words(config, rows, columns),
-        **_label_definitions(config),
-    }
-
-
-def _label_definitions(config: GroundConfig) -> dict[str, int | float]:
-    labels, rules = config.labels, LabelRules.of(config.labels)
-    return {
-        "LOOK_AROUND": rules.around,
-        "LOW_OUTLIER_DEPTH": labels.low_outlier,
-        "FOOT": labels.foot,
-        "FOOT_AROUND": labels.foot_around,
-        "THRESHOLD": labels.threshold,
-        "CLEAR_THRESHOLD": labels.clear_threshold,
-        "HIGHEST": float(rules.highest),
-        "TOP": labels.top,
-        "STANDING": labels.standing,
-        "CLEARANCE": labels.clearance,
-        "SMOOTH_THRESHOLD": labels.smooth_threshold,
-        "USE_SMOOTH": labels.smooth,
-        "OWN_COLUMN": labels.columns,
-        "OWN_RATIO": labels.ratio,
-        "COLUMNS_AROUND": labels.columns_around,
-        "AROUND_RATIO": labels.ratio_around,
-        "BY_RATIO": labels.foot_by_ratio,
-        "SUPPORT_RATIO": labels.support_ratio,
-        "BY_SUPPORT": labels.foot_by_support,
-        "SUPPORT_EVEN": labels.support_even,
-        "BANKS": labels.banks,
-        "STEEP_BANKS": labels.steep_banks,
-        "FIRM_SUPPORT": labels.firm,
-        "OPEN_GROUND": labels.open_ground,
-        "USE_VOTE": labels.vote,
-    }
-
-
-def coarse_definitions(config: GroundConfig, rows: int, columns: int) -> dict[str, int | float]:
-    """The same for the wide lattice's program."""
-    fine, ratio = definitions(config, rows, columns), ratio_of(config)
-    return {
-        **fine,
-        "COLUMNS": fine["COARSE_COLUMNS"],
-        "ROWS": fine["COARSE_ROWS"],
-        "NODES": fine["COARSE_NODES"],
-        "SPACING": config.stcrf.spacing * ratio,
-        "HEIGHT_INFORMATION": config.stcrf.height_information,
-        # Over a wide node a slope matters more: its information grows with the lever arm.
-        "SLOPE_INFORMATION": config.stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
-        "PULL": config.stcrf.coarse.pull,
-        "PULL_REACH": config.stcrf.sigma_down**-2,
-        "FEW": 0,  # every coarse node is listed
-        "ANCHORS": 0,
-        "COARSE_START": False,
-        "SEEN_ONLY": False,  # asked of the fine lattice alone
-    }
+# One frame as device kernels read it. Addresses are 0 where our own buffers are meant.
+FRAME = np.dtype(
+    [
+        ("points", np.uint64),  # (count, 3) float
+        ("label", np.uint64),  # outputs, one per point
+        ("probability", np.uint64),
+        ("height", np.uint64),
+        ("layers", np.uint64),  # elevation, then slope (x, y), then variance
+        ("count", np.int32),
+        ("wanted", np.int32),  # PROBABILITY | HEIGHT | LAYERS
+        ("warm", np.int32),  # the prior is used
+        ("prior", np.int32),  # which of the two prior buffers holds it
+        ("base", np.float32),  # m, height in the lattice frame from which the engine counts
+        ("road", np.float32),  # m, height of the road under the vehicle
+        ("rotation", np.float32, 9),  # sensor to lattice
+        ("translation", np.float32, 3),
+        ("vehicle_x", np.float32),  # m from the lattice's corner
+        ("vehicle_y", np.float32),
+        ("vehicle_cosine", np.float32),  # of the yaw
+        ("vehicle_sine", np.float32),
+        ("vehicle_slope_x", np.float32),  # of the plane of its wheels
+        ("vehicle_slope_y", np.float32),
+        ("moving_columns", np.int32),  # mask of cells that move; 0: none
+        ("moving_rows", np.int32),
+        ("moving_x", np.float32),  # m from the lattice's corner
+        ("moving_y", np.float32),
+        ("moving_scale", np.float32),  # cells per m
+        ("prior_from", np.int32),  # a prior buffer, or POSTERIOR
+        ("motion", np.int32),  # ROLLING by whole nodes, or TURNING with the vehicle
+        ("shift_columns", np.int32),
+        ("shift_rows", np.int32),
+        ("lower", np.float32),  # m the base height has risen
+        ("turn", np.float32, 9),  # vehicle now to vehicle then
+        ("travel", np.float32, 3),
+        ("node_x", np.float32),  # m, the first node in the vehicle frame
+        ("node_y", np.float32),
+        ("stride", np.int32),  # every so many-th point is compared with the prior surface
+        ("reach", np.float32),  # m around the sensor
+        ("spare", np.int32),
+    ],
+    align=True,
+)

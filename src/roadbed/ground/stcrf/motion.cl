@@ -49,7 +49,7 @@ FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GL
         float x_old = turn[0] * x + turn[1] * y + turn[2] * plane.x + travel[0];
         float y_old = turn[3] * x + turn[4] * y + turn[5] * plane.x + travel[1];
         found = sample(frame, from, seen, x_old, y_old);
-        if (found.p00 <= 1e-6f) break;
+        if (found.p00 <= NOTHING_KNOWN) break;
         float4 old = solve_with(found, level, WEAK_HEIGHT_INFORMATION);
         // Plane m . p = d in the old frame, turned and moved into the new one.
         float m0 = turn[6] - turn[0] * old.y - turn[3] * old.z;
@@ -62,7 +62,7 @@ FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GL
     }
     Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     float length = sqrt(turn[0] * turn[0] + turn[3] * turn[3]);
-    if (found.p00 <= 1e-6f) store_node(to, node, nothing, level);
+    if (found.p00 <= NOTHING_KNOWN) store_node(to, node, nothing, level);
     else store_node(to, node, turned(found, plane, turn[0] / length, turn[3] / length), plane);
 }
 

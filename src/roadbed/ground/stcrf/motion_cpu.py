@@ -12,6 +12,7 @@ import numpy as np
 
 from roadbed.compute.cpu import FAST, F, njit, prange, solve3
 from roadbed.geometry import Float32
+from roadbed.ground.stcrf.model import NOTHING_KNOWN
 
 
 @njit(cache=True, fastmath=FAST)
@@ -30,10 +31,10 @@ def _carry(source, r, c, a, b, weight, total):
 
 
 @njit(cache=True, fastmath=FAST)
-def _sample(source, columns, x, y, x0, y0, spacing, total):
+def _sample(source, shape, origin, x, y, total):
     """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
-    rows = source.shape[0] - 2
-    u, v = (x - x0) / spacing, (y - y0) / spacing
+    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
+    u, v = (x - origin[0]) / spacing, (y - origin[1]) / spacing
     column, row = np.int64(np.floor(u)), np.int64(np.floor(v))
     for k in range(9):
         total[k] = F(0)
@@ -69,28 +70,35 @@ def solve_field(information, height_information, slope_information, columns, mea
             mean[r, 0, c], mean[r, 1, c], mean[r, 2, c] = plane
 
 
+def planes_of(information: Float32, height_information: float, slope_information: float) -> Float32:
+    """The planes (3, rows, columns) of information (9, rows, columns)."""
+    padded = np.pad(information.transpose(1, 0, 2), ((1, 1), (0, 0), (1, 1))).astype(F)
+    mean = np.zeros((padded.shape[0], 3, padded.shape[2]), F)
+    solve_field(padded, F(height_information), F(slope_information), information.shape[2], mean)
+    return mean[1:-1, :, 1:-1].transpose(1, 0, 2)
+
+
 @njit(parallel=True, cache=True, fastmath=FAST)
-def transport(
-    source, columns, rotation, translation, x0, y0, spacing, height_information, slope_information, out, mean
-):
+def transport(source, shape, origin, rotation, translation, height_information, slope_information, out, mean):
     """The previous frame's information as seen from the new one: p_old = rotation p_new + translation.
 
-    `source` and `out` are padded (rows + 2, 9, stride); `mean` takes the carried planes.
+    `origin` is node [0][0] in the vehicle frame. `source` and `out` are padded (rows + 2, 9, stride); `mean` takes the
+    carried planes.
     """
-    rows = source.shape[0] - 2
+    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
     cosine, sine = F(np.cos(yaw)), F(np.sin(yaw))
     for row in prange(rows):
         total = np.empty(9, np.float32)
         for column in range(columns):
-            x, y = x0 + F(column) * spacing, y0 + F(row) * spacing
+            x, y = origin[0] + F(column) * spacing, origin[1] + F(row) * spacing
             height = sx = sy = F(0)
             # Where the node was depends on its height once the vehicle has tilted: guess, then look again.
             for _ in range(2):
                 x_old = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * height + translation[0]
                 y_old = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * height + translation[1]
-                _sample(source, columns, x_old, y_old, x0, y0, spacing, total)
-                if total[0] <= F(1e-6):
+                _sample(source, shape, origin, x_old, y_old, total)
+                if total[0] <= NOTHING_KNOWN:
                     break
                 h_old, sx_old, sy_old = _plane(total, height_information, slope_information)
                 # Plane m . p = d in the old frame, turned and moved into the new one.
@@ -102,7 +110,7 @@ def transport(
                 sx, sy = -m0 / m2, -m1 / m2
                 height = d_new / m2 + sx * x + sy * y
             target = out[row + 1, :, column + 1]
-            if total[0] <= F(1e-6):
+            if total[0] <= NOTHING_KNOWN:
                 for k in range(9):
                     target[k] = F(0)
                 for k in range(3):

@@ -1,28 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the labels look at beside a point's own height: per fine column how many points lie in each band of heights, per
-// node what kind of place it is. Used where LOOK_AROUND is set.
+// What the labels look at beside a point's own height: per pillar how many points lie in each band of heights, per
+// node what kind of place it is. Used where RULE_AROUND is set.
 //
-// Tallies of a slot, TALLY_WORDS in all: three words per fine column (five bands of 16 bits each, then the mark of a wall),
+// Tallies of a slot, TALLY_WORDS in all: three words per pillar (five bands of 16 bits each, then the mark of a wall),
 // COUNTERS planes of nodes, and the cells of the vote.
 
-#define BAND_WORDS 3
 #define WALL_MARK 0x10000u
-#define NEAR 0
-#define NEAR_HIGH 1
-#define OPEN_NEAR 2
-#define OPEN_HIGH 3
-#define SEEN_GROUND 4
-#define WALL_RETURNS 5
-#define COUNTERS 6
 #define COUNTERS_FROM (NODES * SIDE * SIDE * BAND_WORDS)
 #define VOTES_FROM (COUNTERS_FROM + COUNTERS * NODES)
-
-#define SMOOTH 1
-#define FOOT_BY_RATIO 2
-#define FOOT_BY_SUPPORT 4
-#define OPEN 8
-
-#define FINE (SIDE * SIDE)
+#define PILLARS (SIDE * SIDE)
 
 // Which of side x side squares of the node a point lies in.
 FUNCTION int square_of(float x, float y, int side) {
@@ -32,8 +18,8 @@ FUNCTION int square_of(float x, float y, int side) {
     return row * side + column;
 }
 
-FUNCTION uint band_of(GLOBAL const uint *tallies, int column, int band) {
-    return (tallies[BAND_WORDS * column + band / 2] >> (16 * (band % 2))) & 0xffffu;
+FUNCTION uint band_of(GLOBAL const uint *tallies, int pillar, int band) {
+    return (tallies[BAND_WORDS * pillar + band / 2] >> (16 * (band % 2))) & 0xffffu;
 }
 
 // Adds `yes` to a counter of the node. On CUDA the points of a warp that follow each other in a node add together.
@@ -52,7 +38,7 @@ FUNCTION void tally(GLOBAL int *counter, int node, int yes) {
 #endif
 }
 
-// Height of every point over its node's plane, and what it adds to its column and its node.
+// Height of every point over its node's plane, and what it adds to its pillar and its node.
 KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
                GLOBAL float *over, GLOBAL uint *tallies_all, int capacity) {
     int count = frames[SLOT].count;
@@ -65,29 +51,27 @@ KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL 
         float4 plane = surface[SLOT * NODES + max(node, 0)];
         float dz = p.z - (plane.x + plane.y * p.x + plane.z * p.y);
         if (i < count) over[SLOT * capacity + i] = dz;
-        int column = max(node, 0) * FINE + square_of(p.x, p.y, SIDE);
+        int pillar = max(node, 0) * PILLARS + square_of(p.x, p.y, SIDE);
         int here = node >= 0;
-        int wall = here && (tallies[BAND_WORDS * column + 2] & WALL_MARK) != 0;
-        int near = here && dz >= -0.3f && dz < CLEAR_THRESHOLD, high = near && dz >= 0.08f;
+        int wall = here && (tallies[BAND_WORDS * pillar + 2] & WALL_MARK) != 0;
+        int near = here && dz >= BELOW && dz < RULE_CLEAR_THRESHOLD, high = near && dz >= RAISED;
         tally(counters + NEAR * NODES, node, near);
         tally(counters + NEAR_HIGH * NODES, node, high);
         tally(counters + OPEN_NEAR * NODES, node, near && !wall);
         tally(counters + OPEN_HIGH * NODES, node, high && !wall);
-        tally(counters + SEEN_GROUND * NODES, node, here && !wall && fabs(dz) < 0.10f);
-        tally(counters + WALL_RETURNS * NODES, node, wall && dz < 2.5f);
-        if (here && dz >= FOOT && dz < STANDING) {
-            int band = (dz >= THRESHOLD) + (dz >= CLEAR_THRESHOLD) + (dz >= HIGHEST) + (dz >= TOP);
-            ATOMIC_ADD(&tallies[BAND_WORDS * column + band / 2], 1u << (16 * (band % 2)));
+        tally(counters + SEEN_GROUND * NODES, node, here && !wall && fabs(dz) < ON_GROUND);
+        tally(counters + WALL_RETURNS * NODES, node, wall && dz < WALL_TOP);
+        if (here && dz >= RULE_FOOT && dz < RULE_STANDING) {
+            int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST) + (dz >= RULE_TOP);
+            ATOMIC_ADD(&tallies[BAND_WORDS * pillar + band / 2], 1u << (16 * (band % 2)));
         }
     }
 }
 
 // 0: too few points, 1: smooth, 2: rough.
 FUNCTION int roughness(int points, int raised) {
-    return points < 3 ? 0 : raised >= 2 && (float)raised > 0.05f * (float)points ? 2 : 1;
+    return points < FEWEST_RETURNS ? 0 : raised >= ROUGH_RETURNS && (float)raised > ROUGH_SHARE * (float)points ? 2 : 1;
 }
-
-#define REGION 12  // nodes to each side that make a region
 
 // Along x: how many even and uneven nodes of the row lie within REGION (16 bits each).
 KERNEL sum_rows(GLOBAL const uint *tallies, GLOBAL uint *row_sums) {
@@ -134,11 +118,11 @@ KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, G
             }
         }
     float support = states[3 * (SLOT * NODES + node)].x;
-    int is_even = (float)even > 0.85f * (float)(even + uneven);
+    int is_even = (float)even > EVEN_SHARE * (float)(even + uneven);
     int kind = 0;
-    if (ring_rough <= 1 && ring_smooth >= 8) kind |= SMOOTH;
-    if (support < SUPPORT_RATIO && (float)ground < 0.10f * (float)(walls + 1)) kind |= FOOT_BY_RATIO;
-    if (is_even && support < SUPPORT_EVEN) kind |= FOOT_BY_SUPPORT;
-    if (!is_even && walls < 4) kind |= OPEN;
+    if (ring_rough <= RING_ROUGH && ring_smooth >= RING_SMOOTH) kind |= SMOOTH;
+    if (support < RULE_SUPPORT_RATIO && (float)ground < FOOT_RATIO * (float)(walls + 1)) kind |= FOOT_BY_RATIO;
+    if (is_even && support < RULE_SUPPORT_EVEN) kind |= FOOT_BY_SUPPORT;
+    if (!is_even && walls < OPEN_WALLS) kind |= OPEN;
     kinds[SLOT * NODES + node] = (uchar)kind;
 }

@@ -1,30 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""What kind of place a node lies in: smooth road, even region, foot of a structure, open uneven ground."""
+"""What the labels look at beside a point's own height: pillars, nodes, and the kind of place a node lies in."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import ONE, F, U, njit
-from roadbed.ground.stcrf.measure_cpu import NEAR, NEAR_HIGH, OPEN_HIGH, OPEN_NEAR, SEEN_GROUND, WALL_RETURNS
+from roadbed.compute.cpu import FAST, HALF_LOG2_E, ONE, F, U, exp2_negative, njit
+from roadbed.ground.stcrf.model import (
+    BANDS,
+    BELOW,
+    COUNTERS,
+    EVEN_SHARE,
+    FEWEST_RETURNS,
+    FOOT_BY_RATIO,
+    FOOT_BY_SUPPORT,
+    FOOT_RATIO,
+    NEAR,
+    NEAR_HIGH,
+    ON_GROUND,
+    OPEN,
+    OPEN_HIGH,
+    OPEN_NEAR,
+    OPEN_WALLS,
+    RAISED,
+    REGION,
+    RING_ROUGH,
+    RING_SMOOTH,
+    ROUGH_RETURNS,
+    ROUGH_SHARE,
+    SEEN_GROUND,
+    SMOOTH,
+    WALL_RETURNS,
+    WALL_TOP,
+)  # fmt: skip
+from roadbed.ground.stcrf.select_cpu import PILLAR, WALL
 
-SMOOTH, FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
-_FEWEST = 3  # points a node needs to be called smooth or rough
-_ROUGH_SHARE = F(0.05)  # of its points raised, and at least two
-_RING_ROUGH, _RING_SMOOTH = 1, 8  # of the 16 nodes two away: at most rough, at least smooth
-_REGION = 12  # nodes to each side
-_EVEN_SHARE = F(0.85)
-_RATIO = F(0.10)  # seen ground per wall return under which a low point is the structure's foot
-_OPEN_WALLS = 4
+
+@njit(cache=True, fastmath=FAST)
+def measure_heights(first_node, last_node, points, shape, mean, rules, dz, probability):
+    """dz of every point to the plane of its node, and c_j; in node order, where the loops vectorise."""
+    start, x, y, z, columns = points.start, points.x, points.y, points.z, shape.columns
+    up = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up)
+    down = HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
+    for c in range(first_node, last_node):
+        first, last = U(start[c]), U(start[c + 1])
+        if first == last:
+            continue
+        row = c // columns
+        column = c - row * columns + 1
+        h, sx, sy = mean[row + 1, 0, column], mean[row + 1, 1, column], mean[row + 1, 2, column]
+        for k in range(first, last):
+            dz[k] = z[k] - (h + sx * x[k] + sy * y[k])
+    for k in range(U(start[first_node]), U(start[last_node])):
+        probability[k] = exp2_negative(dz[k] * dz[k] * (up if dz[k] >= F(0) else down))
+
+
+@njit(cache=True, fastmath=FAST)
+def _count_node(dz, pillar, first, last, clear_threshold):
+    """The counters of one node, as float32 and without a branch: whole numbers are exact, and the loop vectorises."""
+    near = near_high = open_near = open_high = seen = wall = F(0)
+    for k in range(first, last):
+        d = dz[k]
+        is_open = F(0) if pillar[k] & WALL else F(1)
+        is_near = F(1) if (d >= BELOW) & (d < clear_threshold) else F(0)
+        is_high = is_near if d >= RAISED else F(0)
+        near += is_near
+        near_high += is_high
+        open_near += is_near * is_open
+        open_high += is_high * is_open
+        seen += is_open if abs(d) < ON_GROUND else F(0)
+        wall += F(1) - is_open if d < WALL_TOP else F(0)
+    return near, near_high, open_near, open_high, seen, wall
+
+
+@njit(cache=True, fastmath=FAST)
+def count_bands(first_node, last_node, points, shape, rules, dz, bands, counters):
+    """Per pillar how many points lie in each band of heights; per node the counters of the model."""
+    start, pillar, columns = points.start, points.pillar, shape.columns
+    for c in range(first_node, last_node):
+        first, last = U(start[c]), U(start[c + 1])
+        row = c // columns
+        at = c - row * columns
+        if first == last:
+            for counter in range(COUNTERS):
+                counters[counter, row, at] = 0
+            continue
+        for inside in range(bands.shape[1]):
+            for band in range(BANDS):
+                bands[c, inside, band] = 0
+        counts = _count_node(dz, pillar, first, last, rules.clear_threshold)
+        counters[NEAR, row, at], counters[NEAR_HIGH, row, at] = np.int32(counts[0]), np.int32(counts[1])
+        counters[OPEN_NEAR, row, at], counters[OPEN_HIGH, row, at] = np.int32(counts[2]), np.int32(counts[3])
+        counters[SEEN_GROUND, row, at], counters[WALL_RETURNS, row, at] = np.int32(counts[4]), np.int32(counts[5])
+        for k in range(first, last):
+            d = dz[k]
+            if d >= rules.foot and d < rules.standing:
+                # The band's number: how many of the limits lie below d.
+                band = int(d >= rules.threshold) + int(d >= rules.clear_threshold)
+                band += int(d >= rules.highest) + int(d >= rules.top)
+                bands[c, pillar[k] & PILLAR, band] += np.uint16(1)
 
 
 @njit(cache=True)
 def _state(points, raised):
     """0: too few points, 1: smooth, 2: rough."""
-    if points < _FEWEST:
+    if points < FEWEST_RETURNS:
         return 0
-    return 2 if raised >= 2 and F(raised) > _ROUGH_SHARE * F(points) else 1
+    return 2 if raised >= ROUGH_RETURNS and F(raised) > ROUGH_SHARE * F(points) else 1
 
 
 @njit(cache=True)
@@ -68,7 +151,7 @@ def _ring_sum(values, planes):
 @njit(cache=True)
 def _region_sum(values, planes):
     """Replace `values` by its sum over the region around each node."""
-    _box_sum(values, _REGION, planes[6], planes[4])
+    _box_sum(values, REGION, planes[6], planes[4])
     for row in range(values.shape[0]):
         for column in range(values.shape[1]):
             values[row, column] = planes[4, row, column]
@@ -94,12 +177,13 @@ def _box_sum(values, reach, across, out):
 
 
 @njit(cache=True)
-def classify_nodes(counters, p00, rows, columns, most_ratio, most_even, planes, kinds):
+def classify_nodes(counters, p00, shape, rules, planes, kinds):
     """`kinds`: bits per node from `counters` (6, rows, columns) and information p00. `planes`: int32 scratch.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
     vouch for its own roughness, while a kerb, a bank or a verge crosses the ring.
     """
+    rows, columns = shape.rows, shape.columns
     smooth, rough, even, uneven = planes[0], planes[1], planes[2], planes[3]
     for row in range(rows):
         for column in range(columns):
@@ -118,14 +202,14 @@ def classify_nodes(counters, p00, rows, columns, most_ratio, most_even, planes, 
         for column in range(columns):
             support = p00[row + 1, column + 1]
             total = even[row, column] + uneven[row, column]
-            is_even = F(even[row, column]) > _EVEN_SHARE * F(total)
+            is_even = F(even[row, column]) > EVEN_SHARE * F(total)
             kind = np.uint8(0)
-            if rough[row, column] <= _RING_ROUGH and smooth[row, column] >= _RING_SMOOTH:
+            if rough[row, column] <= RING_ROUGH and smooth[row, column] >= RING_SMOOTH:
                 kind |= SMOOTH
-            if support < most_ratio and F(ground[row, column]) < _RATIO * F(walls[row, column] + 1):
+            if support < rules.support_ratio and F(ground[row, column]) < FOOT_RATIO * F(walls[row, column] + 1):
                 kind |= FOOT_BY_RATIO
-            if is_even and support < most_even:
+            if is_even and support < rules.support_even:
                 kind |= FOOT_BY_SUPPORT
-            if not is_even and walls[row, column] < _OPEN_WALLS:
+            if not is_even and walls[row, column] < OPEN_WALLS:
                 kind |= OPEN
             kinds[row * columns + column] = kind

@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.config.ground import LabelConfig
+from roadbed.config import Config
 
 
 class LabelRules(NamedTuple):
-    """See LabelConfig for the meaning; heights in m above the surface, as float32."""
+    """See LabelConfig for the meaning; heights in m above the surface, as float32. Devices get them as RULE_NAME."""
 
     around: bool  # whether any rule looks beyond the point's own height
+    sigma_up: np.float32  # of the E-step, for the ground probability
+    sigma_down: np.float32
     low_outlier: np.float32
     foot: np.float32
     foot_around: np.float32
@@ -24,9 +26,9 @@ class LabelRules(NamedTuple):
     standing: np.float32
     clearance: np.float32
     smooth_threshold: np.float32
-    columns: bool
+    pillars: bool
     ratio: int
-    columns_around: bool
+    pillars_around: bool
     ratio_around: int
     smooth: bool
     foot_by_ratio: bool
@@ -40,14 +42,17 @@ class LabelRules(NamedTuple):
     vote: bool
 
     @classmethod
-    def of(cls, config: LabelConfig) -> LabelRules:
+    def of(cls, whole: Config) -> LabelRules:
         f = np.float32
+        config = whole.ground.labels
         looks_around = (
-            config.columns, config.columns_around, config.clear, config.smooth, config.foot_by_ratio,
+            config.pillars, config.pillars_around, config.clear, config.smooth, config.foot_by_ratio,
             config.foot_by_support, config.vote,
         )  # fmt: skip
         return cls(
             around=any(looks_around),
+            sigma_up=f(whole.ground.stcrf.sigma_up),
+            sigma_down=f(whole.ground.stcrf.sigma_down),
             low_outlier=f(config.low_outlier),
             foot=f(config.foot),
             foot_around=f(config.foot_around),
@@ -56,11 +61,11 @@ class LabelRules(NamedTuple):
             highest=f(config.highest if config.clear else config.threshold),
             top=f(config.top),
             standing=f(config.standing),
-            clearance=f(config.clearance),
+            clearance=f(whole.vehicle.clearance),
             smooth_threshold=f(config.smooth_threshold),
-            columns=config.columns,
+            pillars=config.pillars,
             ratio=config.ratio,
-            columns_around=config.columns_around,
+            pillars_around=config.pillars_around,
             ratio_around=config.ratio_around,
             smooth=config.smooth,
             foot_by_ratio=config.foot_by_ratio,

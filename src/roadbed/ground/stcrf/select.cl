@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which points shape the surface: none of a wall's column, none that move, at most LIMIT per node, and known road under
+// Which points shape the surface: none of a wall's pillar, none that move, at most LIMIT per node, and known road under
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
-// goes to the coarse lattice. SIDE x SIDE fine columns and LOW_SIDE x LOW_SIDE parts make a node.
+// goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
 // LANES work-items share a node, or the whole work-group one that is listed with more than MANY points.
 
-#define FAR_ABOVE 1e3f
 #define TASKS (GROUP / LANES)
 #define PARTS (LOW_SIDE * LOW_SIDE)
 #define NOTHING 0xffffffffu
@@ -46,7 +45,7 @@ FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
 KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL int2 *segments,
                      GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
-    LOCAL_ARRAY uint lowest[TASKS * FINE], wall[TASKS * FINE], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
+    LOCAL_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
     LOCAL_ARRAY int usable[TASKS];
     GLOBAL const Frame *frame = &frames[SLOT];
     int whole_group = GROUP_ID < whole_groups;
@@ -58,27 +57,27 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         if (whole_group) node = lists[(3 * SLOT + 2) * NODES + GROUP_ID + round * whole_groups].x;
         int mine = node < NODES;
         int2 segment = mine ? segments[SLOT * NODES + node] : INT2(0, 0);
-        float under = mine && ANCHORS ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
-        int count = segment.y - (is_finite(under) ? ANCHORS : 0);
+        float under = mine && ANCHORS_USED ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
+        int count = segment.y - (is_finite(under) ? ANCHORS_USED : 0);
         if (!whole_group && LANES > 1 && segment.y > MANY) mine = 0, count = 0;
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
 
-        for (int k = lane; k < FINE; k += lanes) lowest[slot * FINE + k] = NOTHING, wall[slot * FINE + k] = 0;
+        for (int k = lane; k < PILLARS; k += lanes) lowest[slot * PILLARS + k] = NOTHING, wall[slot * PILLARS + k] = 0;
         for (int k = lane; k < PARTS; k += lanes) part_low[slot * PARTS + k] = part_first[slot * PARTS + k] = NOTHING;
         if (lane == 0) usable[slot] = 0;
         BARRIER();
         for (int k = lane; k < count; k += lanes)
-            ATOMIC_MIN(&lowest[slot * FINE + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
+            ATOMIC_MIN(&lowest[slot * PILLARS + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
         BARRIER();
         for (int k = lane; FIND_WALLS && k < count; k += lanes) {
-            int column = slot * FINE + square_of(points[k].x, points[k].y, SIDE);
-            float above = points[k].z - unordered(lowest[column]);
-            if (above > WALL_LOW && above < WALL_HIGH) wall[column] = 1;
+            int pillar = slot * PILLARS + square_of(points[k].x, points[k].y, SIDE);
+            float above = points[k].z - unordered(lowest[pillar]);
+            if (above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
         }
         BARRIER();
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
-            int in_wall = WALLS && wall[slot * FINE + square_of(p.x, p.y, SIDE)];
+            int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
             if (in_wall || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
                 points[k].z = FAR_ABOVE;
             } else {
@@ -93,8 +92,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
                 ATOMIC_MIN(&part_first[part], BITS_OF(points[k].w));
         }
         BARRIER();
-        for (int k = lane; LOOK_AROUND && mine && k < FINE; k += lanes)
-            if (wall[slot * FINE + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * FINE + k) + 2] = WALL_MARK;
+        for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
+            if (wall[slot * PILLARS + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
         // The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
         int row = node / COLUMNS, column = node % COLUMNS;
         int coarse = row / RATIO * COARSE_COLUMNS + column / RATIO;
@@ -115,7 +114,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         if (LIMIT > 0 && usable[slot] > LIMIT) thin_out(points, count, usable[slot]);
 #endif
         if (is_finite(under) && mine)
-            for (int k = lane; k < ANCHORS; k += lanes) {
+            for (int k = lane; k < ANCHORS_USED; k += lanes) {
                 float x = (k % 2 ? 0.25f : -0.25f) * SPACING, y = (k / 2 ? 0.25f : -0.25f) * SPACING;
                 float z = under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y;
                 points[count + k] = FLOAT4(x, y, z, FLOAT_OF(0x7fffffffu));
@@ -140,7 +139,7 @@ KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL float4 *sorted, GLOBAL const 
     int tasks = cursors[CURSORS * SLOT + 3];
     for (int task = GROUP_ID; task < tasks; task += GROUP_COUNT) {
         int4 entry = lists[(3 * SLOT + 2) * NODES + task];
-        int count = entry.z - (ANCHORS && is_finite(height_under_vehicle(frame, entry.x)) ? ANCHORS : 0);
+        int count = entry.z - (ANCHORS_USED && is_finite(height_under_vehicle(frame, entry.x)) ? ANCHORS_USED : 0);
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + entry.y;
         if (LOCAL_ID == 0) usable = 0;
         BARRIER();

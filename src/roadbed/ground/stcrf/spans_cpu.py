@@ -7,18 +7,20 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
+from roadbed.ground.stcrf.model import STAYS_FROM
 
-_SEEN = F(0.01)  # effective points
 VECTOR = 8  # nodes handled at once by vectorised loops
 
 
 @njit(cache=True)
-def find_spans(count, prior, use_prior, rows, columns, reach, lo, hi, wide_lo, wide_hi):
+def find_spans(count, prior, use_prior, shape, reach, spans):
     """Per row the columns [lo, hi) within `reach` nodes of a point or of prior information.
 
     Columns are counted with the border (first node = 1); spans are filled up to whole vectors, maybe beyond the last
     node; `wide` spans also cover the rows below and above.
     """
+    rows, columns = shape.rows, shape.columns
+    lo, hi, wide_lo, wide_hi = spans.lo, spans.hi, spans.wide_lo, spans.wide_hi
     own_lo = np.full(rows, columns + 1, np.int32)
     own_hi = np.zeros(rows, np.int32)
     for row in range(rows):
@@ -48,8 +50,9 @@ def find_spans(count, prior, use_prior, rows, columns, reach, lo, hi, wide_lo, w
 
 
 @njit(cache=True)
-def clear_spans(information, data, lo, hi):
+def clear_spans(information, data, spans):
     """Empty what the last frame has written (its spans), in both buffers and in the data term."""
+    lo, hi = spans.lo, spans.hi
     for row in range(lo.shape[0]):
         for k in range(9):
             for c in range(U(lo[row]), U(hi[row])):
@@ -61,18 +64,19 @@ def clear_spans(information, data, lo, hi):
 
 
 @njit(cache=True)
-def fill_expected(expected, lo, hi, height):
+def fill_expected(expected, spans, height):
     """A level surface at `height` as what to expect."""
-    for row in range(lo.shape[0]):
-        for c in range(lo[row], hi[row]):
+    for row in range(spans.lo.shape[0]):
+        for c in range(spans.lo[row], spans.hi[row]):
             expected[row + 1, 0, c] = height
             expected[row + 1, 1, c] = F(0)
             expected[row + 1, 2, c] = F(0)
 
 
 @njit(cache=True)
-def share_rows(reserved, rows, columns, chunks, node_cost):
+def share_rows(reserved, shape, chunks, node_cost):
     """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
+    rows, columns = shape.rows, shape.columns
     row_cost = columns * node_cost
     total = reserved[rows * columns] + rows * row_cost
     chunk = 1
@@ -89,16 +93,17 @@ def share_rows(reserved, rows, columns, chunks, node_cost):
 
 
 @njit(cache=True)
-def keep_seen(information, data, mean, lo, hi, use_prior, prior, prior_mean):
-    """`prior` takes the posterior of nodes with data now or with a prior before; all others become undefined.
+def keep_seen(arrays, information, spans, use_prior, prior_mean):
+    """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined.
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
     """
-    for row in range(lo.shape[0]):
+    prior, data, mean = arrays.prior, arrays.data, arrays.mean
+    for row in range(spans.lo.shape[0]):
         r = row + 1
         for c in range(prior.shape[2]):
-            seen = data[r, 0, c] > _SEEN or (use_prior and prior[r, 0, c] > _SEEN)
-            if lo[row] <= c < hi[row] and seen:
+            seen = data[r, 0, c] > STAYS_FROM or (use_prior and prior[r, 0, c] > STAYS_FROM)
+            if spans.lo[row] <= c < spans.hi[row] and seen:
                 for k in range(9):
                     prior[r, k, c] = information[r, k, c]
                 for k in range(3):

@@ -16,7 +16,7 @@ KERNEL spread(GLOBAL const Frame *frames, GLOBAL const float4 *coarse, GLOBAL co
         j = min(max(j, 0), COARSE_ROWS - 1);
         GLOBAL const float4 *state = coarse + 3 * (SLOT * COARSE_NODES + j * COARSE_COLUMNS + i);
         float4 plane = state[2];
-        weight = weight * fmin(state[0].x, MOST_INFORMATION) + 1e-9f;
+        weight = weight * fmin(state[0].x, MOST_INFORMATION) + LEAST_WEIGHT;
         height += weight * (plane.y + (plane.z * (u - i) + plane.w * (v - j)) * (RATIO * SPACING));
         slope_x += weight * plane.z;
         slope_y += weight * plane.w;

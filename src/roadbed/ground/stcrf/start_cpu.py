@@ -7,52 +7,53 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import FAST, F, njit, prange
-from roadbed.ground.stcrf.select_cpu import PAD
+from roadbed.ground.stcrf.model import FAR_ABOVE, LEAST_WEIGHT
+from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 
 
 @njit(cache=True, fastmath=FAST)
-def gather_lowest(low, rows, columns, ratio, spacing, coarse_rows, coarse_columns, reserved, count, x, y, z):
+def gather_lowest(low, shape, ratio, coarse_shape, shaping):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants."""
     total = 0
     middle = F(0.5) * F(ratio - 1)
-    for coarse_row in range(coarse_rows):
-        for coarse_column in range(coarse_columns):
-            c = coarse_row * coarse_columns + coarse_column
-            reserved[c] = total
-            for row in range(coarse_row * ratio, min((coarse_row + 1) * ratio, rows)):
-                for column in range(coarse_column * ratio, min((coarse_column + 1) * ratio, columns)):
-                    node = row * columns + column
+    x, y, z = shaping.x, shaping.y, shaping.z
+    for coarse_row in range(coarse_shape.rows):
+        for coarse_column in range(coarse_shape.columns):
+            c = coarse_row * coarse_shape.columns + coarse_column
+            shaping.reserved[c] = total
+            for row in range(coarse_row * ratio, min((coarse_row + 1) * ratio, shape.rows)):
+                for column in range(coarse_column * ratio, min((coarse_column + 1) * ratio, shape.columns)):
+                    node = row * shape.columns + column
                     for part in range(low.shape[1]):
-                        if low[node, part, 2] < F(1e8):
-                            x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
-                            y[total] = low[node, part, 1] + (F(row - coarse_row * ratio) - middle) * spacing
+                        if low[node, part, 2] < UNSEEN:
+                            x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * shape.spacing
+                            y[total] = low[node, part, 1] + (F(row - coarse_row * ratio) - middle) * shape.spacing
                             z[total] = low[node, part, 2]
                             total += 1
-            while (total - reserved[c]) % PAD:
-                x[total], y[total], z[total] = F(0), F(0), F(1e3)
+            while (total - shaping.reserved[c]) % PAD:
+                x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
                 total += 1
-            count[c] = total - reserved[c]
-    reserved[coarse_rows * coarse_columns] = total
+            shaping.length[c] = total - shaping.reserved[c]
+    shaping.reserved[coarse_shape.rows * coarse_shape.columns] = total
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
-def spread_coarse(p00, mean, coarse_columns, ratio, spacing, most, lo, hi, expected):
+def spread_coarse(p00, mean, coarse_shape, ratio, most, spans, expected):
     """Blend the four coarse planes around each fine node, weighted by what they know, into `expected`."""
-    coarse_rows = mean.shape[0] - 2
-    wide = F(ratio) * spacing
-    for row in prange(lo.shape[0]):
+    wide = coarse_shape.spacing
+    for row in prange(spans.lo.shape[0]):
         v = (F(row) + F(0.5)) / F(ratio) - F(0.5)
         row0 = np.int32(np.floor(v))
-        for c in range(lo[row], hi[row]):
+        for c in range(spans.lo[row], spans.hi[row]):
             u = (F(c) - F(0.5)) / F(ratio) - F(0.5)
             column0 = np.int32(np.floor(u))
             height = slope_x = slope_y = total = F(0)
             for corner in range(4):
                 i, j = column0 + corner % 2, row0 + corner // 2
                 weight = (F(1) - abs(u - F(i))) * (F(1) - abs(v - F(j)))
-                i = min(max(i, 0), coarse_columns - 1)
-                j = min(max(j, 0), coarse_rows - 1)
-                weight = weight * min(p00[j + 1, i + 1], most) + F(1e-9)
+                i = min(max(i, 0), coarse_shape.columns - 1)
+                j = min(max(j, 0), coarse_shape.rows - 1)
+                weight = weight * min(p00[j + 1, i + 1], most) + LEAST_WEIGHT
                 sx, sy = mean[j + 1, 1, i + 1], mean[j + 1, 2, i + 1]
                 height += weight * (mean[j + 1, 0, i + 1] + (sx * (u - F(i)) + sy * (v - F(j))) * wide)
                 slope_x += weight * sx

@@ -6,31 +6,24 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.backend import Backend, Launch
-from roadbed.config.ground import GroundConfig
-from roadbed.ground.stcrf.model import (
-    COARSE_FILES,
-    GROUP,
-    SOME,
-    coarse_definitions,
-    exponent,
-    groups_over_nodes,
-    low_side_of,
-    ratio_of,
-)
+from roadbed.config import Config
+from roadbed.ground.stcrf.model import FAR_ABOVE
+from roadbed.ground.stcrf.programs import GROUP, SOME, coarse_program, exponent, groups_over_nodes
+from roadbed.ground.stcrf.sizes import low_side_of, ratio_of
 
 
 class CoarseLattice:
     """The EM on wide nodes, which gives the first surface: a program of its own with the wide lattice's constants."""
 
-    def __init__(self, backend: Backend, config: GroundConfig, rows: int, columns: int, slots: int) -> None:
-        self._backend, self._stcrf, self._slots = backend, config.stcrf, slots
-        facts = coarse_definitions(config, rows, columns)
-        self._nodes = int(facts["NODES"])
-        self.program = backend.build(COARSE_FILES, facts)
+    def __init__(self, backend: Backend, config: Config, slots: int) -> None:
+        self._backend, self._stcrf, self._slots = backend, config.ground.stcrf, slots
+        program = coarse_program(config)
+        self._nodes = int(program.definitions["NODES"])
+        self.program = backend.build(program)
         zeros = backend.zeros
-        self._per_node = ratio_of(config) ** 2 * low_side_of(config) ** 2
+        self._per_node = ratio_of(config.ground) ** 2 * low_side_of(config.ground) ** 2
         # Places of nodes beyond the fine lattice are never written: no points there.
-        nowhere = np.array([0, 0, 1e3, 0], np.float32)
+        nowhere = np.array([0, 0, FAR_ABOVE, 0], np.float32)
         self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node))
         self._states = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
         self.expected = zeros(slots * self._nodes * 4, np.float32)

@@ -4,19 +4,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from roadbed.compute.cpu import FAST, F, njit
-
-_SEEN = F(0.3)  # effective points of its own, now or before, that a node needs to count as seen
-_SIDES = 4  # seen neighbours between which an unseen node is filled in
-_FILLED_VARIANCE = F(0.01)  # m^2 more for such a node
+from roadbed.ground.stcrf.model import FILLED_VARIANCE, SEEN_FROM, SIDES
 
 
 @njit(cache=True)
 def _is_seen(data, prior, use_prior, row, column):
     own = data[row + 1, 0, column + 1]
-    return own + (prior[row + 1, 0, column + 1] if use_prior else F(0)) > _SEEN
+    return own + (prior[row + 1, 0, column + 1] if use_prior else F(0)) > SEEN_FROM
 
 
 @njit(cache=True)
@@ -42,30 +41,40 @@ def _height_variance(p, c, height_information, slope_information):
     return F(1) / p00 + l1 * l1 / d1 + lever * lever / d2
 
 
+class SurfaceRules(NamedTuple):
+    """StcrfConfig as plain numbers; see there."""
+
+    seen_only: bool
+    height_information: np.float32
+    slope_information: np.float32
+    scale: np.float32  # m^2 of one effective point
+    largest_variance: np.float32  # m^2, beyond it the surface is unknown
+    base: np.float32  # m, added to heights
+
+
 @njit(cache=True, fastmath=FAST)
-def describe_surface(
-    information, seen_only, data, prior, use_prior, mean, lo, hi, height_information, slope_information, scale,
-    largest_variance, base, elevation, slope, variance,
-):  # fmt: skip
+def describe_surface(information, arrays, use_prior, spans, rules, elevation, slope, variance):
     """Elevation, slope and variance = scale [(P + P0)^-1]_00; NaN where the variance exceeds what counts as known.
 
     Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
     """
     nothing = F(np.nan)
+    data, prior, mean = arrays.data, arrays.prior, arrays.mean
     rows, columns = elevation.shape
-    unknown_variance = scale / height_information
+    unknown_variance = rules.scale / rules.height_information
     for row in range(rows):
         for column in range(columns):
             c = column + 1
             value = unknown_variance
-            if lo[row] <= c < hi[row]:
-                near = scale * _height_variance(information[row + 1], c, height_information, slope_information)
-                if not seen_only or _is_seen(data, prior, use_prior, row, column):
+            if spans.lo[row] <= c < spans.hi[row]:
+                p = information[row + 1]
+                near = rules.scale * _height_variance(p, c, rules.height_information, rules.slope_information)
+                if not rules.seen_only or _is_seen(data, prior, use_prior, row, column):
                     value = near
-                elif _seen_beside(data, prior, use_prior, row, column, rows, columns) >= _SIDES:
-                    value = near + _FILLED_VARIANCE
+                elif _seen_beside(data, prior, use_prior, row, column, rows, columns) >= SIDES:
+                    value = near + FILLED_VARIANCE
             variance[row, column] = value
-            known = value <= largest_variance
-            elevation[row, column] = mean[row + 1, 0, c] + base if known else nothing
+            known = value <= rules.largest_variance
+            elevation[row, column] = mean[row + 1, 0, c] + rules.base if known else nothing
             slope[row, column, 0] = mean[row + 1, 1, c] if known else nothing
             slope[row, column, 1] = mean[row + 1, 2, c] if known else nothing

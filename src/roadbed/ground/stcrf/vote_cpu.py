@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Neighbours at equal height above the surface are labelled alike: one round of votes in small cells.
 
-A cell spans two fine columns to each side and one layer of heights; +1 per ground point, -1 per other point.
+A cell spans two pillars to each side and one layer of heights; +1 per ground point, -1 per other point.
 """
 
 from __future__ import annotations
@@ -10,39 +10,43 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import ONE, F, U, njit
-from roadbed.ground.stcrf.select_cpu import COLUMN
+from roadbed.ground.stcrf.model import VOTE_LAYER, VOTE_LAYERS, VOTE_LOWEST, VOTE_PILLARS, VOTE_TOP
+from roadbed.ground.stcrf.select_cpu import PILLAR
 
-LAYERS = 13
 PLANES = 16  # layers with an empty one at each end, filled up so that a cell lies in one cache line
-CELL_COLUMNS = 2
-_CELL_COLUMNS = np.uint64(CELL_COLUMNS)
-LOWEST, _LAYER, MAY_CHANGE = F(0.05), F(0.05), F(0.10)  # m; points from MAY_CHANGE on follow the vote
-TOP = F(0.05 + LAYERS * 0.05)
+_PILLARS = np.uint64(VOTE_PILLARS)
+
+
+def empty_votes(rows, columns):
+    """Votes over so many pillars, with a border of empty cells: no loop asks where they end."""
+    cells = [-(-along // VOTE_PILLARS) + 2 for along in (rows, columns)]
+    return np.zeros((*cells, PLANES), np.int16)
 
 
 @njit(cache=True)
 def places_in_node(side):
-    """Row and column of each fine column inside its node: a table, because a division per point costs more."""
+    """Row and column of each pillar inside its node: a table, because a division per point costs more."""
     along, across = np.empty(side * side, np.uint64), np.empty(side * side, np.uint64)
-    for column in range(side * side):
-        along[column], across[column] = U(column // side), U(column % side)
+    for pillar in range(side * side):
+        along[pillar], across[pillar] = U(pillar // side), U(pillar % side)
     return along, across
 
 
 @njit(inline="always")
 def cell_of(node_place, place):
-    """Row or column of a cell below the border, from where the node begins (in fine columns) and the place in it."""
-    return (node_place + place) // _CELL_COLUMNS
+    """Row or column of a cell below the border, from where the node begins (in pillars) and the place in it."""
+    return (node_place + place) // _PILLARS
 
 
 @njit(inline="always")
 def _layer(d):
-    return U(min(np.int64((d - LOWEST) * (F(1) / _LAYER)), LAYERS - 1))
+    return U(min(np.int64((d - VOTE_LOWEST) * (F(1) / VOTE_LAYER)), VOTE_LAYERS - 1))
 
 
 @njit(cache=True)
-def cast_votes(first_node, last_node, start, column, dz, ground, columns, side, votes):
-    """`votes` (cells + 2, cells + 2, PLANES) has a border of empty cells and layers: no loop asks where it ends."""
+def cast_votes(first_node, last_node, points, shape, side, dz, ground, votes):
+    """+1 for ground, -1 against, into the cell of every point that stands low enough."""
+    start, pillar, columns = points.start, points.pillar, shape.columns
     along, across = places_in_node(side)
     for c in range(first_node, last_node):
         if start[c] == start[c + 1]:
@@ -51,8 +55,8 @@ def cast_votes(first_node, last_node, start, column, dz, ground, columns, side, 
         top, left = U(row * side), U((c - row * columns) * side)
         for k in range(U(start[c]), U(start[c + 1])):
             d = dz[k]
-            if d >= LOWEST and d < TOP:
-                inside = U(column[k] & COLUMN)
+            if d >= VOTE_LOWEST and d < VOTE_TOP:
+                inside = U(pillar[k] & PILLAR)
                 y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
                 votes[y + ONE, x + ONE, _layer(d) + ONE] += np.int16(1) if ground[k] else np.int16(-1)
 
@@ -65,8 +69,8 @@ def clear_votes(first_node, last_node, start, columns, side, votes):
             continue
         row = c // columns
         top, left = row * side, (c - row * columns) * side
-        for y in range(U(top // CELL_COLUMNS + 1), U((top + side - 1) // CELL_COLUMNS + 2)):
-            for x in range(U(left // CELL_COLUMNS + 1), U((left + side - 1) // CELL_COLUMNS + 2)):
+        for y in range(U(top // VOTE_PILLARS + 1), U((top + side - 1) // VOTE_PILLARS + 2)):
+            for x in range(U(left // VOTE_PILLARS + 1), U((left + side - 1) // VOTE_PILLARS + 2)):
                 for plane in range(U(PLANES)):
                     votes[y, x, plane] = np.int16(0)
 

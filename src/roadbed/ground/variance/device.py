@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grid variance on an accelerator, in the report's six phases; labels equal the CPU's on every point."""
+"""Grid variance's engine on an accelerator, in the report's six phases; labels equal the CPU's on every point."""
 
 from __future__ import annotations
 
@@ -7,52 +7,45 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend, Launch, check_points
+from roadbed.compute.backend import Backend, Launch, Output, check_points
 from roadbed.config.ground import VarianceConfig
 from roadbed.errors import DeviceError
-from roadbed.ground.variance.method import GridVariance, VarianceCells, VarianceResult
-
-_GROUP = 256
-_TILE = 16
-_BYTES_PER_POINT = 12 + 8 + 4 + 8 + 9
-_KINDS = 7
-_WANTED = 7  # probability, height, cells
-_FRAME = np.dtype(
-    [
-        ("points", np.uint64),
-        ("label", np.uint64),
-        ("probability", np.uint64),
-        ("height", np.uint64),
-        ("statistics", np.uint64),
-        ("counts", np.uint64),
-        ("count", np.int32),
-        ("wanted", np.int32),
-    ],
-    align=True,
+from roadbed.frames import VarianceCells
+from roadbed.ground.engine import FrameOutput
+from roadbed.ground.variance.method import output_of
+from roadbed.ground.variance.model import (
+    CELLS_WANTED,
+    FRAME,
+    GROUP,
+    HEIGHT,
+    KINDS,
+    PROBABILITY,
+    TILE,
+    lattice_of,
+    program,
 )
+from roadbed.timing import timed
+
+_BYTES_PER_POINT = 12 + 8 + 4 + 8 + 9
 
 
-class GridVarianceDevice(GridVariance):
-    """`GridVariance` with every phase on the device; nothing is allocated while scans keep their size."""
+class VarianceDevice:
+    """Every phase on the device; nothing is allocated while scans keep their size."""
 
     def __init__(self, backend: Backend, config: VarianceConfig) -> None:
-        super().__init__(config)
         if not backend.device.has_double:
             raise DeviceError(f"{backend.device.name}: grid variance needs double precision, which this device lacks")
-        self.backend = backend
-        self.wanted = _WANTED
-        cells = self.columns * self.rows
-        self._program = backend.build(
-            ["ground/variance/variance.cl"], definitions(config, self.rows, self.columns), exact=True
-        )
-        zeros = backend.zeros
+        self.backend, self.lattice = backend, lattice_of(config)
+        self.wanted = PROBABILITY | HEIGHT | CELLS_WANTED
+        self._program = backend.build(program(config))
+        zeros, cells = backend.zeros, self.lattice.size
         self._counts, self._segments = zeros(cells, np.int32), zeros(2 * cells, np.int32)
-        self._cursors, self._lists = zeros(_KINDS + 1, np.int32), zeros(_KINDS * cells, np.int32)
+        self._cursors, self._lists = zeros(KINDS + 1, np.int32), zeros(KINDS * cells, np.int32)
         self._statistics, self._ground = zeros(4 * cells, np.float32), zeros(cells, np.uint8)
-        self._frames = backend.mailbox(_FRAME.itemsize)
-        self._cell_statistics = backend.output((1, cells, 4), np.float32)
+        self._frames = backend.mailbox(FRAME.itemsize)
+        self._cell_statistics = backend.output((1, 4, cells), np.float32)
         self._cell_counts = backend.output((1, cells), np.int32)
-        self._frame = np.zeros(1, _FRAME)
+        self._frame = np.zeros(1, FRAME)
         self.capacity = 0
         self._reserve(4096)
 
@@ -72,57 +65,35 @@ class GridVarianceDevice(GridVariance):
 
     def _launches(self) -> list[Launch]:
         """The report's phases."""
-        device = self.backend.device
-        cells = self.columns * self.rows
-        over_points = max(1, min(-(-self.capacity // _GROUP), (4 if device.lanes > 1 else 16) * device.units))
-        over_cells = -(-cells // _GROUP)
-        over_tiles = -(-self.columns // _TILE) * -(-self.rows // _TILE)
+        device, lattice = self.backend.device, self.lattice
+        over_points = max(1, min(-(-self.capacity // GROUP), (4 if device.lanes > 1 else 16) * device.units))
+        over_cells = -(-lattice.size // GROUP)
+        over_tiles = -(-lattice.columns // TILE) * -(-lattice.rows // TILE)
         reducing = over_cells if device.lanes == 1 else 4 * device.units
-        points, cells_of = (self._cell_and_rank, self._heights), (self._segments, self._statistics)
-        return [
-            Launch(
-                "assign",
-                over_points,
-                _GROUP,
-                (self._frames, self._intake, *points, self._counts, self._cursors),
-            ),
-            Launch(
-                "group_cells",
-                over_cells,
-                _GROUP,
-                (self._counts, self._segments, self._cursors, self._lists, self._statistics),
-            ),
-            Launch("scatter", over_points, _GROUP, (self._frames, *points, self._segments, self._grouped)),
-            Launch(
-                "reduce",
-                reducing,
-                _GROUP,
-                (self._grouped, self._segments, self._cursors, self._lists, self._statistics),
-            ),
-            Launch(
-                "classify",
-                over_tiles,
-                _GROUP,
-                (self._frames, *cells_of, self._ground, self._cell_statistics.buffer, self._cell_counts.buffer),
-            ),
-            Launch(
-                "label_points",
-                over_points,
-                _GROUP,
-                (
-                    self._frames,
-                    *points,
-                    self._statistics,
-                    self._ground,
-                    self._label.buffer,
-                    self._probability.buffer,
-                    self._height.buffer,
-                ),
-            ),
-        ]
+        points, found = (self._cell_and_rank, self._heights), (self._statistics, self._ground)
+        listed = (self._segments, self._cursors, self._lists, self._statistics)
+        cells = (self._cell_statistics.buffer, self._cell_counts.buffer)
+        outputs = (self._label.buffer, self._probability.buffer, self._height.buffer)
+        phases = (
+            ("assign", over_points, (self._frames, self._intake, *points, self._counts, self._cursors)),
+            ("group_cells", over_cells, (self._counts, *listed)),
+            ("scatter", over_points, (self._frames, *points, self._segments, self._grouped)),
+            ("reduce", reducing, (self._grouped, *listed)),
+            ("classify", over_tiles, (self._frames, self._segments, *found, *cells)),
+            ("label_points", over_points, (self._frames, *points, *found, *outputs)),
+        )
+        return [Launch(kernel, groups, GROUP, arguments) for kernel, groups, arguments in phases]
 
-    def queue(self, points: Any, timed: bool = False) -> dict[str, float]:
-        """Queue one scan; with `timed`, wait and give seconds per phase."""
+    def queue(self, points: Any) -> None:
+        """Queue one scan."""
+        self._post(points)
+        self._tape.run()
+
+    def profile(self, points: Any) -> dict[str, float]:
+        self._post(points)
+        return self._tape.timed()
+
+    def _post(self, points: Any) -> None:
         count = int(points.shape[0])
         self._reserve(count)
         frame = self._frame
@@ -131,12 +102,8 @@ class GridVarianceDevice(GridVariance):
         for name, output in self._outputs().items():
             frame[name] = output.addresses
         self.backend.post(frame, self._frames)
-        if timed:
-            return self._tape.timed()
-        self._tape.run()
-        return {}
 
-    def _outputs(self) -> dict[str, Any]:
+    def _outputs(self) -> dict[str, Output]:
         return {
             "label": self._label,
             "probability": self._probability,
@@ -145,41 +112,29 @@ class GridVarianceDevice(GridVariance):
             "counts": self._cell_counts,
         }
 
-    def __call__(self, points: Any, timed: bool = False) -> VarianceResult:
-        backend, count = self.backend, int(points.shape[0])
-        timings = self.queue(points, timed)
+    def fetch(self) -> None:
+        """Wait for the last scan's outputs."""
+        count = int(self._frame["count"][0])
         for output in (self._label, self._probability, self._height):
-            backend.fetch(output, 0, count)
-        backend.fetch(self._cell_statistics, 0, 4 * self.columns * self.rows)
-        backend.fetch(self._cell_counts, 0, self.columns * self.rows)
-        backend.finish()
-        label, probability, height = (
-            output.host[0, :count].copy() for output in (self._label, self._probability, self._height)
-        )
-        return VarianceResult(label, probability, height, self._cells(), timings)
+            self.backend.fetch(output, 0, count)
+        if self.wanted & CELLS_WANTED:
+            self.backend.fetch(self._cell_statistics, 0, 4 * self.lattice.size)
+            self.backend.fetch(self._cell_counts, 0, self.lattice.size)
+        self.backend.finish()
+
+    def frame(self, points: Any) -> FrameOutput:
+        timings: dict[str, float] = {}
+        with timed(timings, "upload"):
+            self.queue(points)
+        with timed(timings, "device"):
+            self.fetch()
+        count = int(points.shape[0])
+        outputs = (self._label, self._probability, self._height)
+        label, probability, height = (out.host[0, :count].copy() for out in outputs)
+        return output_of(self._cells(), (label, probability, height), timings)
 
     def _cells(self) -> VarianceCells:
         shape = self.lattice.shape
-        mean, variance, lowest, highest = np.moveaxis(self._cell_statistics.host[0].reshape(*shape, 4), -1, 0).copy()
+        mean, variance, lowest, highest = self._cell_statistics.host[0].reshape(4, *shape).copy()
         counts = self._cell_counts.host[0].reshape(shape)
         return VarianceCells(self.lattice, counts >> 1, mean, variance, lowest, highest, (counts & 1).astype(np.bool_))
-
-
-def definitions(config: VarianceConfig, rows: int, columns: int) -> dict[str, int | float]:
-    """What the kernels know when they are compiled."""
-    limits = config.pointcloud_limits
-    return {
-        "GROUP": _GROUP,
-        "COLUMNS": columns,
-        "ROWS": rows,
-        "CELLS": columns * rows,
-        "X_MIN": limits.x_min,
-        "X_MAX": limits.x_max,
-        "Y_MIN": limits.y_min,
-        "Y_MAX": limits.y_max,
-        "RESOLUTION": config.grid_resolution,
-        "FORWARD_LEFT": config.axes == "forward-left",
-        "FEWEST": config.point_number_threshold,
-        "LARGEST_VARIANCE": np.float64(config.min_variance_threshold),
-        "TOLERANCE": config.height_threshold.ground,
-    }

@@ -3,26 +3,10 @@
 // that every backend decides every point alike whatever the order of the points in a cell.
 //
 // Cells are grouped by how many points they hold: 1, 2, 3-4, 5-8, 9-16, 17-32 (padded to 1, 2, 4 .. 32 work-items, several
-// cells side by side) and more than 32 (a whole work-group). LARGE is the last of these kinds.
+// cells side by side) and more than 32 (a whole work-group). LARGE is the last of these kinds. Constants and VarianceFrame
+// come from model.py.
 
-#define LARGE 6
-#define KINDS 7
-#define WELL_INSIDE 1e4f  // m: heights beyond are not returns
-
-typedef struct {
-    address_t points;       // (count, 3) float; 0: they were copied to the intake buffer
-    address_t label;        // outputs, one per point; 0: our own buffers
-    address_t probability;
-    address_t height;
-    address_t statistics;   // per cell: mean, variance, lowest, highest
-    address_t counts;       // per cell: twice its points, plus one when it is ground
-    int count;
-    int wanted;             // PROBABILITY | HEIGHT | CELLS
-} VarianceFrame;
-
-#define PROBABILITY 1
-#define HEIGHT 2
-#define CELLS_WANTED 4
+#define LARGE (KINDS - 1)
 
 // The float nearest to a / b: a double quotient rounded once more is exact for floats.
 FUNCTION float divide(float a, float b) { return (float)((double)a / (double)b); }
@@ -39,12 +23,11 @@ KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *intake, GLO
         BARRIER();
         int i = begin + LOCAL_ID;
         float x = tile[3 * LOCAL_ID], y = tile[3 * LOCAL_ID + 1], z = tile[3 * LOCAL_ID + 2];
-        int usable = i < count && is_return(x, y, z) && fabs(z) < WELL_INSIDE;
-        float right = FORWARD_LEFT ? -y : x, front = FORWARD_LEFT ? x : y;
+        int usable = i < count && is_return(x, y, z) && fabs(z) < FARTHEST_HEIGHT;
         int cell = -1;
-        if (usable && right >= X_MIN && right < X_MAX && front >= Y_MIN && front < Y_MAX) {
-            int column = (int)divide(right - X_MIN, RESOLUTION);
-            int row = (int)divide(front - Y_MIN, RESOLUTION);
+        if (usable && x >= X_MIN && x < X_MAX && y >= Y_MIN && y < Y_MAX) {
+            int column = (int)divide(x - X_MIN, SPACING);
+            int row = (int)divide(y - Y_MIN, SPACING);
             cell = row * COLUMNS + min(column, COLUMNS - 1);
             if (cell >= CELLS) cell = -1;
         }
@@ -106,7 +89,7 @@ FUNCTION void reduce_small(GLOBAL const float *grouped, GLOBAL const int2 *segme
     double mean = sum / segment.y;
     double squares = mine ? (z - mean) * (z - mean) : 0.0;
     LANE_SUM(squares, lanes);
-    float low = mine ? z : WELL_INSIDE, high = mine ? z : -WELL_INSIDE;
+    float low = mine ? z : FARTHEST_HEIGHT, high = mine ? z : -FARTHEST_HEIGHT;
     for (int offset = 1; offset < lanes; offset *= 2) {
         low = fmin(low, EXCHANGE_FLOAT(low, offset, floats));
         high = fmax(high, EXCHANGE_FLOAT(high, offset, floats));
@@ -130,7 +113,7 @@ FUNCTION double group_sum(double value, LOCAL double *doubles) {
 FUNCTION void reduce_large(GLOBAL const float *grouped, int2 segment, GLOBAL float4 *statistics, int cell,
                            LOCAL double *doubles, LOCAL float *floats) {
     double sum = 0.0;
-    float low = WELL_INSIDE, high = -WELL_INSIDE;
+    float low = FARTHEST_HEIGHT, high = -FARTHEST_HEIGHT;
     for (int k = LOCAL_ID; k < segment.y; k += GROUP) {
         float z = grouped[segment.x + k];
         sum += z;
@@ -185,7 +168,7 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
     if (cell >= CELLS || segments[cell].y == 0) return;
     int2 segment = segments[cell];
     double sum = 0.0, squares = 0.0;
-    float low = WELL_INSIDE, high = -WELL_INSIDE;
+    float low = FARTHEST_HEIGHT, high = -FARTHEST_HEIGHT;
     for (int k = segment.x; k < segment.x + segment.y; ++k) {
         sum += grouped[k];
         low = fmin(low, grouped[k]);
@@ -199,11 +182,10 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
 
 // Phase 5, on tiles of 16 x 16 cells with a border in local memory: a cell's own variance decides; a sparse cell asks the
 // well-filled cells of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points.
-#define TILE 16
 #define WIDE (TILE + 2)
 
 KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, GLOBAL const float4 *statistics,
-                GLOBAL uchar *ground, GLOBAL float4 *statistics_out, GLOBAL int *counts_out) {
+                GLOBAL uchar *ground, GLOBAL float *statistics_out, GLOBAL int *counts_out) {
     LOCAL_ARRAY float tile[WIDE * WIDE];
     int tiles_across = (COLUMNS + TILE - 1) / TILE;
     int column0 = GROUP_ID % tiles_across * TILE - 1, row0 = GROUP_ID / tiles_across * TILE - 1;
@@ -229,7 +211,12 @@ KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, 
     int cell = row * COLUMNS + column;
     ground[cell] = (uchar)is_ground;
     if (frame->wanted & CELLS_WANTED) {
-        AT(float4, frame->statistics, statistics_out)[cell] = statistics[cell];
+        GLOBAL float *layers = AT(float, frame->statistics, statistics_out);
+        float4 found = statistics[cell];
+        layers[cell] = found.x;
+        layers[CELLS + cell] = found.y;
+        layers[2 * CELLS + cell] = found.z;
+        layers[3 * CELLS + cell] = found.w;
         AT(int, frame->counts, counts_out)[cell] = segments[cell].y * 2 + is_ground;
     }
 }
@@ -252,7 +239,7 @@ KERNEL label_points(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_a
             over[k] = on_ground ? heights[i] - statistics[cell].x : NOT_A_NUMBER;
             int is_ground = on_ground && fabs(over[k]) < TOLERANCE;
             chance[k] = is_ground ? 1.0f : 0.0f;
-            four |= (uint)(cell < 0 ? 0 : is_ground ? 1 : 2) << (8 * k);
+            four |= (uint)(cell < 0 ? UNKNOWN : is_ground ? GROUND : OBSTACLE) << (8 * k);
         }
         words[word] = four;
         if (wanted & PROBABILITY) probability[word] = FLOAT4(chance[0], chance[1], chance[2], chance[3]);

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every map panel shares: bare axes, a scale bar, a legend of colours."""
+"""What every map panel shares: bare axes, a scale bar, a legend of colours, texts that do not collide."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from math import floor, log10
 from typing import Any
+
+import numpy as np
+
+from roadbed.geometry import Float64
 
 _INK = "#2B2B2B"
 
@@ -22,7 +26,7 @@ def map_axes(axes: Any, title: str, extent: tuple[float, float, float, float]) -
         spine.set_color("#B0B0B0")
 
 
-def scale_bar(axes: Any) -> None:
+def scale_bar(axes: Any) -> Any:
     """A bar of 1, 2 or 5 times a power of ten metres, about a fifth of the panel wide, readable on any ground."""
     from matplotlib.patheffects import withStroke
 
@@ -34,7 +38,9 @@ def scale_bar(axes: Any) -> None:
     axes.plot([x, x + length], [y, y], color=_INK, lw=2.5, solid_capstyle="butt", zorder=6, path_effects=halo)
     place = (x + length / 2, y + 0.018 * (top - bottom))
     halo = [withStroke(linewidth=2.5, foreground="white", alpha=0.9)]
-    axes.text(*place, f"{length:g} m", ha="center", va="bottom", color=_INK, fontsize=8, zorder=6, path_effects=halo)
+    return axes.text(
+        *place, f"{length:g} m", ha="center", va="bottom", color=_INK, fontsize=8, zorder=6, path_effects=halo
+    )
 
 
 def round_length(metres: float) -> float:
@@ -43,10 +49,58 @@ def round_length(metres: float) -> float:
     return max(step * power for step in (1, 2, 5) if step * power <= metres * 1.0000001)
 
 
-def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> None:
+def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
     """Named colour patches in the upper left corner."""
     from matplotlib.patches import Patch
 
     patches = [Patch(facecolor=colour, edgecolor="#808080", lw=0.5, label=name) for name, colour in entries]
     box = axes.legend(handles=patches, loc="upper left", fontsize=8, framealpha=0.85, borderpad=0.4, handlelength=1.0)
     box.set_zorder(7)
+    return box
+
+
+def texts_beside(axes: Any, things: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
+    """A text beside each thing, which is given by points (N, 2) around it; the first ones have the first choice.
+
+    A text that would cover another, a thing, or what is to be kept clear is left out. Axes must have their limits.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.patheffects import withStroke
+
+    axes.apply_aspect()
+    renderer = FigureCanvasAgg(axes.figure).get_renderer()
+    corners = [axes.transData.transform(points) for points, _ in things]
+    outlines = [_box(np.vstack([pixels.min(0), pixels.max(0)])) for pixels in corners]
+    taken = [*outlines, *(artist.get_window_extent(renderer) for artist in keep_clear)]
+    for outline, (_, text) in zip(outlines, things):
+        for place, alignment in _places_beside(outline):
+            label = axes.annotate(
+                text,
+                axes.transData.inverted().transform(place),
+                annotation_clip=False,
+                fontsize=7,
+                path_effects=[withStroke(linewidth=2, foreground="white", alpha=0.8)],
+                **alignment,
+            )
+            extent = label.get_window_extent(renderer)
+            inside = np.all(extent.min >= axes.bbox.min) and np.all(extent.max <= axes.bbox.max)
+            if inside and not any(extent.overlaps(other) for other in taken):
+                taken.append(extent)
+                break
+            label.remove()
+
+
+def _places_beside(outline: Any, gap: float = 3.0) -> Iterator[tuple[tuple[float, float], dict[str, str]]]:
+    """Above, below, right and left of a box of pixels, with the alignment of a text there."""
+    (left, bottom), (right, top) = outline.min, outline.max
+    x, y = (left + right) / 2, (bottom + top) / 2
+    yield (x, top + gap), {"ha": "center", "va": "bottom"}
+    yield (x, bottom - gap), {"ha": "center", "va": "top"}
+    yield (right + gap, y), {"ha": "left", "va": "center"}
+    yield (left - gap, y), {"ha": "right", "va": "center"}
+
+
+def _box(corners: Float64) -> Any:
+    from matplotlib.transforms import Bbox
+
+    return Bbox(corners)

@@ -49,7 +49,7 @@ class _Sheet:
 
     def __init__(self, figure_class: Any, rows: int) -> None:
         self.rows = rows
-        self.width = _MARGIN + 3 * (_MAP + _GAP)
+        self.width = _MARGIN + 3 * (_MAP + _GAP) + 0.15  # room for the numbers of the last colour bar
         self.height = 0.45 + rows * (_MAP + 0.4) + _STRIP + 0.95
         self.figure = figure_class(figsize=(self.width, self.height), dpi=96)
 

@@ -10,7 +10,7 @@ import numpy as np
 from roadbed.frames import GroundFrame, OccupancyFrame
 from roadbed.geometry import Float64, Pose
 from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar
+from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar, texts_beside
 from roadbed.outputs.pictures.raster import label_image
 from roadbed.outputs.pictures.scene3d import box_corners
 from roadbed.outputs.pictures.vehicle import LENGTH, T_lattice_vehicle, height_at, outline
@@ -86,6 +86,7 @@ def elevation(axes: Any, ground: GroundFrame) -> None:
     _bar(axes, shown)
     map_axes(axes, "Elevation over the vehicle's road, m", shown_extent(ground))
     _vehicle(axes, ground)
+    _unseen(axes)
     scale_bar(axes)
 
 
@@ -93,7 +94,7 @@ def uncertainty(axes: Any, ground: GroundFrame) -> None:
     """Standard deviation of the elevation, on a logarithmic scale."""
     from matplotlib.colors import LogNorm
 
-    deviation = np.ma.masked_invalid(np.sqrt(ground.variance))
+    deviation = np.ma.masked_where(~np.isfinite(ground.elevation), np.sqrt(ground.variance))
     shown = axes.imshow(
         deviation, origin="lower", extent=ground.lattice.extent, cmap="magma", norm=LogNorm(0.005, 1.0, clip=True)
     )
@@ -101,12 +102,13 @@ def uncertainty(axes: Any, ground: GroundFrame) -> None:
     bar.set_ticks([0.005, 0.01, 0.03, 0.1, 0.3, 1.0], labels=["≤ 0.005", "0.01", "0.03", "0.1", "0.3", "≥ 1"])
     map_axes(axes, "Standard deviation of the elevation, m", shown_extent(ground))
     _vehicle(axes, ground, colour="white")
+    _unseen(axes)
     scale_bar(axes)
 
 
 def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     """What this frame's sensors say of each cell, before any filtering; grey where they see nothing."""
-    p = occupancy.occupancy if occupancy.observation is None else occupancy.observation
+    p = occupancy.occupied if occupancy.observation is None else occupancy.observation
     seen = np.ones_like(p) if occupancy.observedness is None else np.clip(occupancy.observedness, 0, 1)
     strength = seen[..., None].astype(np.float64)
     grey = np.clip(1 - p.astype(np.float64), 0, 1)[..., None] * 255
@@ -121,7 +123,7 @@ def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
 def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     """P(occupied) of the filter."""
     shown = axes.imshow(
-        occupancy.occupancy, origin="lower", extent=occupancy.lattice.extent, cmap="Greys", vmin=0, vmax=1
+        occupancy.occupied, origin="lower", extent=occupancy.lattice.extent, cmap="Greys", vmin=0, vmax=1
     )
     _bar(axes, shown)
     map_axes(axes, "P(occupied), filtered over time", shown_extent(ground))
@@ -134,28 +136,18 @@ def motion(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     image = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
     axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
     _cell_arrows(axes, occupancy)
-    named: list[Float64] = []
-    for thing in occupancy.objects:
-        axes.fill(*box_corners(thing).T, facecolor="none", edgecolor=palette.VEHICLE, lw=1.2)
+    speeds: list[tuple[Float64, str]] = []
+    for thing in sorted(occupancy.objects, key=lambda thing: -np.hypot(*thing.velocity)):
+        corners, tip = box_corners(thing), thing.position + thing.velocity
+        axes.fill(*corners.T, facecolor="none", edgecolor=palette.VEHICLE, lw=1.2)
         arrow = {"arrowstyle": "-|>", "color": palette.VEHICLE, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", thing.position + thing.velocity, thing.position, arrowprops=arrow)
-        # Texts of neighbours would hide each other.
-        if all(np.hypot(*(thing.position - other)) > 8 for other in named):
-            named.append(thing.position)
-            speed = f"{np.hypot(*thing.velocity):.1f} m/s"
-            axes.annotate(speed, thing.position, (7, 7), textcoords="offset points", fontsize=7, clip_on=True)
+        axes.annotate("", tip, thing.position, arrowprops=arrow)
+        speeds.append((np.vstack([corners, tip]), f"{np.hypot(*thing.velocity):.1f} m/s"))
     map_axes(axes, "Static and moving, arrows = 1 s of travel", shown_extent(ground))
-    _vehicle(axes, ground)
-    legend(
-        axes,
-        [
-            ("static", palette.STATIC),
-            ("moving", palette.MOVING),
-            ("free", palette.FREE),
-            ("not seen", palette.UNSEEN),
-        ],
-    )
-    scale_bar(axes)
+    vehicle = _vehicle(axes, ground)
+    colours = [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE)]
+    key = legend(axes, [*colours, ("not seen", palette.UNSEEN)])
+    texts_beside(axes, speeds, keep_clear=(vehicle, key, scale_bar(axes)))
 
 
 def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:
@@ -178,8 +170,14 @@ def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:
     )
 
 
-def _vehicle(axes: Any, ground: GroundFrame, colour: str = palette.VEHICLE) -> None:
-    axes.fill(*outline(ground).T, facecolor=colour, edgecolor="white", lw=0.6, zorder=5)
+def _vehicle(axes: Any, ground: GroundFrame, colour: str = palette.VEHICLE) -> Any:
+    return axes.fill(*outline(ground).T, facecolor=colour, edgecolor="white", lw=0.6, zorder=5)[0]
+
+
+def _unseen(axes: Any) -> None:
+    """Where a layer knows nothing the panel's ground shows: the colour of the unseen in every map."""
+    axes.set_facecolor(palette.UNSEEN)
+    legend(axes, [("not seen", palette.UNSEEN)])
 
 
 def _bar(axes: Any, shown: Any) -> Any:

@@ -91,7 +91,8 @@ def _frame(high: float, unit: str, across: str, frames: int, low: float = 0.0) -
 
 def _svg(parts: Sequence[str], title: str) -> str:
     body = "".join(parts)
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">{body}</svg>'
+    svg = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">{body}</svg>'
+    return f'<div class="chart">{svg}</div>'
 
 
 def _y(value: float, high: float, low: float = 0.0) -> float:

@@ -53,13 +53,13 @@ def _lead(run: RunSummary) -> str:
 def _tiles(run: RunSummary) -> str:
     tiles = []
     if run.frames:
-        totals = np.sum([run.milliseconds(stage) for stage in run.stages()], axis=0) if run.stages() else np.zeros(1)
+        totals = [1e3 * sum(frame.seconds.values()) for frame in run.measured()]
         tiles.append((f"{np.median(totals):.1f} ms", "median per frame"))
         tiles.append((f"{np.median([frame.points for frame in run.frames]):,.0f}", "points per frame"))
         ground = np.mean([frame.shares.get("ground", 0.0) for frame in run.frames])
         tiles.append((f"{100 * ground:.0f} %", "of the points are ground"))
     scores = run.mean_scores()
-    tiles += [(f"{scores[name]:.2f} %", f"{name} of the ground") for name in ("F1", "IoU") if name in scores]
+    tiles += [(_percent(scores[name]), f"{name} of the ground") for name in ("F1", "IoU") if name in scores]
     objects = [frame.objects for frame in run.frames if frame.objects is not None]
     if objects:
         tiles.append((str(max(objects)), "moving objects at once, at most"))
@@ -92,7 +92,7 @@ def _slider(run: RunSummary) -> str:
 
 
 def _slide_text(frame: FrameRecord) -> str:
-    score = f", F1 {frame.scores['F1']:.2f} %" if "F1" in frame.scores else ""
+    score = f", F1 {_percent(frame.scores['F1'])}" if "F1" in frame.scores else ""
     return f"frame {frame.index}{score}"
 
 
@@ -111,32 +111,43 @@ def _timings(run: RunSummary) -> str:
     stages = run.stages()
     if not stages:
         return "<p>No timings were taken.</p>"
-    values = [run.milliseconds(stage) for stage in stages]
+    steady = {stage: run.steady_milliseconds(stage) for stage in stages}
+    if len(stages) > 1:
+        steady["all"] = np.sum([*steady.values()], axis=0)
     rows = [
         (stage, *(f"{number:.2f}" for number in (np.median(v), np.percentile(v, 95), v.max())))
-        for stage, v in zip(stages, values)
+        for stage, v in steady.items()
     ]
-    total = np.sum(values, axis=0)
-    if len(stages) > 1:
-        rows.append(("all", *(f"{number:.2f}" for number in (np.median(total), np.percentile(total, 95), total.max()))))
     table = _table(("stage", "median ms", "95th percentile ms", "longest ms"), rows)
-    return charts.key(stages) + charts.stacked_bars(stages, values, "ms", "frame") + table
+    bars = charts.stacked_bars(stages, [run.milliseconds(stage) for stage in stages], "ms", "frame")
+    return charts.key(stages) + bars + table + f"<p>{_left_out(run)}</p>"
+
+
+def _left_out(run: RunSummary) -> str:
+    """Which frames the table of times leaves out, and why."""
+    warming = [str(frame.index) for frame in run.frames if frame.warming]
+    if len(warming) == len(run.frames):
+        return "Kernels were compiled or loaded in every frame of this short run; the table includes that."
+    if not warming:
+        return "The table counts every frame."
+    which = f"frames {', '.join(warming[:-1])} and {warming[-1]}" if len(warming) > 1 else f"frame {warming[0]}"
+    return f"The table leaves out {which}, in which kernels were compiled or loaded."
 
 
 def _accuracy(run: RunSummary) -> str:
     scores = run.mean_scores()
     if not scores and not run.accuracy:
         return ""
-    rows = [(f"{name} of the ground", f"{value:.2f} %") for name, value in scores.items()]
+    rows = [(f"{name} of the ground", _percent(value)) for name, value in scores.items()]
     rows += list(run.accuracy.items())
     out = "<h2>Accuracy</h2>"
     if scores:
         frames = sum(1 for frame in run.frames if frame.scores)
         against = f"Ground labels against the truth of {frames} frames, {run.protocol} protocol, mean over frames."
         out += f"<p>{escape(against)}</p>"
-        if frames > 1:
-            names = ["F1", "IoU"]
-            values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]
+        names = ["F1", "IoU"]
+        values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]
+        if np.isfinite(values).sum() > len(names):
             out += charts.key(names) + charts.lines(names, values, "%", "frame")
     return out + _table(("measure", "value"), rows)
 
@@ -168,7 +179,7 @@ def _frames(run: RunSummary) -> str:
     for frame in run.frames:
         shares = [f"{100 * frame.shares.get(name, 0.0):.1f}" for name in labels]
         times = [f"{1e3 * frame.seconds[stage]:.2f}" if stage in frame.seconds else "-" for stage in stages]
-        score = f"{frame.scores['F1']:.2f}" if "F1" in frame.scores else "-"
+        score = _percent(frame.scores.get("F1", np.nan)).removesuffix(" %")
         rows.append((str(frame.index), frame.name, f"{frame.points:,}", *shares, *times, score, "; ".join(frame.notes)))
     return f'<div class="scroll">{_table(head, rows)}</div>'
 
@@ -187,7 +198,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
     first = f"<thead><tr>{''.join(cell('th', name) for name in head)}</tr></thead>" if head else ""
     body = "".join(f"<tr>{''.join(cell('td', value) for value in row)}</tr>" for row in rows)
-    return f"<table>{first}<tbody>{body}</tbody></table>"
+    return f'<div class="wide"><table>{first}<tbody>{body}</tbody></table></div>'
+
+
+def _percent(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.2f} %"
 
 
 def _data_url(data: bytes, kind: str) -> str:

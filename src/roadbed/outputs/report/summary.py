@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
 from roadbed.frames import GroundFrame, OccupancyFrame, Scan
+from roadbed.outputs.report.kernels import ready_kernels
+from roadbed.sources.location import parse_location
 
 
 @dataclass(frozen=True)
@@ -25,9 +29,10 @@ class FrameRecord:
     points: int
     shares: Mapping[str, float]  # of the points, by name of the label
     seconds: Mapping[str, float]  # per stage, in the order of the stages
-    scores: Mapping[str, float] = field(default_factory=dict)  # percent, empty without truth
+    scores: Mapping[str, float] = field(default_factory=dict)  # percent, NaN where unknown; empty without truth
     objects: int | None = None  # tracked ones; None without occupancy
     notes: tuple[str, ...] = ()
+    warming: bool = False  # the first frame, and others in which kernels were compiled or loaded
 
 
 @dataclass(frozen=True)
@@ -71,10 +76,20 @@ class RunSummary:
         """Of one stage, per frame; 0 where it did not run."""
         return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.frames])
 
+    def measured(self) -> list[FrameRecord]:
+        """The frames whose times tell how fast it is: not those that warm up, unless there are no others."""
+        return [frame for frame in self.frames if not frame.warming] or list(self.frames)
+
+    def steady_milliseconds(self, stage: str) -> NDArray[np.float64]:
+        """Of one stage, per measured frame."""
+        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.measured()])
+
     def mean_scores(self) -> dict[str, float]:
-        """Averages over the frames that have truth."""
+        """Averages over the frames that have truth; NaN where no frame knows a measure."""
+        from roadbed.evaluate.metrics import mean_of_known
+
         scored = [frame.scores for frame in self.frames if frame.scores]
-        return {name: float(np.mean([scores[name] for scores in scored])) for name in scored[0]} if scored else {}
+        return {name: mean_of_known(scores[name] for scores in scored) for name in scored[0]} if scored else {}
 
 
 class RunRecorder:
@@ -91,11 +106,12 @@ class RunRecorder:
         slides: int = 24,
     ) -> None:
         self.source, self.config, self.command, self.protocol = source, config, command, protocol
-        self.title = title or source
+        self.title = title or _title(source)
         self._frames: list[FrameRecord] = []
         self._slides: list[Slide] = []
         self._most_slides = slides
         self._every = 1
+        self._kernels = ready_kernels()
 
     def add(
         self, scan: Scan, ground: GroundFrame, occupancy: OccupancyFrame | None, seconds: Mapping[str, float]
@@ -114,6 +130,7 @@ class RunRecorder:
                 scores=frame_scores(scan, ground, self.protocol),
                 objects=None if occupancy is None else len(occupancy.objects),
                 notes=ground.notes + (occupancy.notes if occupancy else ()),
+                warming=index == 0 or ready_kernels() > self._kernels,
             )
         )
         if self._most_slides and index % self._every == 0:
@@ -122,6 +139,7 @@ class RunRecorder:
                 # Too many: keep every second one, and take half as many from now on.
                 self._every *= 2
                 self._slides = [slide for slide in self._slides if slide.index % self._every == 0]
+        self._kernels = ready_kernels()  # drawing has kernels too, which are no part of a frame
 
     def summary(
         self,
@@ -144,8 +162,8 @@ class RunRecorder:
 
 
 def frame_scores(scan: Scan, ground: GroundFrame, protocol_name: str = "patchwork++") -> dict[str, float]:
-    """Precision, recall, F1 and IoU of the ground in percent; empty where the scan has no true classes."""
-    if scan.truth is None:
+    """Precision, recall, F1 and IoU of the ground in percent, NaN where unknown; empty without true classes."""
+    if scan.classes is None:
         return {}
     from roadbed.evaluate.metrics import Score
     from roadbed.evaluate.protocols import protocol
@@ -163,6 +181,12 @@ def webp_bytes(image: NDArray[np.uint8], quality: int = 80) -> bytes:
     return buffer.getvalue()
 
 
+def _title(location: str) -> str:
+    """A source as people call it: a file or folder by its name, whatever folders it lies in."""
+    path, _ = parse_location(location)
+    return Path(path).resolve().name or location if os.path.exists(path) else location
+
+
 def _shares(ground: GroundFrame) -> dict[str, float]:
     from roadbed.outputs.pictures.palette import LABELS
 
@@ -171,6 +195,4 @@ def _shares(ground: GroundFrame) -> dict[str, float]:
 
 
 def _machine() -> str:
-    import os
-
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a ground method asks of the machine it runs on: one protocol, implemented by the CPU and by devices alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.frames import VarianceCells
+from roadbed.geometry import Float32, Float64, Pose
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where a scan lies over the lattice: sensor to the lattice's corner, heights from `base` (m)."""
+
+    rotation: Float64  # (3, 3)
+    translation: Float64  # (3,) m from the outer corner of node [0][0] and from the base height
+    base: float  # m, height in the lattice frame from which the engine counts
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """Where the vehicle stands on the lattice, and the plane of its wheels."""
+
+    x: float  # m from the lattice's corner
+    y: float
+    yaw: float  # rad
+    slope_x: float
+    slope_y: float
+
+
+@dataclass(frozen=True, eq=False)
+class MovingMask:
+    """Cells whose points do not shape the surface."""
+
+    mask: NDArray[np.bool_]  # [y][x]
+    corner: Float64  # (2,) m from the lattice's corner
+    spacing: float  # m
+
+
+@dataclass(frozen=True, eq=False)
+class FrameInput:
+    """All that one frame is computed from, beside the engine's prior."""
+
+    points: Any  # (N, 3) float32 in the sensor frame, on the host or on the device
+    placement: Placement
+    vehicle: Vehicle
+    road: float  # m over the base, height of the road under the vehicle
+    moving: MovingMask | None = None
+    warm: bool = False  # whether the prior is used
+
+
+@dataclass(frozen=True, eq=False)
+class FrameOutput:
+    """What a method knows after one scan; per point in input order, layers of shape (rows, columns)."""
+
+    label: NDArray[np.uint8]
+    ground_probability: Float32
+    height_above_ground: Float32
+    elevation: Float32
+    slope: Float32
+    variance: Float32
+    timings: dict[str, float] = field(default_factory=dict)
+    cells: VarianceCells | None = None
+
+
+@dataclass(frozen=True)
+class Misalignment:
+    """A scan over the prior surface: dz = lift + slope . (x, y from the sensor), and how many points then fit."""
+
+    lift: float  # m
+    slope_x: float
+    slope_y: float
+    share: float  # of the points within 0.1 m of the surface
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """The lattice moved by whole nodes, and its base rose by `climb` metres."""
+
+    columns: int
+    rows: int
+    climb: float
+
+
+@dataclass(frozen=True)
+class Turned:
+    """The lattice is fixed to the vehicle, which moved: T_old_new takes the new vehicle frame to the old one."""
+
+    T_old_new: Pose
+    x0: float  # m, node [0][0] in the vehicle frame
+    y0: float
+
+
+class GroundEngine(Protocol):
+    """One lattice and its prior on one machine."""
+
+    @property
+    def prior(self) -> Float32:
+        """Information of the previous frames, (9, rows, columns); assigning to it replaces it."""
+        ...
+
+    @prior.setter
+    def prior(self, information: Float32) -> None: ...
+
+    def move(self, motion: Rolled | Turned) -> None:
+        """Bring the prior to where the lattice is now; nodes that enter are undefined."""
+        ...
+
+    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+        """How the scan lies over the prior surface within `radius` m; None where too little of it is known."""
+        ...
+
+    def frame(self, given: FrameInput) -> FrameOutput:
+        """Estimate the surface under a scan and label its points."""
+        ...
+
+    def profile(self, given: FrameInput) -> dict[str, float]:
+        """Seconds per phase of the CPU, or per kernel of a device; the prior stays as it is."""
+        ...
+
+    def keep(self) -> None:
+        """The surface of the last frame becomes the prior."""
+        ...
+
+    def forget(self) -> None:
+        """The prior knows nothing."""
+        ...

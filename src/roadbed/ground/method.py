@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ground filter asks of a method, and what a method gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from roadbed.frames import GroundFrame, Mounting, Moving, Scan
+from roadbed.geometry import Lattice, Pose
+from roadbed.ground.engine import FrameOutput
+
+
+@dataclass(frozen=True, eq=False)
+class Segmented:
+    """What a method found in one scan, and where its lattice lies."""
+
+    output: FrameOutput
+    lattice: Lattice
+    T_lattice_sensor: Pose
+    mounting: Mounting
+    T_world_lattice: Pose | None = None
+    used_prior: bool = False
+    notes: tuple[str, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    def frame(self, scan: Scan) -> GroundFrame:
+        """As the caller gets it."""
+        output = self.output
+        return GroundFrame(
+            label=output.label,
+            ground_probability=output.ground_probability,
+            height_above_ground=output.height_above_ground,
+            lattice=self.lattice,
+            elevation=output.elevation,
+            slope=output.slope,
+            variance=output.variance,
+            T_lattice_sensor=self.T_lattice_sensor,
+            mounting=self.mounting,
+            scan=scan,
+            time=scan.time,
+            T_world_lattice=self.T_world_lattice,
+            used_prior=self.used_prior,
+            cells=output.cells,
+            notes=self.notes,
+            timings=self.timings,
+        )
+
+
+class GroundMethod(Protocol):
+    """One way to find the ground in scans that come one after the other."""
+
+    def segment(self, scan: Scan, moving: Moving | None = None) -> Segmented: ...
+
+    def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
+        """One result per scan, in order."""
+        ...
+
+    def profile(self, scan: Scan) -> dict[str, float]:
+        """Seconds per phase or kernel for one scan alone."""
+        ...
+
+    def save_map(self) -> None:
+        """Write what is known to the long-term map, if there is one."""
+        ...
+
+    def reset(self) -> None:
+        """Forget earlier scans."""
+        ...

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that the CPU's kernels pass on together. x and y of points count from their node, heights from the base."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.geometry import Float32
+
+Int32 = NDArray[np.int32]
+
+
+class Shape(NamedTuple):
+    """A lattice."""
+
+    rows: int
+    columns: int
+    spacing: np.float32  # m
+
+
+class SortedPoints(NamedTuple):
+    """A scan in the order of its nodes: those of node c are start[c] to start[c + 1]."""
+
+    start: Int32  # (nodes + 1,)
+    x: Float32
+    y: Float32
+    z: Float32
+    pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
+    origin: Int32  # place in the input
+    node: Int32  # of each input point, -1 where there is none
+
+
+class ShapingPoints(NamedTuple):
+    """The points that shape a lattice's surface: those of node c are reserved[c] to reserved[c] + length[c]."""
+
+    reserved: Int32  # (nodes + 1,)
+    length: Int32  # (nodes,)
+    x: Float32
+    y: Float32
+    z: Float32
+    weight: Float32  # c_j of the E-step
+
+
+class Spans(NamedTuple):
+    """Per row the columns worth computing, counted with the border; `wide` also covers the rows beside."""
+
+    lo: Int32
+    hi: Int32
+    wide_lo: Int32
+    wide_hi: Int32
+
+
+class Moving(NamedTuple):
+    """Cells that move: a mask [y][x] (empty: none), its corner and its cells per metre."""
+
+    mask: NDArray[np.bool_]
+    corner: Float32
+    scale: np.float32
+
+
+class Outputs(NamedTuple):
+    """One of each per input point."""
+
+    label: NDArray[np.uint8]
+    probability: Float32
+    height: Float32
+
+
+class Field:
+    """Information and planes of one lattice, with a border of empty nodes. See `em_cpu` for the layout."""
+
+    def __init__(self, rows: int, columns: int, spacing: float, chunks: int, room: int) -> None:
+        self.shape = Shape(rows, columns, np.float32(spacing))
+        stride = columns + 2 + 2 * room  # spans of rows, and of three rows together, end at whole vectors
+        padded = (rows + 2, 9, stride)
+        self.information = np.zeros((2, *padded), np.float32)  # P, X: the two Jacobi buffers
+        self.prior = np.zeros(padded, np.float32)  # P, X of the previous frame
+        self.prior_mean = np.zeros((rows + 2, 3, stride), np.float32)
+        self.data = np.zeros(padded, np.float32)
+        self.expected = np.zeros((rows + 2, 3, stride), np.float32)  # plane that the weak prior pulls to
+        self.mean = np.zeros((rows + 2, 3, stride), np.float32)  # mu = (h, sx, sy)
+        self.reserved = np.zeros(rows * columns + 1, np.int32)
+        self.count = np.zeros(rows * columns, np.int32)
+        ends = (np.zeros(size, np.int32) for size in (rows, rows, rows + 2, rows + 2))
+        self.spans = Spans(*ends)
+        self.row_chunks = np.zeros(chunks + 1, np.int32)
+        self.row_sums = np.zeros((chunks, 3, 9, stride), np.float32)
+        self.work = np.zeros((chunks, 6, stride), np.float32)
+        self.result = 0  # which buffer of `information` is the posterior
+
+    @property
+    def posterior(self) -> Float32:
+        return self.information[self.result]
+
+    def take_prior(self) -> None:
+        """What was written to the spare buffers (data, expected) becomes the prior."""
+        self.prior, self.data = self.data, self.prior
+        self.prior_mean, self.expected = self.expected, self.prior_mean

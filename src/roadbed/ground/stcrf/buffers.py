@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The STCRF's memory on a device: allocated once per configuration, grown with the scans."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.backend import Backend, Output, check_points
+from roadbed.config import Config
+from roadbed.ground.stcrf.model import FRAME
+from roadbed.ground.stcrf.programs import room_for_anchors, tally_words
+from roadbed.ground.stcrf.sizes import lattice_of
+
+_BYTES_PER_POINT = 12 + 16 + 4 + 16 + 9
+CURSORS = 6  # {next free place; nodes with some points, with many, with more; nodes the prior does not and does know}
+FIT_GROUPS = 32  # work-groups that share a fit to the prior surface
+FIT_SUMS = 11
+
+
+class Buffers:
+    """For `slots` scans at a time. A node's state takes twelve floats: nine of information, then its plane."""
+
+    def __init__(self, backend: Backend, config: Config, slots: int) -> None:
+        self._backend, self.slots = backend, slots
+        zeros, nodes = backend.zeros, lattice_of(config.ground).size
+        self._anchors = room_for_anchors(config.ground)
+        self.counts = zeros(slots * nodes, np.int32)
+        self.cursors = zeros(slots * CURSORS, np.int32)
+        self.segments = zeros(slots * nodes * 2, np.int32)
+        self.lists = zeros(slots * 3 * nodes * 4, np.int32)
+        self.states = [zeros(slots * nodes * 12, np.float32) for _ in range(2)]
+        self.priors = zeros(slots * 2 * nodes * 12, np.float32)
+        self.expected = zeros(slots * nodes * 4, np.float32)
+        self.surface = zeros(slots * nodes * 4, np.float32)
+        self.seen = zeros(slots * nodes, np.uint8)  # where ground was seen: what is reported and kept as prior
+        self.frames = backend.mailbox(slots * FRAME.itemsize)
+        self.motion = backend.mailbox(slots * FRAME.itemsize)
+        self.layers = backend.output((slots, 4, nodes), np.float32)
+        self.tallies = zeros(slots * tally_words(config), np.uint32)
+        self.row_sums, self.kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
+        self.overlap = backend.output((slots, 2), np.int32)
+        self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
+        self.fit_parts = zeros(slots * FIT_GROUPS * FIT_SUMS, np.float32)
+        self.fit_state, self.fit = zeros(slots * 5, np.float32), backend.output((slots, 5), np.float32)
+        self.capacity = self.moving_capacity = 0
+        self.reserve_mask(4)
+        self.reserve(4096)
+
+    def reserve(self, points: int) -> bool:
+        """Room for scans of at least `points` points; True where it was not there yet."""
+        if points <= self.capacity:
+            return False
+        capacity = -(-max(points + points // 4, 4096) // 4) * 4
+        total = self.slots * capacity
+        check_points(self._backend.device, points * self.slots, total * _BYTES_PER_POINT)
+        zeros, output = self._backend.zeros, self._backend.output
+        self.intake = self._backend.intake((self.slots, capacity, 3), np.float32)
+        self.located, self.rank = zeros(total * 4, np.float32), zeros(total, np.int32)
+        self.sorted = zeros((total + self.slots * self._anchors) * 4, np.float32)
+        self.decisions = zeros(total, np.uint8)
+        self.label = output((self.slots, capacity), np.uint8)
+        self.probability = output((self.slots, capacity), np.float32)
+        self.height = output((self.slots, capacity), np.float32)
+        self.capacity = capacity
+        return True
+
+    def reserve_mask(self, cells: int) -> bool:
+        """Room for a mask of so many cells that move; True where it was not there yet."""
+        if cells <= self.moving_capacity:
+            return False
+        self.moving = self._backend.zeros((self.slots, cells), np.uint8)
+        self.moving_capacity = cells
+        return True
+
+    def renew_outputs(self) -> None:
+        """New arrays on the device for the next frame's results: the caller keeps those of the last."""
+        make = self._backend.output_on_device
+        self.label, self.layers = make(self.label.host.shape, np.uint8), make(self.layers.host.shape, np.float32)
+        self.probability, self.height = (make(self.height.host.shape, np.float32) for _ in range(2))
+
+    def outputs(self) -> dict[str, Output]:
+        """What kernels write for the caller, by its name in a frame's description."""
+        return {"label": self.label, "probability": self.probability, "height": self.height, "layers": self.layers}

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the lattice lies: around the vehicle, level, fixed to the world or to the vehicle; and its prior with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.config import Config
+from roadbed.frames import Mounting, Scan
+from roadbed.geometry import Float64, Lattice, Pose, rotation_to_level
+from roadbed.ground.engine import GroundEngine, Misalignment, MovingMask, Placement, Rolled, Turned, Vehicle
+from roadbed.ground.stcrf.model import KNOWN_PRIOR
+from roadbed.ground.stcrf.sizes import lattice_of
+from roadbed.mapping.tiles import TileMap
+from roadbed.timeline import Link, Moment
+
+_HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one: float32 stays fine
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One scan on the lattice."""
+
+    lattice: Lattice
+    base: float  # m, height in the lattice frame from which the engine counts
+    T_lattice_sensor: Pose
+    T_lattice_vehicle: Pose
+    T_world_lattice: Pose | None  # None without odometry
+
+    @property
+    def corner(self) -> Float64:
+        x_min, _, y_min, _ = self.lattice.extent
+        return np.array([x_min, y_min, self.base])
+
+    @property
+    def placement(self) -> Placement:
+        pose = self.T_lattice_sensor
+        return Placement(pose.rotation, pose.translation - self.corner, self.base)
+
+    @property
+    def vehicle(self) -> Vehicle:
+        pose = self.T_lattice_vehicle
+        x, y, _ = pose.translation - self.corner
+        up = pose.rotation[:, 2]
+        return Vehicle(float(x), float(y), pose.yaw, float(-up[0] / up[2]), float(-up[1] / up[2]))
+
+    @property
+    def road(self) -> float:
+        """Height of the road under the vehicle over the base."""
+        return float(self.T_lattice_vehicle.translation[2]) - self.base
+
+    def mask(self, cells: Lattice, moving: NDArray[np.bool_]) -> MovingMask:
+        x_min, _, y_min, _ = cells.extent
+        corner = np.array([x_min, y_min]) - self.corner[:2]
+        return MovingMask(np.ascontiguousarray(moving, np.bool_), corner, cells.spacing)
+
+    def corrected(self, by: Misalignment, trust: float) -> Place:
+        """The scan laid onto the prior surface: turned about the sensor's foot point, then lowered by what is left."""
+        turn = rotation_to_level(trust * by.slope_x, trust * by.slope_y)
+        x, y, _ = self.T_lattice_sensor.translation
+        pivot = np.array([x, y, self.base])
+        correction = Pose(turn, pivot - turn @ pivot - np.array([0.0, 0.0, trust * by.lift]))
+        sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
+        return replace(self, T_lattice_sensor=sensor, T_lattice_vehicle=vehicle)
+
+
+class Places:
+    """Follows the vehicle with the lattice, and brings the engine's prior along; nodes that leave go to the map."""
+
+    def __init__(self, config: Config, engine: GroundEngine, long_term_map: TileMap | None) -> None:
+        self._rolls = config.ground.time.motion == "rolling"
+        self._engine, self._map = engine, long_term_map
+        self.around_vehicle = lattice_of(config.ground)
+        self._prior_lattice, self._prior_base = self.around_vehicle, 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        """The next drive may be level another way; what the prior holds goes to the map when it begins."""
+        self._T_lattice_world = self._map.T_lattice_world if self._map is not None else None
+
+    def of_one_alone(self, mounting: Mounting) -> Place:
+        """A scan without odometry: the lattice frame is the vehicle's."""
+        return Place(self.around_vehicle, 0.0, mounting.T_vehicle_sensor, Pose.identity(), None)
+
+    def follow(self, scan: Scan, mounting: Mounting, moment: Moment) -> tuple[Place, bool]:
+        """The scan's place, and whether the engine's prior can be used there."""
+        if scan.T_world_sensor is None:
+            return self.of_one_alone(mounting), False
+        T_world_vehicle = scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
+        if moment.link is Link.FIRST:
+            self._store(np.ones(self._prior_lattice.shape, np.bool_))
+            self._engine.forget()
+        if not self._rolls:
+            if moment.link is Link.NEXT:
+                self._engine.move(Turned(moment.T_old_new, self.around_vehicle.x0, self.around_vehicle.y0))
+            place = replace(self.of_one_alone(mounting), T_world_lattice=T_world_vehicle)
+            return place, moment.link is Link.NEXT
+        if self._T_lattice_world is None:
+            self._T_lattice_world = _level_world(T_world_vehicle, mounting)
+            if self._map is not None:
+                self._map.begin(self._T_lattice_world)
+        T_lattice_vehicle = self._T_lattice_world @ T_world_vehicle
+        lattice, base = self._roll(T_lattice_vehicle, first=moment.link is Link.FIRST)
+        T_lattice_sensor = T_lattice_vehicle @ mounting.T_vehicle_sensor
+        place = Place(lattice, base, T_lattice_sensor, T_lattice_vehicle, self._T_lattice_world.inverse())
+        known = moment.link is not Link.FIRST or (self._map is not None and self._knows_something())
+        return place, known
+
+    def save_map(self) -> None:
+        """Write everything known to the long-term map."""
+        if self._map is not None:
+            self._store(np.ones(self._prior_lattice.shape, np.bool_))
+            self._map.flush()
+
+    def _roll(self, T_lattice_vehicle: Pose, first: bool) -> tuple[Lattice, float]:
+        """Shift the prior by whole nodes, and count heights from the road again after a climb."""
+        x, y, z = (float(v) for v in T_lattice_vehicle.translation)
+        old, lattice, base = self._prior_lattice, self.around_vehicle.around(x, y), z
+        entering = np.ones(lattice.shape, np.bool_)
+        if not first:
+            columns, rows = old.steps_to(lattice)
+            if columns or rows:
+                self._store(old.outside(columns, rows))
+            climb = z - self._prior_base
+            if abs(climb) <= _HIGHEST_CLIMB:
+                climb, base = 0.0, self._prior_base
+            if columns or rows or climb:
+                self._engine.move(Rolled(columns, rows, climb))
+            entering = lattice.outside(-columns, -rows)
+        self._prior_lattice, self._prior_base = lattice, base
+        self._load(entering)
+        return lattice, base
+
+    def _store(self, leaving: NDArray[np.bool_]) -> None:
+        """Nodes that leave go to the long-term map, if there is one."""
+        if self._map is not None and self._prior_lattice is not self.around_vehicle and leaving.any():
+            self._map.store(self._prior_lattice, self._engine.prior, self._prior_base, leaving)
+
+    def _load(self, entering: NDArray[np.bool_]) -> None:
+        """Nodes that enter are undefined, or what the map knows of them."""
+        if self._map is None or not entering.any():
+            return
+        information = self._engine.prior
+        if self._map.load(self._prior_lattice, information, self._prior_base, entering):
+            self._engine.prior = information
+
+    def _knows_something(self) -> bool:
+        return bool((self._engine.prior[0] > KNOWN_PRIOR).any())
+
+
+def _level_world(T_world_vehicle: Pose, mounting: Mounting) -> Pose:
+    """The world itself where the mounting is given; else turned level and lifted at the first vehicle position."""
+    if not mounting.estimated:
+        return Pose.identity()
+    up = T_world_vehicle.rotation[:, 2]
+    level = rotation_to_level(-up[0] / up[2], -up[1] / up[2])
+    first = T_world_vehicle.translation
+    target = np.array([first[0], first[1], 0.0])
+    return Pose(level, target - level @ first)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The STCRF's device programs: which kernel files they have and what the kernels know when they are compiled."""
+
+from __future__ import annotations
+
+import math
+
+from roadbed.compute.backend import Device
+from roadbed.compute.program import Program
+from roadbed.config import Config
+from roadbed.config.ground import GroundConfig
+from roadbed.errors import ConfigError
+from roadbed.ground.stcrf.model import (
+    ANCHORS,
+    CONSTANTS,
+    COUNTERS,
+    FOOTPRINT_X,
+    FOOTPRINT_Y,
+    FRAME,
+    VOTE_LAYERS,
+    VOTE_PILLARS,
+)  # fmt: skip
+from roadbed.ground.stcrf.rules import LabelRules
+from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
+
+_PARTS = ("frame", "sort", "motion", "align", "places", "select", "start", "em", "surface", "labels")
+_COARSE_PARTS = ("frame", "em")
+GROUP = 256
+FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
+BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
+_MOST_SQUARES = 64  # pillars per node that local memory holds
+
+
+def groups_over_nodes(device: Device, nodes: int) -> tuple[int, int, int]:
+    """Work-groups of the EM: for nodes that take a whole one, for each other kind of listed nodes, and in all."""
+    whole, per_kind = (0, 0) if device.lanes == 1 else (2 * device.units, device.units)
+    return whole, per_kind, whole + 2 * per_kind + -(-nodes // GROUP)
+
+
+def exponent(sigma: float) -> float:
+    """exp(-dz^2 / (2 sigma^2)) as a power of two: the factor of dz^2."""
+    return -0.5 * math.log2(math.e) / sigma**2
+
+
+def selects(config: Config) -> bool:
+    """Whether some points are kept from shaping the surface, or some are added."""
+    stcrf = config.ground.stcrf
+    some_points = stcrf.walls.enabled or stcrf.points_per_node > 0 or stcrf.footprint or stcrf.start == "coarse"
+    return some_points or LabelRules.of(config).around
+
+
+def tally_words(config: Config) -> int:
+    """Words per slot that the labels count in: pillars, nodes, cells of the vote; a multiple of four."""
+    if not LabelRules.of(config).around:
+        return 4
+    lattice, side = lattice_of(config.ground), side_of(config.ground)
+    cells = [-(-along * side // VOTE_PILLARS) for along in lattice.shape]
+    words = lattice.size * (side**2 * BAND_WORDS + COUNTERS) + cells[0] * cells[1] * VOTE_LAYERS
+    return -(-words // 4) * 4
+
+
+def room_for_anchors(config: GroundConfig) -> int:
+    """Points that may be added under the vehicle."""
+    if not config.stcrf.footprint:
+        return 0
+    across = math.ceil(2 * math.hypot(FOOTPRINT_X, FOOTPRINT_Y) / config.stcrf.spacing) + 1
+    return ANCHORS * across**2
+
+
+def fine_program(config: Config) -> Program:
+    """Everything but the coarse lattice's EM."""
+    return _program(_PARTS, _definitions(config))
+
+
+def coarse_program(config: Config) -> Program:
+    """The EM on the wide lattice."""
+    stcrf, ratio = config.ground.stcrf, ratio_of(config.ground)
+    fine = _definitions(config)
+    wide = {
+        "COLUMNS": fine["COARSE_COLUMNS"],
+        "ROWS": fine["COARSE_ROWS"],
+        "NODES": fine["COARSE_NODES"],
+        "SPACING": stcrf.spacing * ratio,
+        "HEIGHT_INFORMATION": stcrf.height_information,
+        # Over a wide node a slope matters more: its information grows with the lever arm.
+        "SLOPE_INFORMATION": stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
+        "PULL": stcrf.coarse.pull,
+        "PULL_REACH": stcrf.sigma_down**-2,
+        "FEW": 0,  # every coarse node is listed
+        "ANCHORS_USED": 0,
+        "COARSE_START": False,
+        "SEEN_ONLY": False,  # asked of the fine lattice alone
+    }
+    return _program(_COARSE_PARTS, fine | wide)
+
+
+def _program(parts: tuple[str, ...], definitions: dict[str, int | float]) -> Program:
+    files = tuple(f"ground/stcrf/{part}.cl" for part in parts)
+    return Program(files, {**CONSTANTS, **definitions}, {"Frame": FRAME})
+
+
+def _definitions(config: Config) -> dict[str, int | float]:
+    ground, stcrf = config.ground, config.ground.stcrf
+    side, ratio, low_side = side_of(ground), ratio_of(ground), low_side_of(ground)
+    if max(side, low_side) ** 2 > _MOST_SQUARES:
+        raise ConfigError(
+            f"stcrf.pillar = {stcrf.pillar:g}, stcrf.coarse.cell = {stcrf.coarse.cell:g}: accelerators take at most "
+            f"{_MOST_SQUARES} pillars per node, expected at least {stcrf.spacing / math.isqrt(_MOST_SQUARES):g}"
+        )
+    rows, columns = lattice_of(ground).shape
+    coarse_columns, coarse_rows = -(-columns // ratio), -(-rows // ratio)
+    limit, from_coarse = stcrf.points_per_node, stcrf.start == "coarse"
+    rules = LabelRules.of(config)
+    return {
+        "GROUP": GROUP,
+        "FEW": FEW,
+        "SOME": SOME,
+        "MANY": min(MANY, limit) if limit else MANY,  # nodes that are thinned out are listed beyond it
+        "COLUMNS": columns,
+        "ROWS": rows,
+        "NODES": rows * columns,
+        "SPACING": stcrf.spacing,
+        "ALPHA": stcrf.alpha,
+        "BETA": stcrf.beta,
+        "NEIGHBOURS": stcrf.neighbours,
+        "HEIGHT_INFORMATION": stcrf.coarse_height_information if from_coarse else stcrf.height_information,
+        "WEAK_HEIGHT_INFORMATION": stcrf.height_information,
+        "SLOPE_INFORMATION": stcrf.slope_information,
+        "SLOPE_LIMIT": stcrf.slope_limit,
+        "UP": exponent(stcrf.sigma_up),
+        "DOWN": exponent(stcrf.sigma_down),
+        "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
+        "KNOWN_VARIANCE": stcrf.known_sigma**2,
+        "SEEN_ONLY": stcrf.seen_only,
+        "ANCHORS_USED": ANCHORS if stcrf.footprint else 0,
+        "EXTRA": room_for_anchors(ground),
+        "SIDE": side,
+        "WALLS": stcrf.walls.enabled,
+        "WALL_LOW": stcrf.walls.low,
+        "WALL_HIGH": stcrf.walls.high,
+        "LIMIT": limit,
+        "COARSE_START": from_coarse,
+        "LOW_SIDE": low_side,
+        "RATIO": ratio,
+        "COARSE_COLUMNS": coarse_columns,
+        "COARSE_ROWS": coarse_rows,
+        "COARSE_NODES": coarse_columns * coarse_rows,
+        "MOST_INFORMATION": stcrf.coarse.most_information,
+        "FIND_WALLS": stcrf.walls.enabled or rules.around,
+        "BAND_WORDS": BAND_WORDS,
+        "TALLY_WORDS": tally_words(config),
+        **{f"RULE_{name.upper()}": value for name, value in rules._asdict().items()},
+    }

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many nodes, pillars and parts a configuration makes, the same for every engine."""
+
+from __future__ import annotations
+
+from roadbed.config.ground import GroundConfig
+from roadbed.geometry import Lattice
+from roadbed.ground.stcrf.model import ALIGNMENT_POINTS
+
+
+def lattice_of(config: GroundConfig) -> Lattice:
+    """The nodes, with the vehicle at the origin."""
+    return Lattice.centred(config.stcrf.length, config.stcrf.width, config.stcrf.spacing)
+
+
+def ratio_of(config: GroundConfig) -> int:
+    """Nodes along a coarse node."""
+    return max(1, round(config.stcrf.coarse.spacing / config.stcrf.spacing))
+
+
+def side_of(config: GroundConfig) -> int:
+    """Pillars along a node."""
+    return max(1, round(config.stcrf.spacing / config.stcrf.pillar))
+
+
+def low_side_of(config: GroundConfig) -> int:
+    """Parts along a node whose lowest point enters the coarse start."""
+    return max(1, round(config.stcrf.spacing / config.stcrf.coarse.cell))
+
+
+def alignment_stride(points: int) -> int:
+    """Every so many-th point of a scan is compared with the prior surface."""
+    stride = max(4, points // ALIGNMENT_POINTS)
+    return stride if points >= 4 * stride else 1

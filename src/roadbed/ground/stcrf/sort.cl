@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a scan's points come to their nodes, and from which state each node starts.
+
+// Step 1: each point to the lattice frame, to its node, and to its rank among the node's points. The points may lie in
+// host memory: this is the only kernel that reads them.
+KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL float4 *located, GLOBAL int *rank,
+              GLOBAL int *counts, GLOBAL int *cursors, GLOBAL uint *tallies, int capacity) {
+    LOCAL_ARRAY float tile[3 * GROUP];
+    GLOBAL const Frame *frame = &frames[SLOT];
+    // While points arrive: what the labels will count starts from zero.
+    GLOBAL float4 *quads = (GLOBAL float4 *)(tallies + SLOT * TALLY_WORDS);
+    for (int k = GLOBAL_ID; k < TALLY_WORDS / 4; k += GLOBAL_SIZE) quads[k] = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (GROUP_ID == 0 && LOCAL_ID < CURSORS) cursors[CURSORS * SLOT + LOCAL_ID] = 0;
+    GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
+    GLOBAL const float *r = frame->rotation, *t = frame->translation;
+    int count = frame->count;
+    // A CPU's groups take consecutive tiles, so that points reach their nodes almost in scan order.
+    int tiles = (count + LOCAL_SIZE - 1) / LOCAL_SIZE, share = (tiles + GROUP_COUNT - 1) / GROUP_COUNT;
+    int first = LANES == 1 ? GROUP_ID * share : GROUP_ID, step = LANES == 1 ? 1 : GROUP_COUNT;
+    int last = LANES == 1 ? min(first + share, tiles) : tiles;
+    for (int k = first; k < last; k += step) {
+        int begin = k * LOCAL_SIZE;
+        read_points(points, begin, count, tile);
+        BARRIER();
+        int i = begin + LOCAL_ID;
+        float x = tile[3 * LOCAL_ID], y = tile[3 * LOCAL_ID + 1], z = tile[3 * LOCAL_ID + 2];
+        float u = r[0] * x + r[1] * y + r[2] * z + t[0];
+        float v = r[3] * x + r[4] * y + r[5] * z + t[1];
+        float w = r[6] * x + r[7] * y + r[8] * z + t[2];
+        float column = u * (1.0f / SPACING), row = v * (1.0f / SPACING);
+        int usable = i < count && is_return(x, y, z);
+        int inside = column >= 0.0f && column < COLUMNS && row >= 0.0f && row < ROWS && fabs(w) < FARTHEST_HEIGHT;
+        int node = usable && inside ? (int)row * COLUMNS + (int)column : -1;
+        int place = count_into_cell(counts + SLOT * NODES, node);
+        if (i < count) {
+            located[SLOT * capacity + i] = FLOAT4(u - ((float)(int)column + 0.5f) * SPACING,
+                                                  v - ((float)(int)row + 0.5f) * SPACING, w, FLOAT_OF((uint)node));
+            rank[SLOT * capacity + i] = place;
+        }
+        BARRIER();
+    }
+}
+
+// Height of the wheels' plane over a node under the vehicle; not a number elsewhere.
+FUNCTION float height_under_vehicle(GLOBAL const Frame *frame, int node) {
+    float x = ((float)(node % COLUMNS) + 0.5f) * SPACING - frame->vehicle_x;
+    float y = ((float)(node / COLUMNS) + 0.5f) * SPACING - frame->vehicle_y;
+    float along = frame->vehicle_cosine * x + frame->vehicle_sine * y;
+    float across = frame->vehicle_cosine * y - frame->vehicle_sine * x;
+    int under = fabs(along) < FOOTPRINT_X && fabs(across) < FOOTPRINT_Y;
+    return under ? frame->road + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y : NOT_A_NUMBER;
+}
+
+// The state from which the EM starts: the prior's information or none, and the plane it gives with what is expected.
+FUNCTION void begin_node(GLOBAL const Frame *frame, GLOBAL const float4 *priors, GLOBAL float4 *start,
+                         GLOBAL float4 *expected, int node, float4 plane) {
+    Information s = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    if (frame->warm) s = load_information(priors + 3 * frame->prior * NODES, node);
+    expected[node] = plane;
+    store_node(start, node, s, solve_plane(s, plane));
+}
+
+// Step 2, per node: room for its points (ANCHORS_USED more under the vehicle), and the first plane: its own, or that of the
+// coarse node of the same number. Nodes with more than FEW points join the list of their kind: {node, place, count}.
+// cursors: {next free place; nodes with some points, with many, with more; nodes with points that the prior does not and
+// does know}.
+KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors,
+                GLOBAL int4 *lists, GLOBAL const float4 *priors, GLOBAL float4 *start, GLOBAL float4 *expected,
+                GLOBAL float4 *coarse_start, GLOBAL float4 *coarse_expected) {
+    LOCAL_ARRAY int scratch[GROUP];
+    LOCAL_ARRAY int first;
+    GLOBAL const Frame *frame = &frames[SLOT];
+    int node = GLOBAL_ID;
+    int here = node < NODES;
+    int count = here ? counts[SLOT * NODES + node] : 0;
+    if (here && ANCHORS_USED && is_finite(height_under_vehicle(frame, node))) count += ANCHORS_USED;
+    int total;
+    int before = group_scan(count, scratch, &total);
+    if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[CURSORS * SLOT], total);
+    int kind = count <= FEW ? -1 : count <= SOME ? 0 : count <= MANY ? 1 : 2;
+    if (frame->warm) {
+        int known = here && priors[3 * ((2 * SLOT + frame->prior) * NODES + node)].x > KNOWN_PRIOR;
+        join_list(cursors + CURSORS * SLOT + 4, count > 0 ? known : -1, 2);
+    }
+    int listed = LANES > 1 ? join_list(cursors + CURSORS * SLOT + 1, kind, 3) : 0;
+    BARRIER();
+    if (!here) return;
+    segments[SLOT * NODES + node] = INT2(first + before, count);
+    counts[SLOT * NODES + node] = 0;
+    if (LANES > 1 && kind >= 0) lists[(3 * SLOT + kind) * NODES + listed] = INT4(node, first + before, count, 0);
+    float4 level = FLOAT4(frame->road, 0.0f, 0.0f, 0.0f);
+#if COARSE_START
+    if (node < COARSE_NODES) {
+        Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+        coarse_expected[SLOT * COARSE_NODES + node] = level;
+        store_node(coarse_start + 3 * SLOT * COARSE_NODES, node, nothing, level);
+    }
+#else
+    begin_node(frame, priors + 6 * SLOT * NODES, start + 3 * SLOT * NODES, expected + SLOT * NODES, node, level);
+#endif
+}
+
+// Step 3: points into the order of their nodes. The fourth number is the point's place in the input.
+KERNEL place(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int *rank,
+             GLOBAL const int2 *segments, GLOBAL float4 *sorted, int capacity) {
+    int count = frames[SLOT].count;
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) {
+        float4 point = located[SLOT * capacity + i];
+        int node = (int)BITS_OF(point.w);
+        if (node < 0) continue;
+        point.w = FLOAT_OF((uint)i);
+        sorted[SLOT * (capacity + EXTRA) + segments[SLOT * NODES + node].x + rank[SLOT * capacity + i]] = point;
+    }
+}

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The STCRF's kernels in order, recorded once per kind of frame and played for every scan."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.backend import Backend, Launch, Tape
+from roadbed.config import Config
+from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
+from roadbed.ground.stcrf.model import FIT_SIGMAS
+from roadbed.ground.stcrf.programs import (
+    GROUP,
+    exponent,
+    fine_program,
+    groups_over_nodes,
+    room_for_anchors,
+    selects,
+)  # fmt: skip
+from roadbed.ground.stcrf.rules import LabelRules
+from roadbed.ground.stcrf.sizes import lattice_of
+from roadbed.ground.stcrf.start_device import CoarseLattice
+
+
+class Tapes:
+    """`of_frame`, `motion` and `alignment` are ready to run; `record` anew when buffers have grown."""
+
+    def __init__(self, backend: Backend, config: Config, buffers: Buffers) -> None:
+        self._backend, self._config, self._buffers = backend, config, buffers
+        self._stcrf, self._slots = config.ground.stcrf, buffers.slots
+        self._nodes = lattice_of(config.ground).size
+        self._program = backend.build(fine_program(config))
+        self._coarse = CoarseLattice(backend, config, buffers.slots) if self._stcrf.start == "coarse" else None
+        self.record()
+
+    def of_frame(self, warm: bool, few: bool = True) -> Tape:
+        """A whole frame; `few`: with a prior fewer iterations are enough."""
+        stcrf = self._stcrf
+        return self._frames[warm, stcrf.warm_iterations if warm and few else stcrf.iterations]
+
+    def record(self) -> None:
+        stcrf, tape = self._stcrf, self._backend.tape
+        kinds = ((False, stcrf.iterations), (True, stcrf.warm_iterations), (True, stcrf.iterations))
+        self._frames = {kind: tape(self._program, self._frame(*kind)) for kind in kinds}
+        self.motion = tape(self._program, self._motion())
+        self.alignment = tape(self._program, self._alignment())
+
+    @property
+    def _over_nodes(self) -> int:
+        return -(-self._nodes // GROUP)
+
+    @property
+    def _over_points(self) -> int:
+        """Enough work-groups to fill the device; each takes several tiles of a large scan."""
+        device = self._backend.device
+        return max(1, min(-(-self._buffers.capacity // GROUP), (4 if device.lanes > 1 else 16) * device.units))
+
+    def _launch(self, kernel: str, groups: int, *arguments: object) -> Launch:
+        return Launch(kernel, groups, GROUP, arguments, self._slots)
+
+    def _frame(self, warm: bool, iterations: int) -> list[Launch]:
+        """The kernels of one frame, in order."""
+        b, coarse, capacity = self._buffers, self._coarse, np.int32(self._buffers.capacity)
+        start = b.states[iterations % 2]  # the EM then ends in the first buffer
+        coarse_start = (coarse.start, coarse.expected) if coarse else (start, b.expected)
+        locate = (b.frames, b.intake, b.located, b.rank, b.counts, b.cursors, b.tallies, capacity)
+        allocate = (b.frames, b.counts, b.segments, b.cursors, b.lists, b.priors, start, b.expected, *coarse_start)
+        launches = [
+            self._launch("locate", self._over_points, *locate),
+            self._launch("allocate", self._over_nodes, *allocate),
+            self._launch("place", self._over_points, b.frames, b.located, b.rank, b.segments, b.sorted, capacity),
+        ]
+        if selects(self._config):
+            launches += self._select()
+        if coarse:
+            launches += coarse.launches()
+            spread = (b.frames, coarse.result, b.priors, start, b.expected)
+            launches.append(self._launch("spread", self._over_nodes, *spread))
+        return [*launches, *self._iterations(iterations, warm), *self._labelling()]
+
+    def _select(self) -> list[Launch]:
+        b, device = self._buffers, self._backend.device
+        low_points = self._coarse.points if self._coarse else b.surface
+        whole_groups = 0 if device.lanes == 1 else 4 * device.units
+        arguments = (
+            b.frames, b.moving, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
+            np.int32(b.capacity), np.int32(whole_groups), np.int32(b.moving_capacity),
+        )  # fmt: skip
+        groups = whole_groups + -(-self._nodes * device.lanes // GROUP)
+        launches = [self._launch("select_points", groups, *arguments)]
+        if whole_groups and self._stcrf.points_per_node:
+            thin = (b.frames, b.sorted, b.lists, b.cursors, np.int32(b.capacity))
+            launches.append(self._launch("thin_out", whole_groups, *thin))
+        return launches
+
+    def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
+        """EM launches from one state buffer to the other; the posterior is left in the first."""
+        stcrf, b = self._stcrf, self._buffers
+        whole, per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
+        per_slot = np.int32(b.capacity + room_for_anchors(self._config.ground))
+        launches = []
+        for k in range(iterations):
+            source, target = b.states[(iterations - k) % 2], b.states[(iterations - 1 - k) % 2]
+            sigma = stcrf.sigma_up_early if not warm and 2 * k < iterations else stcrf.sigma_up
+            arguments = (
+                b.frames, source, target, b.priors, b.expected, b.segments, b.sorted, b.lists, b.cursors, b.surface,
+                b.seen, per_slot, np.int32(whole), np.int32(per_kind), np.float32(exponent(sigma)),
+                np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
+            )  # fmt: skip
+            launches.append(self._launch("iterate", groups, *arguments))
+        return launches
+
+    def _labelling(self) -> list[Launch]:
+        b, capacity = self._buffers, np.int32(self._buffers.capacity)
+        over_points, over_nodes = self._over_points, self._over_nodes
+        launches = []
+        if LabelRules.of(self._config).around:
+            over, state = b.rank, b.states[0]  # ranks are no longer needed: heights take their room
+            decide = (b.frames, b.located, over, b.tallies, b.kinds, state, b.decisions, capacity)
+            launches = [
+                self._launch("measure", over_points, b.frames, b.located, b.surface, over, b.tallies, capacity),
+                self._launch("sum_rows", over_nodes, b.tallies, b.row_sums),
+                self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.kinds),
+                self._launch("decide", over_points, *decide),
+            ]
+        outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
+        given = (b.frames, b.located, b.surface, b.seen, b.tallies, b.decisions)
+        label = (*given, *outputs, b.cursors, b.overlap.buffer, capacity)
+        return [*launches, self._launch("label", over_points, *label)]
+
+    def _motion(self) -> list[Launch]:
+        b = self._buffers
+        return [self._launch("move_prior", self._over_nodes, b.motion, b.states[0], b.seen, b.priors)]
+
+    def _alignment(self) -> list[Launch]:
+        b, capacity = self._buffers, np.int32(self._buffers.capacity)
+        # Samples lie where the sorted points will: those come later.
+        sample = (b.frames, b.intake, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
+        launches = [self._launch("sample_residuals", 2 * self._backend.device.units, *sample)]
+        fit = (b.sorted, b.sample_counts, b.samples_found, b.fit_parts, b.fit_state, b.fit.buffer)
+        for k, sigma in enumerate(FIT_SIGMAS):
+            step = (*fit, np.float32(exponent(sigma)), np.int32(k), capacity)
+            launches.append(self._launch("fit_tilt", FIT_GROUPS, *step))
+        return launches

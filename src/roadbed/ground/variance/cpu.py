@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grid variance's engine on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from roadbed.compute.arrays import to_host
+from roadbed.compute.compilation import announce
+from roadbed.config.ground import VarianceConfig
+from roadbed.frames import VarianceCells
+from roadbed.ground.engine import FrameOutput
+from roadbed.ground.variance.method import output_of
+from roadbed.ground.variance.model import lattice_of
+from roadbed.ground.variance.variance_cpu import Cells, GridRules, SortedHeights, classify, sort_heights
+from roadbed.timing import timed
+
+F = np.float32
+
+
+class VarianceCpu:
+    """Buffers that grow with the scans, and the two kernels that fill them."""
+
+    def __init__(self, config: VarianceConfig) -> None:
+        announce((sort_heights, classify))
+        self.lattice = lattice_of(config)
+        limits = config.pointcloud_limits
+        self._rules = GridRules(
+            self.lattice.rows,
+            np.int32(self.lattice.columns),
+            F(config.spacing),
+            np.array([limits.x_min, limits.x_max, limits.y_min, limits.y_max], F),
+            config.point_number_threshold,
+            config.min_variance_threshold,
+            F(config.height_threshold.ground),
+        )
+        self._count = np.zeros((numba.get_num_threads(), self.lattice.size), np.int32)
+        self._start = np.zeros(self.lattice.size + 1, np.int32)
+        self._cell = np.empty(0, np.int32)
+        self._heights = np.empty(0, F)
+
+    def frame(self, points: Any) -> FrameOutput:
+        points = to_host(points)
+        count = len(points)
+        if count > len(self._cell):
+            self._cell = np.empty(int(count * 1.25) + 1, np.int32)
+            self._heights = np.empty(len(self._cell), F)
+        label, probability, height = np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F)
+        shape, size = self.lattice.shape, self.lattice.size
+        mean, variance, lowest, highest = (np.empty(size, F) for _ in range(4))
+        cells = Cells(mean, variance, lowest, highest, np.empty(size, np.bool_))
+        heights = SortedHeights(self._start, self._heights, self._cell[:count])
+        timings: dict[str, float] = {}
+        with timed(timings, "sort"):
+            sort_heights(points, self._rules, self._count, heights)
+        with timed(timings, "classify"):
+            classify(points, heights, self._rules, cells, label, probability, height)
+        layers = (layer.reshape(shape) for layer in cells)
+        statistics = VarianceCells(self.lattice, np.diff(self._start).reshape(shape), *layers)
+        return output_of(statistics, (label, probability, height), timings)
+
+    def profile(self, points: Any) -> dict[str, float]:
+        return self.frame(points).timings

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the CPU and the devices share of grid variance: sizes, constants, the frame's structure, the program."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.compute.program import Program
+from roadbed.config.ground import VarianceConfig
+from roadbed.frames import Label
+from roadbed.geometry import Lattice
+
+GROUP = 256
+TILE = 16  # cells along a tile of the classification
+KINDS = 7  # of cells, by how many points they hold: 1, 2, 3-4, 5-8, 9-16, 17-32 and more
+FARTHEST_HEIGHT = np.float32(1e4)  # m: heights beyond are not returns
+UNKNOWN, GROUND, OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
+PROBABILITY, HEIGHT, CELLS_WANTED = 1, 2, 4  # outputs beside the labels, as bits
+
+# One frame as device kernels read it. Addresses are 0 where our own buffers are meant.
+FRAME = np.dtype(
+    [
+        ("points", np.uint64),  # (count, 3) float
+        ("label", np.uint64),  # outputs, one per point
+        ("probability", np.uint64),
+        ("height", np.uint64),
+        ("statistics", np.uint64),  # layers of cells: mean, variance, lowest, highest
+        ("counts", np.uint64),  # per cell: twice its points, plus one when it is ground
+        ("count", np.int32),
+        ("wanted", np.int32),  # PROBABILITY | HEIGHT | CELLS_WANTED
+    ],
+    align=True,
+)
+
+
+def lattice_of(config: VarianceConfig) -> Lattice:
+    """The cells, along the axes of the points given: 100 m at 0.3 m are 333.33 cells, so 334."""
+    limits, spacing = config.pointcloud_limits, config.spacing
+    columns = math.ceil((limits.x_max - limits.x_min) / spacing)
+    rows = math.ceil((limits.y_max - limits.y_min) / spacing)
+    return Lattice(limits.x_min + spacing / 2, limits.y_min + spacing / 2, spacing, columns, rows)
+
+
+def program(config: VarianceConfig) -> Program:
+    """Divisions and thresholds round exactly, so that every backend decides every point alike."""
+    limits, lattice = config.pointcloud_limits, lattice_of(config)
+    constants: dict[str, int | float | np.generic] = {
+        "GROUP": GROUP,
+        "TILE": TILE,
+        "KINDS": KINDS,
+        "FARTHEST_HEIGHT": FARTHEST_HEIGHT,
+        "UNKNOWN": UNKNOWN,
+        "GROUND": GROUND,
+        "OBSTACLE": OBSTACLE,
+        "PROBABILITY": PROBABILITY,
+        "HEIGHT": HEIGHT,
+        "CELLS_WANTED": CELLS_WANTED,
+        "COLUMNS": lattice.columns,
+        "ROWS": lattice.rows,
+        "CELLS": lattice.size,
+        "X_MIN": limits.x_min,
+        "X_MAX": limits.x_max,
+        "Y_MIN": limits.y_min,
+        "Y_MAX": limits.y_max,
+        "SPACING": config.spacing,
+        "FEWEST": config.point_number_threshold,
+        "LARGEST_VARIANCE": np.float64(config.min_variance_threshold),
+        "TOLERANCE": config.height_threshold.ground,
+    }
+    return Program(("ground/variance/variance.cl",), constants, {"VarianceFrame": FRAME}, exact=True)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose is what in a folder of results: a manifest lists what Roadbed wrote, and nothing else is ever replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+from roadbed import __version__
+from roadbed.atomic import atomic_write, output_errors
+from roadbed.config import Config
+from roadbed.errors import ConfigError, OutputError
+
+MANIFEST = "roadbed-manifest.jsonl"  # a line about the run, then one line per file, written before the file is
+
+
+class OutputFolder:
+    """A folder to write results into. It is checked at once, and touched when the first file is asked for.
+
+    `parts` are the files and folders in it that will be written, `inputs` what must not be touched in any case. Old
+    results of Roadbed are replaced with `force`; a file that Roadbed did not write is never.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        parts: Sequence[str],
+        *,
+        command: str,
+        inputs: Iterable[str | Path] = (),
+        force: bool = False,
+    ) -> None:
+        self.path, self.command = Path(folder), command
+        self._parts = (*parts, MANIFEST)
+        self._written: set[str] = set()
+        with output_errors(self.path):
+            if self.path.exists() and not self.path.is_dir():
+                raise OutputError(f"{self.path}: found a file, expected a folder or a new name")
+            self._old = _Manifest.read(self.path / MANIFEST)
+            self._own = {MANIFEST, *self._old.files} if self._old is not None else set()
+            for source in inputs:
+                self._keep_off(Path(source).resolve(), source)
+            self._check(force)
+
+    def file(self, *names: str) -> Path:
+        """The path of one result, e.g. `file("labels", "000000.label")`; from now on it counts as Roadbed's."""
+        name = "/".join(names)
+        path = self.path / name
+        with output_errors(path):
+            if not self._written:
+                self._begin()
+            if name not in self._written:
+                if os.path.lexists(path):
+                    raise OutputError(f"{path}: found a file that Roadbed did not write, expected none")
+                with (self.path / MANIFEST).open("a", encoding="utf-8") as manifest:
+                    manifest.write(json.dumps(name) + "\n")
+                self._written.add(name)
+        return path
+
+    def _check(self, force: bool) -> None:
+        """Refuse to replace results unasked, and files of others in any case."""
+        if self._old is not None and not force:
+            raise OutputError(
+                f"{self.path}: holds the results of {self._old.command!r}; "
+                f"name another folder with -o, or replace them with --force"
+            )
+        for part in self._parts:
+            foreign = next((name for name in _files_under(self.path, part) if name not in self._own), None)
+            if foreign is not None:
+                raise OutputError(
+                    f"{self.path / foreign}: would be in the way and was not written by Roadbed; "
+                    f"name another folder with -o"
+                )
+
+    def _keep_off(self, source: Path, named: str | Path) -> None:
+        """Refuse a folder in which results would replace, or lie among, what they are made from."""
+        home = self.path.resolve()
+        if source in home.parents:
+            touched = self._old is None and home.exists() and any(home.iterdir())
+        else:
+            targets = [home / name for name in {*self._parts, *self._own}]
+            touched = home == source or any(_overlap(target, source) for target in targets)
+        if touched:
+            raise OutputError(
+                f"{self.path}: results would lie in their source {named}, which is never written to; "
+                f"name another folder with -o"
+            )
+
+    def _begin(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        manifest = self.path / MANIFEST
+        started = datetime.now(UTC).isoformat("T", "seconds")
+        line = json.dumps({"roadbed": __version__, "command": self.command, "started": started}) + "\n"
+        if self._old is None:
+            try:
+                with manifest.open("x", encoding="utf-8") as file:
+                    file.write(line)
+            except FileExistsError:
+                raise OutputError(f"{self.path}: another run has begun to write there") from None
+        else:
+            _remove(self.path, self._old.files)
+            with atomic_write(manifest) as replaced:
+                replaced.write(line.encode())
+        self._written.add(MANIFEST)
+
+
+class _Manifest:
+    """What an earlier run wrote."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.command, self.files = "an unknown command", set[str]()
+        for line in lines:
+            with suppress(ValueError):  # a killed run may leave half a line, whose file was not begun
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    self.command = str(entry.get("command", self.command))
+                elif isinstance(entry, str) and _stays_inside(entry):
+                    self.files.add(entry)
+
+    @classmethod
+    def read(cls, path: Path) -> _Manifest | None:
+        return cls(path.read_text(encoding="utf-8", errors="replace").splitlines()) if path.is_file() else None
+
+
+def claim_configuration(path: Path, force: bool = False) -> Path:
+    """A path a configuration may be saved to: a new one, or with `force` that of another configuration."""
+    with output_errors(path):
+        if not os.path.lexists(path):
+            return path
+        if not force:
+            raise OutputError(f"{path}: exists; name another file, or replace it with --force")
+        try:
+            Config.load(path)
+        except ConfigError:
+            raise OutputError(f"{path}: exists and is not a configuration; name another file") from None
+    return path
+
+
+def unused_name(path: Path) -> Path:
+    """`path`, or the first of `path-2`, `path-3`, ... that does not exist."""
+    number = 1
+    candidate = path
+    while candidate.exists():
+        number += 1
+        candidate = path.with_stem(f"{path.stem}-{number}")
+    return candidate
+
+
+def _files_under(folder: Path, part: str) -> Iterator[str]:
+    """Names relative to `folder` of everything but true folders at and below `part`."""
+    top = folder / part
+    if top.is_dir() and not top.is_symlink():
+        for entry in sorted(os.listdir(top)):
+            yield from _files_under(folder, f"{part}/{entry}")
+    elif os.path.lexists(top):
+        yield part
+
+
+def _remove(folder: Path, files: Iterable[str]) -> None:
+    """Remove files by their names in a manifest, then the folders that are empty without them."""
+    home = folder.resolve()
+    emptied = set()
+    for name in files:
+        target = folder / name
+        inside = target.parent.resolve() == home / PurePosixPath(name).parent  # not through somebody's link
+        if inside and target.is_file() and not target.is_symlink():
+            target.unlink()
+            emptied |= {folder / parent for parent in PurePosixPath(name).parents[:-1]}
+    for parent in sorted(emptied, key=lambda path: -len(path.parts)):
+        with suppress(OSError):  # something of others is in it
+            parent.rmdir()
+
+
+def _stays_inside(name: str) -> bool:
+    return not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts and name not in ("", ".")
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """Whether one of two paths is the other or lies in it."""
+    return one == other or one in other.parents or other in one.parents

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A part of a source: from one scan on, every so many-th, at most so many, with a mounting given by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from roadbed.errors import InputError
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
+from roadbed.sources.registry import Source
+
+_PER_SCAN = ("truth", "objects")  # what some sources also give for a scan, by its number
+
+
+class Selection(Source):
+    """Scans `numbers` of another source; their truth and objects come along."""
+
+    def __init__(
+        self,
+        source: Source,
+        start: int = 0,
+        stride: int = 1,
+        count: int | None = None,
+        T_vehicle_sensor: Pose | None = None,
+    ) -> None:
+        self.location, self.path, self.options = source.location, source.path, source.options
+        self.sequential = source.sequential
+        self._source, self._T_vehicle_sensor = source, T_vehicle_sensor
+        self.numbers = range(start, _length(source), stride)[:count]
+        if not self.numbers:
+            raise InputError(f"{source.location}: start {start}: found {len(source)} scans, expected more than {start}")
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int) -> Scan:
+        return self._mounted(self._source[self.numbers[index]])
+
+    def __iter__(self) -> Iterator[Scan]:
+        if self.numbers == range(len(self.numbers)):  # from the beginning: bags and captures are fastest in one go
+            yield from map(self._mounted, islice(self._source, len(self)))
+        else:
+            yield from super().__iter__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _PER_SCAN:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        of_scan = getattr(self._source, name)
+        return lambda index: of_scan(self.numbers[index])
+
+    def _mounted(self, scan: Scan) -> Scan:
+        if self._T_vehicle_sensor is None:
+            return scan
+        if scan.mounts:
+            raise InputError(f"{self.location}: mounting: found a rig of {len(scan.mounts)} sensors, expected one")
+        return replace(scan, T_vehicle_sensor=self._T_vehicle_sensor)
+
+
+def _length(source: Source) -> int:
+    try:
+        return len(source)
+    except NotImplementedError:
+        raise InputError(f"{source.location}: a part of it: found a live source, expected a recording") from None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may talk to the viewer: its own page under its own address, and beyond this machine only with the token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from secrets import compare_digest
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from roadbed.errors import InputError
+
+if TYPE_CHECKING:
+    from websockets.http11 import Request, Response
+
+    Answer = Callable[[Any, Request], Response | None]  # what websockets calls process_request
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_AUTHORITY = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(?P<port>[0-9]{1,5}))?", re.ASCII)
+
+
+class Guard:
+    """Refuses, with 403, what a foreign page or a name that was pointed at this machine could send.
+
+    Let in are `host`, the names of the loopback and the address a connection came to, with the port that is served,
+    and `others` with any port, as behind a forwarded one. With a `token` the page is opened with `?token=...` once.
+    """
+
+    def __init__(self, host: str, others: Iterable[str] = (), token: str = "") -> None:
+        self._own = _LOOPBACK | {host.lower()}
+        self._others = frozenset(_checked_name(name) for name in others)
+        self._token = token
+
+    def around(self, answer: Answer) -> Answer:
+        """`answer`, asked only for requests that are let in; its pages are sealed against foreign use."""
+
+        def guarded(connection: Any, request: Request) -> Response | None:
+            address, port = connection.local_address[:2]
+            problem = self._problem(request, address, port)
+            if problem:
+                return connection.respond(HTTPStatus.FORBIDDEN, f"{problem}\n")
+            response = answer(connection, request)
+            if response is not None:
+                self._seal(response, request, port)
+            return response
+
+        return guarded
+
+    def _problem(self, request: Request, address: str, port: int) -> str:
+        """Why a request is refused; empty if it is not."""
+        hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
+        host = hosts[0].lower() if len(hosts) == 1 else ""
+        if not self._is_served(host, address, port):
+            found = ", ".join(hosts) or "none"
+            return f"Host: found {found}, expected {address}:{port} or a name given with --allow-host"
+        # A browser says which page opens a websocket; whoever does not say is none of ours.
+        if (origins or "Upgrade" in request.headers) and origins not in ([f"http://{host}"], [f"https://{host}"]):
+            return f"Origin: found {', '.join(origins) or 'none'}, expected http://{host}"
+        if self._token and not self._knows_token(request, port):
+            return "token: found none or another, expected the one in the address that the viewer printed"
+        return ""
+
+    def _is_served(self, host: str, address: str, port: int) -> bool:
+        parts = _AUTHORITY.fullmatch(host)
+        if parts is None:
+            return False
+        name = parts["name"].strip("[]")
+        return name in self._others or (int(parts["port"] or 80) == port and name in self._own | {address})
+
+    def _knows_token(self, request: Request, port: int) -> bool:
+        offered = parse_qs(urlsplit(request.path).query).get("token", [])
+        for header in request.headers.get_all("Cookie"):
+            try:
+                cookie = SimpleCookie(header).get(_cookie_name(port))
+            except CookieError:
+                continue
+            offered += [cookie.value] if cookie else []
+        return any(compare_digest(token.encode(errors="replace"), self._token.encode()) for token in offered)
+
+    def _seal(self, response: Response, request: Request, port: int) -> None:
+        """No other page may frame this one, and it may talk to nobody but this server, whatever its address says."""
+        host = request.headers["Host"]
+        response.headers["Content-Security-Policy"] = (
+            f"frame-ancestors 'none'; connect-src 'self' ws://{host} wss://{host} data: blob:"
+        )
+        response.headers["Referrer-Policy"] = "no-referrer"  # the token is part of the address
+        if self._token:
+            response.headers["Set-Cookie"] = f"{_cookie_name(port)}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+
+
+def _cookie_name(port: int) -> str:
+    """Browsers share cookies between the ports of a machine, so each viewer has its own."""
+    return f"roadbed-{port}"
+
+
+def _checked_name(name: str) -> str:
+    bare = name.lower().strip("[]")
+    parts = _AUTHORITY.fullmatch(f"[{bare}]" if ":" in bare else bare)
+    if parts is None:
+        raise InputError(f"host {name!r}: expected a name or an address without scheme and port, e.g. robot.local")
+    return bare

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the viewer listens, and a viser server that asks a guard before it answers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import redirect_stdout
+from io import StringIO
+from ipaddress import ip_address
+from typing import Any
+
+from roadbed.errors import DeviceError, missing_extra
+from roadbed.viewer.guard import Guard
+
+_ANYWHERE = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}  # with an address to look for a way to; nothing is sent
+_starting = threading.Lock()
+
+
+def start_server(host: str, port: int, guard: Guard) -> Any:
+    """viser's server on a free port, every request of which passes `guard`.
+
+    viser has no place to look at requests, but it hands its handler to `websockets.asyncio.server.serve`; that name is
+    replaced while the server starts. A viser that starts in another way is stopped again before it shows anything.
+    """
+    try:
+        import viser
+        from viser.infra import WebsockServer
+        from websockets.asyncio import server as websockets_server
+    except ImportError:
+        raise missing_extra("viser", "view", "the viewer") from None
+    _check_port(host, port)
+    serve, guarded = websockets_server.serve, False
+
+    def serve_guarded(handler: Any, *args: Any, **settings: Any) -> Any:
+        nonlocal guarded
+        if handler.__module__ == WebsockServer.__module__:  # another thread may start a server of its own just now
+            guarded = True
+            settings["process_request"] = guard.around(settings["process_request"])
+        return serve(handler, *args, **settings)
+
+    with _starting, without_banner():
+        websockets_server.serve = serve_guarded  # type: ignore[assignment, misc]
+        try:
+            server = viser.ViserServer(host=host, port=port, label="Roadbed", verbose=False)
+        finally:
+            websockets_server.serve = serve  # type: ignore[misc]
+    if not guarded:
+        server.stop()
+        raise DeviceError(f"viser {viser.__version__} cannot be kept from foreign pages, expected a release like 1.1")
+    return server
+
+
+def without_banner() -> redirect_stdout[StringIO]:
+    """viser prints a box about itself; the command line says the same in one line."""
+    return redirect_stdout(StringIO())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens on `host`."""
+    return all(ip_address(address[0]).is_loopback for *_, address in _resolved(host, 0))
+
+
+def reachable_name(host: str) -> str:
+    """`host` as other machines may write it: this machine's own address where it stands for all of them."""
+    if host not in _ANYWHERE:
+        return host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((_ANYWHERE[host], 9))
+        except OSError:  # no network
+            return "::1" if ":" in host else "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def _check_port(host: str, port: int) -> None:
+    """One line with the alternative, instead of a page that appears somewhere else."""
+    if _is_free(host, port):
+        return
+    free = next((other for other in range(port + 1, port + 100) if _is_free(host, other)), None)
+    instead = f"try --port {free}" if free else "no other port nearby is free either"
+    raise DeviceError(f"port {port} on {host} is in use or not allowed: {instead}")
+
+
+def _is_free(host: str, port: int) -> bool:
+    family, kind, protocol, _, address = _resolved(host, port)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError:
+            return False
+    return True
+
+
+def _resolved(host: str, port: int) -> list[Any]:
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        raise DeviceError(f"host {host!r}: expected an address of this machine, e.g. 127.0.0.1 or 0.0.0.0") from None

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run writes is what its frames hold, value by value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roadbed.config import Config
+from roadbed.frames import TrackedObject
+from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.label import semantickitti_classes
+from roadbed.outputs.recording import RunFolder
+from roadbed.pipeline import Result
+from tests.outputs.frames_for_pictures import ground_frame, occupancy_frame
+
+# Every number differs, so that no two of them can change places unnoticed.
+CAR = TrackedObject(
+    id=7,
+    position=np.array([5.25, -4.5]),
+    extent=np.array([4.125, 1.875]),
+    heading=0.375,
+    velocity=np.array([6.5, -0.75]),
+    velocity_covariance=np.array([[0.5, 0.0625], [0.0625, 0.25]]),
+    cells=41,
+    age=1.5,
+)
+
+
+def result(name="made-up", time=2.5):
+    ground, occupancy = ground_frame(points=500), occupancy_frame()
+    scan = replace(ground.scan, name=name)
+    return Result(scan, replace(ground, scan=scan), replace(occupancy, time=time, objects=(CAR,)), {"ground": 0.01})
+
+
+@pytest.fixture
+def record(tmp_path):
+    def finished(*results):
+        folder = RunFolder(OutputFolder(tmp_path, RunFolder.PARTS, command="roadbed test"), "sim:test", Config(seed=3))
+        for item in results:
+            folder.add(item)
+        return folder.finish()
+
+    return finished
+
+
+def test_objects_are_written_as_they_were_tracked(record, tmp_path):
+    record(result("000004", 0.5), result("000005", 0.75))
+    lines = [json.loads(line) for line in (tmp_path / "objects.jsonl").read_text().splitlines()]
+    expected = {
+        "id": 7,
+        "position": [5.25, -4.5],
+        "extent": [4.125, 1.875],
+        "heading": 0.375,
+        "velocity": [6.5, -0.75],
+        "velocity_covariance": [[0.5, 0.0625], [0.0625, 0.25]],
+        "cells": 41,
+        "age": 1.5,
+    }
+    assert lines == [{"frame": "000004", "time": 0.5, **expected}, {"frame": "000005", "time": 0.75, **expected}]
+
+
+def test_every_frame_has_its_labels_and_layers(record, tmp_path):
+    shown = result()
+    summary = record(shown)
+    labels = np.fromfile(tmp_path / "labels" / "made-up.label", "<u4")
+    np.testing.assert_array_equal(labels, semantickitti_classes(shown.ground.label))
+    with np.load(tmp_path / "layers" / "made-up.npz", allow_pickle=False) as layers:
+        np.testing.assert_array_equal(layers["ground.elevation"], shown.ground.elevation)
+        np.testing.assert_array_equal(layers["occupancy.static"], shown.occupancy.static)
+    assert Config.load(tmp_path / "config.yaml") == Config(seed=3)
+    assert all((tmp_path / name).exists() for name in (*summary.files, "report.html"))
+
+
+def test_scans_of_one_name_do_not_replace_each_other(record, tmp_path):
+    record(result("a"), result("a"), result(""))
+    assert sorted(path.stem for path in (tmp_path / "labels").iterdir()) == ["000002", "a", "a-000001"]
