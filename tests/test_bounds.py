@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole chain once with every index of the CPU's kernels checked: a write beyond an array fails instead of spoiling."""
+"""The whole chain once with every index of the CPU's kernels checked: a write beyond an array fails, not spoils."""
 
 import os
 import subprocess

@@ -9,8 +9,9 @@ class RoadbedError(Exception):
 
     def __init__(self, message: str) -> None:
         # A message quotes files and names from anywhere: what would break or fill the screen is escaped or cut.
-        shown = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."
-        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in shown))
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE // 2]} ... {message[-_LONGEST_MESSAGE // 2 :]}"
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
 
 
 class InputError(RoadbedError, ValueError):

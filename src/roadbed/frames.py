@@ -67,7 +67,8 @@ class Scan:
         object.__setattr__(self, "points", points)
         for name, values in self._per_point():
             what = f"scan {self.name}: channel {name}"
-            shape = (_array if name in self.channels else _numbers)(values, what).shape
+            check = _array if name in self.channels else _numbers
+            shape = tuple((values if lies_on_device(values) else check(values, what)).shape)
             if shape[:1] != (len(points),):
                 found = shape[0] if shape else "single"
                 raise InputError(f"{what} has {found} values, expected {len(points)} (one per point)")
@@ -98,7 +99,7 @@ class Scan:
             pose = Pose.from_matrix(pose)
         if isinstance(scan, Scan):
             return scan if pose is None and time is None else scan.at(pose or scan.T_world_sensor, time)
-        points: Any = scan if lies_on_device(scan) else _numbers(scan, "points: expected shape (N, 3)")
+        points: Any = scan if lies_on_device(scan) else _numbers(scan, "points", "numbers of shape (N, 3) or wider")
         if points.ndim != 2 or points.shape[1] < 3:
             raise InputError(f"points: expected numbers of shape (N, 3) or wider, found {tuple(points.shape)}")
         if points.shape[0] == 3 and points.shape[1] > 6:
@@ -168,11 +169,11 @@ def _array(values: ArrayLike, what: str) -> NDArray:
         raise InputError(f"{what}: expected rows of one length, found a ragged list") from None
 
 
-def _numbers(values: ArrayLike, what: str) -> NDArray:
+def _numbers(values: ArrayLike, what: str, expected: str = "numbers") -> NDArray:
     """The values as an array, refused where they are text, dates, complex numbers or objects."""
     array = _array(values, what)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{what}: expected numbers, found {array.dtype}")
+        raise InputError(f"{what}: expected {expected}, found {array.dtype}")
     return array
 
 

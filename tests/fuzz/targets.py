@@ -38,6 +38,7 @@ from roadbed.sources.pcd import read_pcd
 from roadbed.sources.ply import read_ply
 from roadbed.sources.pointcloud2 import cloud_fields
 from roadbed.sources.poses import read_calibration, read_poses, read_times
+from roadbed.sources.rig import read_mounts
 from roadbed.sources.rosbag import RosbagSource
 from tests.fuzz import bags, clouds, texts
 from tests.fuzz.damage import damage
@@ -181,6 +182,10 @@ def rigs() -> tuple[bytes, ...]:
     return tuple(yaml.safe_dump(SENSORS[name]().model_dump(mode="json")).encode() for name in ("vlp16", "lux4"))
 
 
+def read_drive_rig(path: Path) -> None:
+    read_mounts(path.parent)
+
+
 def read_rig(path: Path) -> None:
     load_rig(str(path))
 
@@ -286,6 +291,7 @@ def all_targets() -> tuple[Target, ...]:
         Target("map index", damaged([texts.map_index]), file("map.json", read_map_index)),
         Target("configuration", damaged([texts.yaml_text, texts.config_text], _YAML_WORDS), read_config),
         Target("rig", damaged([seeds(rigs), texts.yaml_text], _YAML_WORDS), file("rig.yaml", read_rig)),
+        Target("drive's rig", damaged([seeds(rigs), texts.yaml_text], _YAML_WORDS), file("rig.yaml", read_drive_rig)),
         Target("location", damaged([texts.location], _TEXT_WORDS), open_location),
         Target("arguments", damaged([texts.arguments], (b"\0", b"-", b"=")), run_arguments),
     )

@@ -64,7 +64,7 @@ class Findings:
 
     def add(self, target: Target, number: int, data: bytes, what: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        stem = self.folder / f"{target.name.replace(' ', '-')}-{number}"
+        stem = self.folder / f"{re.sub(r'[^A-Za-z0-9]+', '-', target.name)}-{number}"
         stem.with_suffix(".input").write_bytes(data)
         stem.with_suffix(".txt").write_text(f"{target.name} case {number}\n{what}\n", errors="backslashreplace")
 

@@ -16,6 +16,7 @@ from roadbed.reading.arrays import check_numbers
 from roadbed.sources.point_time import sweep_time
 
 INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")
+CLASS_NAMES = ("classes", "truth")
 RING_NAMES = ("ring", "laser_id", "line", "beam")
 TIME_NAMES = ("point_time", "time", "t", "offset_time", "time_offset", "timestamp", "time_stamp", "gps_time")
 # float32 resolves 1 mm up to here; coordinates of a map beyond it are moved next to the origin.
@@ -41,7 +42,7 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
             point_time, time = understood
             del rest[key]
             break
-    classes = _take(rest, ("classes",))
+    classes = _take(rest, CLASS_NAMES)
     if shift is not None:
         pose = more.get("T_world_sensor")
         more["T_world_sensor"] = shift if pose is None else pose @ shift

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import yaml
 
-from roadbed.errors import InputError
+from roadbed.config.text import load_text, parse_yaml
+from roadbed.errors import ConfigError, InputError
 from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Pose
-from roadbed.reading.files import read_bytes, read_text
+from roadbed.reading.files import read_bytes
 from roadbed.simulate.sensors import Mount
 
 RIG_FILE, INDEX_FOLDER = "rig.yaml", "sensor_index"
@@ -24,11 +24,12 @@ def read_mounts(drive: Path) -> tuple[SensorMount, ...]:
     if not path.is_file():
         return ()
     try:
-        sensors = yaml.safe_load(read_text(path))["sensors"]
+        sensors = parse_yaml(load_text(path), str(path))["sensors"]
         named = [(str(sensor["name"]), sensor["mount"]) for sensor in sensors]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        problem = " ".join(str(error).split())
-        raise InputError(f"{path}: expected a list sensors, each with name and mount ({problem})") from None
+    except ConfigError as error:
+        raise InputError(str(error)) from None
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: expected a list sensors, each with name and mount ({error})") from None
     return tuple(
         SensorMount(name, Mount.parse(mount, f"{path}: mount of {name}").T_vehicle_sensor) for name, mount in named
     )
