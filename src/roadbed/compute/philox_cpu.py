@@ -20,9 +20,6 @@ _SHIFT = _U(contract.UNIFORM_SHIFT)
 _STEP, _FIRST, _LAST = contract.UNIFORM_STEP, contract.UNIFORM_FIRST, contract.UNIFORM_LAST
 _TWO_PI = contract.TWO_PI
 
-# Streams keep the draws of different steps apart.
-PROPAGATE, BIRTH_PLACE, BIRTH_VELOCITY, BIRTH_TRAFFIC, BIRTH_SEED, BIRTH_SEED_SPREAD, SYSTEMATIC = range(7)
-
 
 @njit(cache=True, inline="always")
 def philox(c0, c1, c2, c3, k0, k1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels of the filter that work on cells: priors propagation and measurement update.
+"""Numba kernels of the measurement update: masses of every cell, and of the particles in it.
 
 Masses per cell: S static, D dynamic, E empty, U unknown = 1 - S - D - E. Grids are float32 of shape (rows, columns).
 """
@@ -11,12 +11,22 @@ from typing import NamedTuple
 
 from numba import njit, prange
 
-from roadbed.occupancy.observe_cpu import SUBCELLS
-
-ODDS, STATIC_FIRST, NORMALISE = range(3)
-CEILING = 0.999  # no mass becomes absorbing
-_ARRIVAL_CEILING = 0.98
-_TINY = 1e-12
+from roadbed.occupancy.model import (
+    ARRIVAL_CEILING,
+    CEILING,
+    CLEAR,
+    HIT,
+    MATURING,
+    NO_SURFACE,
+    NORMALISE,
+    NOTHING_LEFT,
+    ODDS,
+    OLDEST,
+    SUBCELLS,
+    SURFACE_REACH,
+    WAS_EMPTY,
+    WATCHED,
+)
 
 
 class CellRates(NamedTuple):
@@ -43,53 +53,6 @@ class CellRates(NamedTuple):
     time_step: float  # s
     surface_precision: float  # 1 / (2 sigma^2) in subcells; 0: particles of a cell are not told apart
     surface_floor: float
-
-
-@njit(cache=True, parallel=True)
-def roll_priors(static, dynamic, free, maturity, columns, rows, out_static, out_dynamic, out_free, out_maturity):
-    """P6, rolling: the grid moved by whole cells; cells that enter are unknown."""
-    height, width = static.shape
-    for row in prange(height):
-        old_row = row + rows
-        for column in range(width):
-            old_column = column + columns
-            if 0 <= old_row < height and 0 <= old_column < width:
-                out_static[row, column] = static[old_row, old_column]
-                out_dynamic[row, column] = dynamic[old_row, old_column]
-                out_free[row, column] = free[old_row, old_column]
-                out_maturity[row, column] = maturity[old_row, old_column]
-            else:
-                out_static[row, column] = 0
-                out_dynamic[row, column] = 0
-                out_free[row, column] = 0
-                out_maturity[row, column] = 0
-
-
-@njit(cache=True, parallel=True)
-def interpolate_priors(
-    static, dynamic, free, maturity, rotation, shift, out_static, out_dynamic, out_free, out_maturity
-):
-    """P6, interpolating (the paper's): each new cell from four old ones; `p_old = rotation p_new + shift`, in cells."""
-    height, width = static.shape
-    for row in prange(height):
-        for column in range(width):
-            x = rotation[0, 0] * column + rotation[0, 1] * row + shift[0]
-            y = rotation[1, 0] * column + rotation[1, 1] * row + shift[1]
-            left, low = math.floor(x), math.floor(y)
-            fx, fy = x - left, y - low
-            s = d = e = q = 0.0
-            for k in range(4):
-                old_column, old_row = left + (k & 1), low + (k >> 1)
-                if 0 <= old_row < height and 0 <= old_column < width:
-                    w = (fx if k & 1 else 1 - fx) * (fy if k >> 1 else 1 - fy)
-                    s += w * static[old_row, old_column]
-                    d += w * dynamic[old_row, old_column]
-                    e += w * free[old_row, old_column]
-                    q += w * maturity[old_row, old_column]
-            out_static[row, column] = s
-            out_dynamic[row, column] = d
-            out_free[row, column] = e
-            out_maturity[row, column] = q
 
 
 @njit(cache=True, inline="always")
@@ -124,9 +87,9 @@ def mature_neighbour(maturity, row, column, radius, rates):
 @njit(cache=True, inline="always")
 def matured(q, s, p_z, seen, rates):
     """Seconds of static life of a cell after the update."""
-    if p_z > 0.5 and s > 0.6:
-        return min(q + rates.time_step, 10.0)
-    if seen > 0.5 and p_z < 0.3:
+    if p_z > HIT and s > MATURING:
+        return min(q + rates.time_step, OLDEST)
+    if seen > WATCHED and p_z < CLEAR:
         return q * rates.maturity_decay
     return q
 
@@ -150,7 +113,7 @@ def compose(mode, s, arriving, e, born, u):
         total = s + arriving + e + born + u
         return s / total, arriving / total, e / total, born / total, u / total
     if mode == ODDS:
-        d = min(arriving, _ARRIVAL_CEILING)
+        d = min(arriving, ARRIVAL_CEILING)
         only_static, only_dynamic, neither = s * (1 - d), d * (1 - s), (1 - s) * (1 - d)
         total = only_static + only_dynamic + neither
         s, d, rest = only_static / total, only_dynamic / total, neither / total
@@ -158,7 +121,7 @@ def compose(mode, s, arriving, e, born, u):
         d = min(arriving, 1 - s)
         rest = 1 - s - d
     others = e + born + u
-    if others <= _TINY:
+    if others <= NOTHING_LEFT:
         return s + rest, d, 0.0, 0.0, 0.0
     scale = rest / others
     return s, d, e * scale, born * scale, u * scale
@@ -185,11 +148,11 @@ def test_particles(count, cell, origin, tested, free, probability, observedness,
         tested[i] *= memory
         here, before = cell[i], origin[i]
         row, column = here // columns, here % columns
-        if here == before or before < 0 or probability[row, column] <= 0.5:
+        if here == before or before < 0 or probability[row, column] <= HIT:
             continue
         old_row, old_column = before // columns, before % columns
-        arrived = free[row, column] > 0.5
-        left = probability[old_row, old_column] < 0.3 and observedness[old_row, old_column] > 0.5
+        arrived = free[row, column] > WAS_EMPTY
+        left = probability[old_row, old_column] < CLEAR and observedness[old_row, old_column] > WATCHED
         if arrived or left:
             tested[i] = 1
 
@@ -199,9 +162,9 @@ def surface_likelihood(surface, x, y, rates):
     """How well a particle at (x, y), in subcells, lies on what was hit: 1 on a return, `surface_floor` far from any."""
     rows, columns = surface.shape
     column, row = int(x), int(y)
-    nearest = 1e9
-    for r in range(max(row - 2, 0), min(row + 3, rows * SUBCELLS)):
-        for c in range(max(column - 2, 0), min(column + 3, columns * SUBCELLS)):
+    nearest = NO_SURFACE
+    for r in range(max(row - SURFACE_REACH, 0), min(row + SURFACE_REACH + 1, rows * SUBCELLS)):
+        for c in range(max(column - SURFACE_REACH, 0), min(column + SURFACE_REACH + 1, columns * SUBCELLS)):
             bits = surface[r // SUBCELLS, c // SUBCELLS]
             if (bits >> ((r % SUBCELLS) * SUBCELLS + c % SUBCELLS)) & 1:
                 nearest = min(nearest, (c + 0.5 - x) ** 2 + (r + 0.5 - y) ** 2)
@@ -223,7 +186,7 @@ def update_measurement(
             cell = row * width + column
             seen = observedness[row, column]
             p_z = probability[row, column]
-            hit = p_z > 0.5
+            hit = p_z > HIT
             s, e = forget_and_vacate(static[row, column], dynamic[row, column], free[row, column], seen, rates)
             u = 1 - s - e
 

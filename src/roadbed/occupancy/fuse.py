@@ -18,13 +18,14 @@ from roadbed.config.occupancy import FusionConfig
 from roadbed.errors import ConfigError, InputError
 from roadbed.geometry import Float32, Lattice
 from roadbed.occupancy import fuse_cpu as cpu
+from roadbed.occupancy import model
 from roadbed.occupancy.observe import SensorGrid
 
 _RULES = {
-    "linear": cpu.LINEAR,
-    "independent": cpu.INDEPENDENT,
-    "logarithmic": cpu.LOGARITHMIC,
-    "dempster": cpu.DEMPSTER,
+    "linear": model.LINEAR,
+    "independent": model.INDEPENDENT,
+    "logarithmic": model.LOGARITHMIC,
+    "dempster": model.DEMPSTER,
 }
 
 

@@ -16,13 +16,11 @@ import numpy as np
 
 from roadbed.config.occupancy import FilterConfig
 from roadbed.geometry import Float32, Float64
-from roadbed.occupancy import cells_cpu as cells_cpu
-from roadbed.occupancy import particles_cpu as particles_cpu
+from roadbed.occupancy import birth_cpu, cells_cpu, particles_cpu, priors_cpu, velocities_cpu
 from roadbed.occupancy.fuse import FusedGrid
-from roadbed.occupancy.observe_cpu import SUBCELLS
+from roadbed.occupancy.model import NORMALISE, ODDS, RATE_STEP, STATIC_FIRST, SUBCELLS
 
-_RATE_STEP = 0.1  # s; the rates of the configuration are per this time
-_COMPOSE = {"odds": cells_cpu.ODDS, "static-first": cells_cpu.STATIC_FIRST, "normalise": cells_cpu.NORMALISE}
+_COMPOSE = {"odds": ODDS, "static-first": STATIC_FIRST, "normalise": NORMALISE}
 
 
 class Particles:
@@ -130,8 +128,8 @@ class Hsbof:
 
     def _propagate_particles(self, dt: float, motion: GridMotion) -> None:
         p, config = self.particles, self.config
-        diffusion = config.diffusion * math.sqrt(dt / _RATE_STEP)
-        acceleration = config.acceleration * math.sqrt(_RATE_STEP / dt) if dt > 0 else 0.0
+        diffusion = config.diffusion * math.sqrt(dt / RATE_STEP)
+        acceleration = config.acceleration * math.sqrt(RATE_STEP / dt) if dt > 0 else 0.0
         particles_cpu.propagate(
             p.count, p.x, p.y, p.vx, p.vy, dt, acceleration, diffusion, motion.rotation, motion.shift,
             self.resolution, self.shape[1], self.shape[0], self.seed, self.frame, p.cell, p.origin,
@@ -148,12 +146,12 @@ class Hsbof:
     def _propagate_priors(self, motion: GridMotion) -> None:
         state = (self.static, self.dynamic, self.free, self.maturity)
         if motion.cells is not None:
-            cells_cpu.roll_priors(*state, *motion.cells, *self._prior)
+            priors_cpu.roll_priors(*state, *motion.cells, *self._prior)
             return
         # From metres at the corner to indices of cell centres.
         half = np.full(2, 0.5)
         shift = motion.rotation @ half + motion.shift / self.resolution - half
-        cells_cpu.interpolate_priors(*state, motion.rotation, shift, *self._prior)
+        priors_cpu.interpolate_priors(*state, motion.rotation, shift, *self._prior)
 
     def _update_measurement(self, observation: FusedGrid, dt: float) -> None:
         static, dynamic, free, maturity = self._prior
@@ -172,25 +170,25 @@ class Hsbof:
 
     def _estimate_velocities(self) -> None:
         s, rule = self._sorted, self.config.moving
-        particles_cpu.velocities(
+        velocities_cpu.velocities(
             self._start, s.vx, s.vy, s.mass, s.age, s.tested, self.static, self.dynamic, self.free,
-            particles_cpu.MovingRule(**rule.model_dump(exclude={"test_memory", "neighbours"})),
+            velocities_cpu.MovingRule(**rule.model_dump(exclude={"test_memory", "neighbours"})),
             self._old_mass, self.velocity, self.velocity_covariance, self._moving_alone,
         )  # fmt: skip
-        particles_cpu.drop_lone_cells(self._moving_alone, self.velocity, rule.neighbours, self.moving)
+        velocities_cpu.drop_lone_cells(self._moving_alone, self.velocity, rule.neighbours, self.moving)
 
     def _give_birth(self, own_velocity: tuple[float, float]) -> None:
         b, config = self._born, self.config.birth
         self._per_cell[:] = 0
-        b.count = particles_cpu.choose_birth_cells(
+        b.count = birth_cpu.choose_birth_cells(
             self._birth.reshape(-1), len(b.x), self.seed, self.frame, b.cell, self._per_cell
         )
         seed_cells = max(1, round(config.seed_radius / self.resolution))
-        rule = particles_cpu.BirthRule(
+        rule = birth_cpu.BirthRule(
             config.speed, config.traffic, config.traffic_spread, *own_velocity, config.fast, config.fast_speed,
             config.seeded, seed_cells, config.seed_spread,
         )  # fmt: skip
-        particles_cpu.give_birth(
+        birth_cpu.give_birth(
             b.count, b.cell, self._per_cell, self._birth, self._old_mass, self.velocity, rule, self.resolution,
             self.seed, self.frame, b.x, b.y, b.vx, b.vy, b.mass, b.age,
         )  # fmt: skip
@@ -214,7 +212,7 @@ class Hsbof:
         )  # fmt: skip
 
     def _rates(self, dt: float) -> cells_cpu.CellRates:
-        config, steps = self.config, dt / _RATE_STEP
+        config, steps = self.config, dt / RATE_STEP
 
         def over(rate: float) -> float:
             """A rate per 0.1 s over this time step."""

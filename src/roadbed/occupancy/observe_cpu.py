@@ -9,9 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-NO_BEAM = np.float32(1e9)
-SUBCELLS = 4  # per side of a cell; its 16 subcells are the bits of a uint16
-_FAR_ABOVE = 50.0  # m, a beam this high over a cell says nothing
+from roadbed.occupancy.model import (
+    FAR_ABOVE,
+    LEAST_ODDS,
+    LEAST_SEEN,
+    MARKING_WEIGHT,
+    MIXED_HITS,
+    NO_BEAM,
+    SOFT_SIGMAS,
+    SUBCELLS,
+)
 
 
 class GridShape(NamedTuple):
@@ -147,7 +154,7 @@ def locate_points(
             continue
         cell[k] = row * grid.columns + column
         subcell[k] = (fine_row % SUBCELLS) * SUBCELLS + fine_column % SUBCELLS
-        lowest = model.obstacle_height - (3 * model.obstacle_height_sigma if known else 0.0)
+        lowest = model.obstacle_height - (SOFT_SIGMAS * model.obstacle_height_sigma if known else 0.0)
         if lowest < dz < model.clearance:
             # An uncertain ground makes the step from ground to obstacle softer.
             node = _nearest_node(ground, x, y)
@@ -178,7 +185,7 @@ def collect(ray, slope, cell, subcell, weight, on_ground, low, table, cover, hit
         if c < 0:
             continue
         hits[c] += weight[k]
-        if weight[k] > 0.5:
+        if weight[k] > MARKING_WEIGHT:
             surface[c] |= np.uint16(1 << subcell[k])
         ground_seen[c] |= on_ground[k]
 
@@ -212,7 +219,7 @@ def spread_cover(cover, bins):
 @njit(cache=True, inline="always")
 def passing_odds(clearance, ground_sigma, detection, model):
     """LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground."""
-    if clearance >= _FAR_ABOVE:
+    if clearance >= FAR_ABOVE:
         return 1.0
     excess = max(clearance, 0.0) - model.sure_height
     survive = 1.0
@@ -274,10 +281,10 @@ def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, pr
             seen = 1 - odds
             if n_o > 0:
                 log_occupied = n_o * model.log_hit_ratio
-                kappa = model.mixed_free if n_o >= 0.5 else 1.0
-                p = 1 / (1 + math.exp(-log_occupied - kappa * math.log(max(odds, 1e-6))))
+                kappa = model.mixed_free if n_o >= MIXED_HITS else 1.0
+                p = 1 / (1 + math.exp(-log_occupied - kappa * math.log(max(odds, LEAST_ODDS))))
                 seen = 1 - math.exp(-log_occupied) * odds
-            if seen < 1e-6:
+            if seen < LEAST_SEEN:
                 p, seen = 0.5, 0.0
             probability[row, column] = min(max(p, model.clip), 1 - model.clip)
             observedness[row, column] = seen
