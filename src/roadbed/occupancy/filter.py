@@ -13,11 +13,9 @@ from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import DeviceError, InputError
 from roadbed.frames import GroundFrame, OccupancyFrame, Scan
 from roadbed.geometry import Pose
-from roadbed.occupancy.fuse import FusedGrid, Fusion
-from roadbed.occupancy.hsbof import Hsbof
-from roadbed.occupancy.memory import check_memory
+from roadbed.occupancy.cpu import OccupancyCpu
+from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.objects import ObjectTracker, find_clusters
-from roadbed.occupancy.observe import observe
 from roadbed.occupancy.placement import GridPlacement
 
 _NEW_START = 1.0  # s; time that runs back further than this is a new recording, not a late scan
@@ -37,25 +35,22 @@ class OccupancyFilter:
     ) -> None:
         if backend not in ("cpu", "auto"):
             raise DeviceError(f"occupancy backend {backend!r}: expected cpu or auto")
-        if isinstance(config, Config):
-            seed = config.seed if seed is None else seed
-            config = config.occupancy
-        self.config = config or OccupancyConfig()
-        self.seed = seed or 0
-        self._placement = GridPlacement(self.config.grid)
-        check_memory(self._placement.lattice, self.config)
-        self._fusion = Fusion(self.config.fusion, self.config.observation.clip)
-        self._tracker = ObjectTracker(self.config.objects)
+        self.config = Config.of(config)
+        if seed is not None:
+            self.config = self.config.with_changes(seed=seed)
+        self._placement = GridPlacement(self.config.occupancy.grid)
+        self._engine: OccupancyEngine = OccupancyCpu(self.config)
+        self._tracker = ObjectTracker(self.config.occupancy.objects)
         self.reset()
 
     def reset(self) -> None:
         """Forget everything seen so far."""
-        lattice = self._placement.lattice
-        self._hsbof = Hsbof(lattice.shape, lattice.spacing, self.config.filter, self.seed)
+        self._engine.forget()
         self._placement.reset()
-        self._fusion.reset()
         self._tracker.reset()
         self._time: float | None = None
+        self._last: OccupancyOutput | None = None
+        self._times: dict[str, float] = {}
         self._mounts: dict[str, Pose] = {}
 
     def __call__(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
@@ -72,23 +67,22 @@ class OccupancyFilter:
             self.reset()
         if self._is_late(scan, time):
             notes.append(f"sensor {scan.sensor}: scan at {time:.3f} s is not newer than the last: not used")
-            return self._frame(self._time or time, notes, {}, None)
+            assert self._last is not None
+            return self._frame(self._time or time, notes, {}, self._last)
         dt = self._elapsed(scan, ground, time, notes)
-        motion = self._placement.follow(scan, ground, dt)
-        lattice = self._placement.lattice
+        placement = self._placement
+        self._engine.move(placement.follow(scan, ground, dt))
+        given = OccupancyInput.of(
+            scan, ground, placement.lattice, placement.T_lattice_grid, time, dt, placement.own_velocity
+        )
         placed = perf_counter()
-        grids = observe(scan, ground, lattice, self.config.observation, self._placement.T_lattice_grid)
-        observed = perf_counter()
-        self._fusion.add(grids, lattice)
-        observation = self._fusion.fused(time, lattice)
-        fused = perf_counter()
-        self._hsbof.step(observation, dt, motion, self._placement.own_velocity)
-        if self._hsbof.uncarried > _STARVED:
-            share = round(100 * self._hsbof.uncarried)
+        output = self._engine.frame(given)
+        if output.uncarried > _STARVED:
+            share = round(100 * output.uncarried)
             notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
-        self._time = time
-        timings = {"place": placed - begin, "observe": observed - placed, "fuse": fused - observed}
-        return self._frame(time, notes, timings | self._hsbof.timings, observation)
+        self._time, self._last = time, output
+        self._times.update(dict.fromkeys((view.name for view in given.sensors), time))
+        return self._frame(time, notes, {"place": placed - begin, **output.timings}, output)
 
     def _check_scan(self, scan: Scan, ground: GroundFrame) -> None:
         if len(ground.height_above_ground) != len(scan):
@@ -115,7 +109,7 @@ class OccupancyFilter:
         """Older than what the filter has seen, or a second scan of one sensor at the same time."""
         if self._time is None:
             return False
-        repeated = any(self._fusion.time_of(mount.name) == time for mount, _ in scan.split())
+        repeated = any(self._times.get(mount.name) == time for mount, _ in scan.split())
         return time < self._time or (time == self._time and repeated)
 
     def _elapsed(self, scan: Scan, ground: GroundFrame, time: float, notes: list[str]) -> float:
@@ -126,39 +120,38 @@ class OccupancyFilter:
             notes.append(f"odometry jumped by {jump:.1f} m: started anew")
             self.reset()
             return 0.0
-        if dt > self.config.filter.max_gap:
+        if dt > self.config.occupancy.filter.max_gap:
             notes.append(f"gap of {dt:.3g} s: what moved is forgotten")
-            self._hsbof.forget_motion(dt)
+            self._engine.forget_motion(dt)
             self._tracker.reset()
             return 0.0
         return dt
 
     def _frame(
-        self, time: float, notes: list[str], timings: dict[str, float], observation: FusedGrid | None
+        self, time: float, notes: list[str], timings: dict[str, float], output: OccupancyOutput
     ) -> OccupancyFrame:
         begin = perf_counter()
-        h, lattice = self._hsbof, self._placement.lattice
-        unknown = h.unknown
-        velocity, covariance, moving = h.velocity.copy(), h.velocity_covariance.copy(), h.moving.copy()
-        clusters = find_clusters(lattice, moving, velocity, covariance, self.config.objects)
+        lattice = self._placement.lattice
+        unknown = np.maximum(1 - output.static - output.dynamic - output.free, 0, dtype=np.float32)
+        clusters = find_clusters(
+            lattice, output.moving, output.velocity, output.velocity_covariance, self.config.occupancy.objects
+        )
         objects = self._tracker.update(clusters, time)
-        if timings:
-            timings = {**timings, "objects": perf_counter() - begin}
         return OccupancyFrame(
             lattice=lattice,
             time=time,
-            occupied=h.static + h.dynamic + np.float32(0.5) * unknown,
-            static=h.static.copy(),
-            dynamic=h.dynamic.copy(),
-            free=h.free.copy(),
+            occupied=output.static + output.dynamic + np.float32(0.5) * unknown,
+            static=output.static,
+            dynamic=output.dynamic,
+            free=output.free,
             unknown=unknown,
-            velocity=velocity,
-            velocity_covariance=covariance,
-            moving=moving,
-            observation=None if observation is None else observation.probability,
-            observedness=None if observation is None else observation.observedness,
+            velocity=output.velocity,
+            velocity_covariance=output.velocity_covariance,
+            moving=output.moving,
+            observation=output.observation if timings else None,
+            observedness=output.observedness if timings else None,
             objects=objects,
             notes=tuple(notes),
-            timings=timings,
+            timings={**timings, "objects": perf_counter() - begin},
             T_lattice_grid=self._placement.T_lattice_grid,
         )

@@ -10,46 +10,51 @@ import math
 
 from numba import njit, prange
 
+from roadbed.compute.cpu import U
 from roadbed.compute.philox_cpu import normals, uniforms
+from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.model import PROPAGATE, SYSTEMATIC
 
 
 @njit(cache=True, inline="always")
-def _cell_at(x, y, resolution, columns, rows):
-    column, row = math.floor(x / resolution), math.floor(y / resolution)
-    if 0 <= column < columns and 0 <= row < rows:
-        return row * columns + column
+def _cell_at(x, y, cells):
+    column, row = math.floor(x / cells.spacing), math.floor(y / cells.spacing)
+    if 0 <= column < cells.columns and 0 <= row < cells.rows:
+        return row * cells.columns + column
     return -1
 
 
-@njit(cache=True, parallel=True)
-def propagate(
-    count, x, y, vx, vy, dt, acceleration, diffusion, rotation, shift, resolution, columns, rows, seed, frame,
-    cell, origin,
-):  # fmt: skip
-    """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
-
-    `origin` is the cell of the new grid in which the particle was before.
-    """
-    for i in prange(count):
-        ax, ay, ex, ey = normals(seed, frame, PROPAGATE, i)
-        ax *= acceleration
-        ay *= acceleration
-        px, py = x[i] - shift[0], y[i] - shift[1]
-        origin[i] = _cell_at(
-            rotation[0, 0] * px + rotation[1, 0] * py,
-            rotation[0, 1] * px + rotation[1, 1] * py,
-            resolution, columns, rows,
-        )  # fmt: skip
-        px += vx[i] * dt + 0.5 * ax * dt * dt + diffusion * ex
-        py += vy[i] * dt + 0.5 * ay * dt * dt + diffusion * ey
+@njit(cache=True)
+def _propagate(first, last, particles, rule, rotation, shift, cells, draw):
+    x, y, vx, vy, dt = particles.x, particles.y, particles.vx, particles.vy, rule.dt
+    xx, xy, yx, yy = rotation[0, 0], rotation[1, 0], rotation[0, 1], rotation[1, 1]  # from the old axes to the new
+    shift_x, shift_y = shift[0], shift[1]
+    for i in range(U(first), U(last)):
+        ax, ay, ex, ey = normals(draw.seed, draw.frame, PROPAGATE, i)
+        ax *= rule.acceleration
+        ay *= rule.acceleration
+        px, py = x[i] - shift_x, y[i] - shift_y
+        particles.origin[i] = _cell_at(xx * px + xy * py, yx * px + yy * py, cells)
+        px += vx[i] * dt + 0.5 * ax * dt * dt + rule.diffusion * ex
+        py += vy[i] * dt + 0.5 * ay * dt * dt + rule.diffusion * ey
         qx = vx[i] + ax * dt
         qy = vy[i] + ay * dt
-        x[i] = rotation[0, 0] * px + rotation[1, 0] * py
-        y[i] = rotation[0, 1] * px + rotation[1, 1] * py
-        vx[i] = rotation[0, 0] * qx + rotation[1, 0] * qy
-        vy[i] = rotation[0, 1] * qx + rotation[1, 1] * qy
-        cell[i] = _cell_at(x[i], y[i], resolution, columns, rows)
+        x[i] = xx * px + xy * py
+        y[i] = yx * px + yy * py
+        vx[i] = xx * qx + xy * qy
+        vy[i] = yx * qx + yy * qy
+        particles.cell[i] = _cell_at(x[i], y[i], cells)
+
+
+@njit(cache=True, parallel=True)
+def propagate(count, particles, rule, rotation, shift, cells, draw):
+    """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
+
+    The origin is the cell of the new grid in which the particle was before.
+    """
+    for chunk in prange(-(-count // CHUNK)):
+        last = min((chunk + 1) * CHUNK, count)
+        _propagate(chunk * CHUNK, last, particles, rule, rotation, shift, cells, draw)
 
 
 @njit(cache=True)
@@ -75,44 +80,48 @@ def reorder(count, cell, start, order):
     return start[cells]
 
 
-@njit(cache=True, parallel=True)
-def gather(
-    count, order, x, y, vx, vy, mass, age, tested, cell, origin,
-    out_x, out_y, out_vx, out_vy, out_mass, out_age, out_tested, out_cell, out_origin,
-):  # fmt: skip
-    """Copy particles into the order found."""
-    for k in prange(count):
+@njit(cache=True)
+def _gather(first, last, order, particles, out):
+    for k in range(U(first), U(last)):
         i = order[k]
-        out_x[k] = x[i]
-        out_y[k] = y[i]
-        out_vx[k] = vx[i]
-        out_vy[k] = vy[i]
-        out_mass[k] = mass[i]
-        out_age[k] = age[i]
-        out_tested[k] = tested[i]
-        out_cell[k] = cell[i]
-        out_origin[k] = origin[i]
+        out.x[k] = particles.x[i]
+        out.y[k] = particles.y[i]
+        out.vx[k] = particles.vx[i]
+        out.vy[k] = particles.vy[i]
+        out.mass[k] = particles.mass[i]
+        out.age[k] = particles.age[i]
+        out.tested[k] = particles.tested[i]
+        out.cell[k] = particles.cell[i]
+        out.origin[k] = particles.origin[i]
+
+
+@njit(cache=True, parallel=True)
+def gather(count, order, particles, out):
+    """Copy particles into the order found."""
+    for chunk in prange(-(-count // CHUNK)):
+        _gather(chunk * CHUNK, min((chunk + 1) * CHUNK, count), order, particles, out)
 
 
 @njit(cache=True)
-def resample(count, cell, mass, born, born_cell, born_mass, wanted, seed, frame, source, out_cell, drawn):
-    """Systematic draw of `wanted` particles from persistent (sorted) and newborn (sorted) ones, merged by cell.
+def resample(count, persistent, births, born, wanted, draw, source, out_cell, drawn):
+    """Systematic draw of `wanted` particles from persistent and newborn ones, both sorted, merged by cell.
 
     `source[k]` is the persistent index, or -1 - the newborn index; `drawn` counts per cell. Returns the number drawn.
     """
+    cell, mass, born_cell, born_mass = persistent.cell, persistent.mass, born.cell, born.mass
     total = 0.0
     for i in range(count):
         total += mass[i]
-    for i in range(born):
+    for i in range(births):
         total += born_mass[i]
+    drawn[:] = 0
     if total <= 0:
         return 0
-    offset = uniforms(seed, frame, SYSTEMATIC, 1)[0]
+    offset = uniforms(draw.seed, draw.frame, SYSTEMATIC, 1)[0]
     reached = 0.0
     out = i = j = 0
-    while i < count or j < born:
-        persistent = j >= born or (i < count and cell[i] <= born_cell[j])
-        if persistent:
+    while i < count or j < births:
+        if j >= births or (i < count and cell[i] <= born_cell[j]):
             reached += mass[i]
             c, where = cell[i], i
             i += 1
@@ -128,26 +137,6 @@ def resample(count, cell, mass, born, born_cell, born_mass, wanted, seed, frame,
     return out
 
 
-@njit(cache=True, parallel=True)
-def normalise(
-    count, source, cell, drawn, dynamic, x, y, vx, vy, age, tested, born_x, born_y, born_vx, born_vy,
-    out_x, out_y, out_vx, out_vy, out_mass, out_age, out_tested,
-):  # fmt: skip
-    """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
-    for k in prange(count):
-        i = source[k]
-        if i >= 0:
-            out_x[k], out_y[k], out_vx[k], out_vy[k] = x[i], y[i], vx[i], vy[i]
-            out_age[k] = age[i] + 1
-            out_tested[k] = tested[i]
-        else:
-            j = -1 - i
-            out_x[k], out_y[k], out_vx[k], out_vy[k] = born_x[j], born_y[j], born_vx[j], born_vy[j]
-            out_age[k] = 1
-            out_tested[k] = 0
-        out_mass[k] = dynamic[cell[k]] / drawn[cell[k]]
-
-
 @njit(cache=True)
 def drop_uncarried(dynamic, drawn):
     """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns that mass and the whole."""
@@ -160,3 +149,30 @@ def drop_uncarried(dynamic, drawn):
                 lost += d
                 dynamic[c] = 0
     return lost, total
+
+
+@njit(cache=True)
+def _normalise(first, last, source, drawn, dynamic, persistent, born, out):
+    for k in range(U(first), U(last)):
+        i = source[k]
+        if i >= 0:
+            out.x[k], out.y[k] = persistent.x[i], persistent.y[i]
+            out.vx[k], out.vy[k] = persistent.vx[i], persistent.vy[i]
+            out.age[k] = persistent.age[i] + 1
+            out.tested[k] = persistent.tested[i]
+        else:
+            j = -1 - i
+            out.x[k], out.y[k] = born.x[j], born.y[j]
+            out.vx[k], out.vy[k] = born.vx[j], born.vy[j]
+            out.age[k] = 1
+            out.tested[k] = 0
+        cell = out.cell[k]
+        out.mass[k] = dynamic[cell] / drawn[cell]
+
+
+@njit(cache=True, parallel=True)
+def normalise(count, source, drawn, dynamic, persistent, born, out):
+    """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
+    for chunk in prange(-(-count // CHUNK)):
+        last = min((chunk + 1) * CHUNK, count)
+        _normalise(chunk * CHUNK, last, source, drawn, dynamic, persistent, born, out)

@@ -11,7 +11,7 @@ from roadbed.config.occupancy import GridConfig
 from roadbed.errors import ConfigError
 from roadbed.frames import GroundFrame, Scan
 from roadbed.geometry import Lattice, Pose
-from roadbed.occupancy.hsbof import GridMotion
+from roadbed.occupancy.engine import GridMotion
 
 _SAME = 1e-6  # m, rad: poses closer than this are one
 _MAX_SPEED = 100.0  # m/s; odometry that moves faster has jumped
@@ -75,7 +75,7 @@ class GridPlacement:
         if first:
             return GridMotion()
         columns, rows = old.steps_to(self.lattice)
-        return GridMotion(shift=np.array([columns, rows]) * old.spacing, cells=(columns, rows))
+        return GridMotion.rolled(columns, rows, old.spacing)
 
     def _turn(self, T_home_vehicle: Pose, first: bool) -> GridMotion:
         config, before = self.config, self._T_home_grid
@@ -83,7 +83,7 @@ class GridPlacement:
         x, y, _ = T_home_vehicle.translation
         self._T_home_grid = Pose.from_euler(float(x), float(y), yaw=T_home_vehicle.yaw)
         if first:
-            return GridMotion(cells=None)
+            return GridMotion()
         T_old_new = before.inverse() @ self._T_home_grid
         rotation = T_old_new.rotation[:2, :2]
         corner = np.array([self.lattice.extent[0], self.lattice.extent[2]])
