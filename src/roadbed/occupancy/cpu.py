@@ -3,11 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
-from roadbed.compute.arrays import to_host
 from roadbed.compute.compilation import announce
 from roadbed.config import Config
 from roadbed.geometry import Float32
@@ -43,7 +38,6 @@ class OccupancyCpu:
     def frame(self, given: OccupancyInput) -> OccupancyOutput:
         timings: dict[str, float] = {}
         with timed(timings, "observe"):
-            given = replace(given, points=np.ascontiguousarray(to_host(given.points), np.float32))
             reports = {view.name: observe.observe(given, view, self.config) for view in given.sensors}
         with timed(timings, "fuse"):
             observation = self._fusion(given.time, reports)

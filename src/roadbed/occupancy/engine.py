@@ -74,7 +74,7 @@ class GroundSurface:
 class OccupancyInput:
     """All that one frame is computed from, beside what the engine knows from the frames before."""
 
-    points: Any  # (N, 3) float32 in the sensor frame, on the host or on a device
+    points: Any  # (N, 3) float32 in the sensor frame, where the engine's machine reads them
     heights: Float32  # (N,) m over the ground, NaN where no ground is known
     T_lattice_sensor: Pose  # takes the points to the ground's lattice frame
     sensors: tuple[SensorView, ...]

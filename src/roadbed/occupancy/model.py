@@ -46,6 +46,7 @@ NO_SURFACE = 1e9  # squared distance to a return where there is none
 # Particles.
 RATE_STEP = 0.1  # s; the rates of the configuration are per this time
 LEAST_MASS = 1e-3  # below it a cell has no velocity
+LEAST_WEIGHT = 1e-6  # of a particle against the others of its cell, so that weights never sum to zero
 LEAST_VARIANCE = 1e-4  # m^2/s^2
 STANDSTILL_VARIANCE = 0.01  # m^2/s^2 added before asking whether a velocity differs from zero
 ALIKE_REACH = 2  # cells around one in which others must move the same way

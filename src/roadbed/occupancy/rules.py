@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from roadbed.config import Config
 from roadbed.config.occupancy import FilterConfig
-from roadbed.occupancy.model import NORMALISE, ODDS, RATE_STEP, STATIC_FIRST, SUBCELLS
+from roadbed.occupancy.model import LEAST_WEIGHT, NORMALISE, ODDS, RATE_STEP, STATIC_FIRST, SUBCELLS
 
 _COMPOSE = {"odds": ODDS, "static-first": STATIC_FIRST, "normalise": NORMALISE}
 
@@ -141,7 +141,7 @@ class CellRules(NamedTuple):
             time_step=dt,
             test_memory=math.exp(-dt / config.moving.test_memory),
             surface_precision=0.5 * (subcell / config.surface_sigma) ** 2 if config.surface else 0.0,
-            surface_floor=config.surface_floor,
+            surface_floor=max(config.surface_floor, LEAST_WEIGHT),
             subcells_per_metre=SUBCELLS / spacing,
         )
 
@@ -160,7 +160,17 @@ class MovingRule(NamedTuple):
 
     @classmethod
     def of(cls, config: FilterConfig) -> MovingRule:
-        return cls(**config.moving.model_dump(include=set(cls._fields)))
+        moving = config.moving
+        return cls(
+            occupancy=moving.occupancy,
+            dynamic_share=moving.dynamic_share,
+            speed=moving.speed,
+            mahalanobis=moving.mahalanobis,
+            old_share=moving.old_share,
+            neighbours=moving.neighbours,
+            age=moving.age,
+            untested=max(moving.untested, LEAST_WEIGHT),
+        )
 
 
 class BirthRule(NamedTuple):
