@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain in order, with either ground method, with and without odometry."""
+"""The chain in order, with either ground method, with and without odometry, from scans and from plain arrays."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import roadbed
+from roadbed.compute.host import Host
+from tests.devices import ACCELERATORS, accelerator
 
 
 @pytest.mark.parametrize("method", ["stcrf", "variance"])
 def test_each_scan_gives_ground_and_occupancy_and_closing_is_safe(method):
-    config = roadbed.Config.parse({"ground": {"method": method, "variance": {"axes": "forward-left"}}})
+    config = roadbed.Config.parse({"ground": {"method": method}})
     pipeline = roadbed.Pipeline(config)
     results = list(pipeline.run(roadbed.open("sim:parking?sensor=vlp16&frames=3")))
     pipeline.close()
@@ -39,3 +43,49 @@ def test_reset_forgets_the_drive():
     assert not again.ground.used_prior
     assert again.occupancy is None
     np.testing.assert_array_equal(again.ground.label, fresh.ground.label)
+
+
+def test_an_array_of_points_is_a_scan():
+    scan = next(iter(roadbed.open("sim:parking?sensor=vlp16&frames=1")))
+    alone = roadbed.Pipeline()(scan.points)
+    np.testing.assert_array_equal(alone.ground.label, roadbed.GroundFilter()(scan.points).label)
+    assert alone.occupancy.T_world_lattice is None
+    pose = scan.T_world_sensor.matrix
+    placed = roadbed.Pipeline()(scan.points.astype(float).tolist(), pose, 3.5)
+    assert placed.occupancy.time == 3.5
+    assert placed.occupancy.T_world_lattice is not None
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_the_ground_runs_where_it_is_told_and_the_occupancy_on_the_host(name):
+    device = accelerator(name)
+    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
+    for pipeline in (
+        roadbed.Pipeline(backend=device),
+        roadbed.Pipeline(roadbed.Config(backend=device.device.backend)),
+    ):
+        assert pipeline.ground.backend is pipeline.backend
+        assert pipeline.backend.device.backend == device.device.backend
+        assert isinstance(pipeline.occupancy.backend, Host)
+        assert isinstance([pipeline(scan) for scan in scans][-1], roadbed.Result)
+
+
+@pytest.mark.skipif("cuda" not in ACCELERATORS, reason="no NVIDIA GPU")
+def test_points_may_lie_on_the_gpu():
+    import cupy
+
+    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
+    ours, theirs = roadbed.Pipeline(backend="cuda"), roadbed.Pipeline(backend="cuda")
+    for scan in scans:
+        on_gpu = ours(replace(scan, points=cupy.asarray(scan.points)))
+        on_host = theirs(scan)
+    np.testing.assert_allclose(on_gpu.occupancy.observation, on_host.occupancy.observation, atol=1e-3)
+
+
+def test_what_both_stages_notice_is_said_once():
+    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
+    pipeline = roadbed.Pipeline()
+    before = [pipeline(scan) for scan in scans][-1]
+    again = pipeline(scans[-1])
+    assert again.notes == ("repeated scan: same sensor and time as before; not kept",)
+    np.testing.assert_array_equal(again.occupancy.occupied, before.occupancy.occupied)

@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from roadbed.config import Config
-from roadbed.frames import GroundFrame, OccupancyFrame, Scan
+from numpy.typing import ArrayLike
+
+from roadbed.compute.backend import Backend
+from roadbed.compute.host import Host
+from roadbed.compute.opening import opened
+from roadbed.config import Config, GroundConfig, OccupancyConfig
+from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan
+from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
 from roadbed.occupancy import OccupancyFilter
 
@@ -25,33 +32,51 @@ class Result:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self.ground.notes + (self.occupancy.notes if self.occupancy else ())
+        """Of both stages; what both have noticed is said once."""
+        return tuple(dict.fromkeys(self.ground.notes + (self.occupancy.notes if self.occupancy else ())))
 
 
 class Pipeline:
-    """Feed scans in time order; each call gives the ground and the occupancy after that scan."""
+    """Feed scans in time order; each call gives the ground and the occupancy after that scan.
+
+    `backend` and `device` are given as to GroundFilter; the occupancy runs on the host. Calls from several threads take
+    turns.
+    """
 
     def __init__(
-        self, config: Config | None = None, *, occupancy: bool = True, map_folder: str | Path | None = None
+        self,
+        config: Config | GroundConfig | OccupancyConfig | None = None,
+        backend: str | Backend | Host | None = None,
+        device: int | str | None = None,
+        *,
+        occupancy: bool = True,
+        map_folder: str | Path | None = None,
     ) -> None:
-        self.config = config or Config()
-        self.ground = GroundFilter(self.config, map_folder=map_folder)
-        self.occupancy = OccupancyFilter(self.config) if occupancy else None
+        self.config = Config.of(config)
+        self.backend = opened(backend, device, (self.config.backend, self.config.device))
+        self.ground = GroundFilter(self.config, self.backend, map_folder=map_folder)
+        self.occupancy = OccupancyFilter(self.config, self.backend) if occupancy else None
+        self._turn = threading.RLock()
         self._last: OccupancyFrame | None = None
 
-    def __call__(self, scan: Scan) -> Result:
-        started = perf_counter()
-        ground = self.ground(scan, moving=self._moving())
-        segmented = perf_counter()
-        seconds = {"ground": segmented - started}
-        frame = None
-        if self.occupancy is not None:
-            if scan.T_world_sensor is None:
-                self.occupancy.reset()  # without odometry nothing can be carried over
-            frame = self.occupancy(scan, ground)
+    def __call__(
+        self,
+        scan: Scan | ArrayLike,
+        T_world_sensor: Pose | ArrayLike | None = None,
+        time: float | None = None,
+    ) -> Result:
+        """The next scan, or its points (N, 3) with a pose and a time where they are known."""
+        scan = Scan.of(scan, T_world_sensor, time)
+        with self._turn:
+            begin = perf_counter()
+            ground = self.ground(scan, moving=self._moving())
+            segmented = perf_counter()
+            seconds = {"ground": segmented - begin}
+            if self.occupancy is None:
+                return Result(scan, ground, None, seconds)
+            self._last = self.occupancy(scan, ground)
             seconds["occupancy"] = perf_counter() - segmented
-        self._last = frame
-        return Result(scan, ground, frame, seconds)
+            return Result(scan, ground, self._last, seconds)
 
     def run(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Results one by one, as the source gives scans; scans of unrelated places are kept apart."""
@@ -63,16 +88,17 @@ class Pipeline:
 
     def reset(self) -> None:
         """Forget the past: the next scan starts cold."""
-        self.ground.reset()
-        if self.occupancy is not None:
-            self.occupancy.reset()
-        self._last = None
+        with self._turn:
+            self.ground.reset()
+            if self.occupancy is not None:
+                self.occupancy.reset()
+            self._last = None
 
     def close(self) -> None:
         """Write what the long-term map holds; without one there is nothing to do."""
         self.ground.save_map()
 
-    def _moving(self):  # type: ignore[no-untyped-def]
+    def _moving(self) -> Moving | None:
         """Cells that moved a frame ago, for the ground to leave out."""
         if self._last is None or not self._last.moving.any():
             return None

@@ -34,10 +34,14 @@ class Moment:
 
 
 class Timeline:
-    """Keeps the last pose and times; `judge` places one scan after them."""
+    """Keeps the last pose and times; `judge` places one scan after them.
 
-    def __init__(self, config: TimelineConfig | None = None) -> None:
+    `in_order`: a scan must not be older than the last one of any sensor, or it is late; else only of its own sensor.
+    """
+
+    def __init__(self, config: TimelineConfig | None = None, in_order: bool = False) -> None:
         self.config = config or TimelineConfig()
+        self.in_order = in_order
         self.reset()
 
     def reset(self) -> None:
@@ -73,8 +77,9 @@ class Timeline:
                 return Moment(Link.FIRST, notes=(f"time ran back by {-seconds:.3g} s: started anew",))
             if since_own == 0:
                 return Moment(Link.ASIDE, seconds, notes=("repeated scan: same sensor and time as before; not kept",))
-            if since_own < 0:
-                note = f"late scan: {-since_own:.3f} s older than the last one; not kept"
+            behind = min(since_own, seconds) if self.in_order else since_own
+            if behind < 0:
+                note = f"late scan: {-behind:.3f} s older than the last one; not kept"
                 return Moment(Link.ASIDE, seconds, notes=(note,))
             if seconds > config.longest_pause:
                 return Moment(Link.FIRST, notes=(f"pause of {seconds:.1f} s: started cold",))

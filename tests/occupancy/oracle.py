@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 
-def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0.0):
+def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0.0, clearance=2.5):
     """p_z and lambda over flat ground by looking at every beam for every cell."""
     azimuth_bins = round(360 / config.azimuth_step)
     dx, dy = points[:, 0] - sensor[0], points[:, 1] - sensor[1]
@@ -21,7 +21,7 @@ def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0
     softness = math.sqrt(config.obstacle_height_sigma**2 + min(sigma, config.ground_sigma) ** 2)
     weight = 1 / (1 + np.exp(-(heights - config.obstacle_height) / softness))
     low = config.obstacle_height - 3 * config.obstacle_height_sigma
-    weight[(heights <= low) | (heights >= config.clearance)] = 0
+    weight[(heights <= low) | (heights >= clearance)] = 0
 
     probability, observedness = np.full(lattice.shape, 0.5), np.zeros(lattice.shape)
     for row in range(lattice.rows):
@@ -37,8 +37,8 @@ def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0
             if (here & (heights <= config.obstacle_height)).any():
                 ratio = 1 - config.ground_detection
             elif passing.any():
-                clearance = max(sensor[2] + slope[passing].min() * range_ - elevation, 0.0)
-                excess = max(clearance - config.sure_height, 0.0)
+                passes_at = max(sensor[2] + slope[passing].min() * range_ - elevation, 0.0)
+                excess = max(passes_at - config.sure_height, 0.0)
                 survive = math.exp(-(excess**2) / (2 * (config.height_spread**2 + sigma**2)))
                 ratio = 1 - config.detection * survive
             log_occupied = n_o * math.log(config.hit / config.false_alarm)

@@ -7,14 +7,23 @@ import numpy as np
 
 from roadbed.frames import GroundFrame, Mounting, Scan
 from roadbed.geometry import Lattice, Pose
-from roadbed.occupancy.fuse import FusedGrid
+from roadbed.occupancy.arrays import Observation
 
 
-def flat_ground(scan: Scan, lattice: Lattice | None = None, sigma: float = 0.02, elevation: float = 0.0) -> GroundFrame:
-    """Exact heights over a plane, as the ground filter would give them."""
+def flat_ground(
+    scan: Scan,
+    lattice: Lattice | None = None,
+    sigma: float = 0.02,
+    elevation: float = 0.0,
+    T_world_lattice: Pose | None = None,
+) -> GroundFrame:
+    """Exact heights over a plane, as the ground filter would give them, in the world's axes unless told otherwise."""
     lattice = lattice or Lattice.centred(60.0, 60.0, 1.0)
     mounting = Mounting(scan.T_vehicle_sensor or Pose.identity(), False)
-    T_lattice_sensor = scan.T_world_sensor or mounting.T_vehicle_sensor
+    T_lattice_sensor = mounting.T_vehicle_sensor
+    if scan.T_world_sensor is not None:
+        T_world_lattice = T_world_lattice or Pose.identity()
+        T_lattice_sensor = T_world_lattice.inverse() @ scan.T_world_sensor
     points = T_lattice_sensor @ scan.points.astype(np.float64)
     height = (points[:, 2] - elevation).astype(np.float32)
     return GroundFrame(
@@ -28,6 +37,7 @@ def flat_ground(scan: Scan, lattice: Lattice | None = None, sigma: float = 0.02,
         T_lattice_sensor=T_lattice_sensor,
         mounting=mounting,
         scan=scan,
+        T_world_lattice=T_world_lattice,
     )
 
 
@@ -47,9 +57,17 @@ def sweep(obstacles: list[np.ndarray] = (), height: float = 1.7, reach: float = 
     return np.vstack([ground, *obstacles]) if len(obstacles) else ground
 
 
-def scan_at(points_world: np.ndarray, time: float, x: float = 0.0, y: float = 0.0, height: float = 1.7, sensor="lidar"):
-    """A scan of world points by a sensor at (x, y, height) with world axes."""
-    T = Pose.from_euler(x, y, height)
+def scan_at(
+    points_world: np.ndarray,
+    time: float | None,
+    x: float = 0.0,
+    y: float = 0.0,
+    height: float = 1.7,
+    sensor: str = "lidar",
+    yaw: float = 0.0,
+) -> Scan:
+    """A scan of world points by a sensor at (x, y, height) that looks along `yaw`."""
+    T = Pose.from_euler(x, y, height, yaw=yaw)
     return Scan(
         (T.inverse() @ points_world).astype(np.float32),
         time=time,
@@ -60,14 +78,14 @@ def scan_at(points_world: np.ndarray, time: float, x: float = 0.0, y: float = 0.
 
 
 def grid_of_boxes(
-    shape: tuple[int, int], resolution: float, boxes: list[tuple[float, float, float, float]], seen: float = 0.95
-) -> FusedGrid:
+    shape: tuple[int, int], spacing: float, boxes: list[tuple[float, float, float, float]], seen: float = 0.95
+) -> Observation:
     """Everything seen: boxes (x, y, length, width), metres from the corner, are hit, the rest is free."""
     rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]]
-    x, y = (columns + 0.5) * resolution, (rows + 0.5) * resolution
+    x, y = (columns + 0.5) * spacing, (rows + 0.5) * spacing
     hit = np.zeros(shape, bool)
     for bx, by, length, width in boxes:
         hit |= (np.abs(x - bx) < length / 2) & (np.abs(y - by) < width / 2)
     probability = np.where(hit, 0.95, 0.05).astype(np.float32)
     surface = np.where(hit, 0xFFFF, 0).astype(np.uint16)
-    return FusedGrid(probability, np.full(shape, seen, np.float32), surface)
+    return Observation(probability, np.full(shape, seen, np.float32), surface)

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from roadbed import OccupancyFilter
+from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import ConfigError, DeviceError, InputError
-from roadbed.frames import Scan
+from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Lattice, Pose
+from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
 CONFIG = OccupancyConfig.parse({"grid": {"length": 30, "width": 30, "spacing": 0.25}, "filter": {"particles": 4000}})
@@ -92,7 +95,7 @@ def test_a_ground_lattice_that_moves_with_the_vehicle_changes_nothing():
         )
         other = moved(scan, shifted)
     assert one.lattice == other.lattice
-    np.testing.assert_allclose(one.occupancy, other.occupancy, atol=2e-3)
+    np.testing.assert_allclose(one.occupied, other.occupied, atol=2e-3)
 
 
 def test_ids_stay_with_their_objects():
@@ -128,16 +131,6 @@ def test_merged_sensors_are_pooled():
     assert (frame.observedness >= single.observedness - 1e-5).all()
 
 
-def test_time_that_stands_still_or_runs_back_a_little_leaves_the_state_alone():
-    filter_ = OccupancyFilter(CONFIG)
-    before = drive(filter_)
-    for time in (1.7, 1.2):
-        frame = filter_(*scene(time))
-        assert "not newer than the last: not used" in frame.notes[0]
-        np.testing.assert_array_equal(frame.occupied, before.occupied)
-    assert filter_(*scene(1.8)).notes == ()
-
-
 def test_another_sensor_at_the_same_time_is_used():
     filter_ = OccupancyFilter(CONFIG)
     drive(filter_, 3)
@@ -147,44 +140,43 @@ def test_another_sensor_at_the_same_time_is_used():
     assert valid(frame)
 
 
-def test_a_recording_that_starts_again_starts_anew():
-    filter_ = OccupancyFilter(CONFIG)
-    drive(filter_, first=100.0)
-    frame = filter_(*scene(0.0))
-    assert "started anew" in frame.notes[0]
-    assert not frame.moving.any()
-    assert valid(frame)
-
-
-def test_a_gap_forgets_what_moved_and_keeps_the_rest():
-    filter_ = OccupancyFilter(CONFIG)
-    before = drive(filter_)
-    assert before.moving.any()
-    scan, ground = scene(11.7, car=False)
-    frame = filter_(scan, ground)
-    assert "gap of 10 s" in frame.notes[0]
-    assert not frame.moving.any()
-    assert frame.dynamic.sum() < 0.2 * before.dynamic.sum()
-    box = frame.lattice.index(5.0, -4.0)
-    assert frame.static.ravel()[box] > 0.5
-    assert valid(frame)
+def test_scans_without_time_are_taken_for_ten_a_second():
+    timed, untimed = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
+    for k in range(20):
+        scan, ground = scene(0.1 * k)
+        one, other = timed(scan, ground), untimed(replace(scan, time=None), ground)
+    assert one.objects
+    assert len(other.objects) == len(one.objects)
+    assert other.time == pytest.approx(1.9)
+    np.testing.assert_allclose(other.observation, one.observation, atol=1e-6)
+    np.testing.assert_allclose(other.objects[0].velocity, one.objects[0].velocity, atol=0.5)
 
 
 def test_without_odometry_every_scan_stands_alone():
     filter_ = OccupancyFilter(CONFIG)
+    scan, ground = scene(0.0)
+    expected = OccupancyFilter(CONFIG)(scan, ground)
     for k in range(3):
-        scan, ground = scene(0.1 * k)
-        frame = filter_(replace(scan, T_world_sensor=None), ground)
-    assert frame.notes == ("no odometry: every scan stands alone",)
+        scan, ground = scene(0.0)
+        alone = replace(scan, T_world_sensor=None, time=0.1 * k)
+        frame = filter_(alone, replace(ground, T_world_lattice=None))
+        np.testing.assert_array_equal(frame.occupied, expected.occupied)
+        assert frame.T_world_lattice is None
+        assert frame.time == pytest.approx(0.1 * k)
     assert not frame.moving.any()
 
 
-def test_odometry_that_jumps_starts_anew():
+def test_one_scan_without_a_pose_ends_the_drive_before_it():
     filter_ = OccupancyFilter(CONFIG)
-    drive(filter_)
-    frame = filter_(*scene(1.8, ego=500.0))
-    assert "odometry jumped by 500.0 m" in frame.notes[0]
-    assert valid(frame)
+    before = drive(filter_)
+    scan, ground = scene(1.8)
+    alone = filter_(replace(scan, T_world_sensor=None), ground)
+    assert alone.notes == ("no pose: this scan stands alone",)
+    assert not alone.moving.any()
+    after, fresh = filter_(*scene(1.9)), OccupancyFilter(CONFIG)(*scene(1.9))
+    np.testing.assert_array_equal(after.occupied, fresh.occupied)
+    assert before.objects
+    assert not after.objects
 
 
 def test_two_sensors_of_one_name_are_refused():
@@ -194,6 +186,11 @@ def test_two_sensors_of_one_name_are_refused():
     other = replace(scan, T_vehicle_sensor=Pose.from_euler(x=2.0, z=1.7), time=0.1)
     with pytest.raises(InputError, match=r"'lidar': found at two places of the vehicle 2.00 m apart"):
         filter_(other, ground)
+    mounts = (SensorMount("a", Pose.identity()), SensorMount("a", Pose.identity()))
+    twice = replace(scan, mounts=mounts, channels={"sensor_index": np.zeros(len(scan), np.uint8)})
+    with pytest.raises(InputError, match="one name per sensor, found sensors a, a"):
+        filter_(twice, ground)
+    assert filter_(replace(scan, time=0.1), ground).notes == ()
 
 
 def test_too_few_particles_are_reported_and_survived():
@@ -216,8 +213,50 @@ def test_a_grid_larger_than_memory_is_refused_with_its_size():
 def test_a_grid_without_cells_and_an_unknown_backend_are_refused():
     with pytest.raises(ConfigError, match="holds no cell"):
         OccupancyFilter(OccupancyConfig.parse({"grid": {"length": 0.3, "width": 10, "spacing": 5.0}}))
-    with pytest.raises(DeviceError, match="expected cpu"):
+    with pytest.raises(DeviceError, match="expected 'cpu', 'opencl', 'cuda' or 'auto'"):
         OccupancyFilter(backend="abacus")
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_whatever_backend_is_asked_for_the_host_does_the_work_and_says_so(name):
+    device = accelerator(name)
+    expected = drive(OccupancyFilter(CONFIG), 3)
+    asked = Config(backend=device.device.backend, occupancy=CONFIG)
+    for filter_ in (OccupancyFilter(asked), OccupancyFilter(CONFIG, device), OccupancyFilter(CONFIG, backend="auto")):
+        assert isinstance(filter_.backend, Host)
+        np.testing.assert_array_equal(drive(filter_, 3).occupied, expected.occupied)
+
+
+def test_the_seed_is_the_configurations_unless_one_is_given():
+    whole = Config(seed=5, occupancy=CONFIG)
+    assert OccupancyFilter(whole).config.seed == 5
+    assert OccupancyFilter(whole, seed=7).config.seed == 7
+    one, same, other = (drive(OccupancyFilter(CONFIG, seed=seed), 8).dynamic for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_filters_in_several_threads_do_not_disturb_each_other():
+    scans = [scene(0.1 * k) for k in range(6)]
+
+    def run(_):
+        filter_ = OccupancyFilter(CONFIG)
+        return [filter_(*item) for item in scans][-1]
+
+    expected = run(None)
+    with ThreadPoolExecutor(3) as pool:
+        for frame in pool.map(run, range(6)):
+            np.testing.assert_array_equal(frame.occupied, expected.occupied)
+
+
+def test_one_filter_in_several_threads_takes_one_scan_at_a_time():
+    filter_ = OccupancyFilter(CONFIG)
+    scans = [scene(0.1 * k) for k in range(24)]
+    with ThreadPoolExecutor(4) as pool:
+        frames = list(pool.map(lambda item: filter_(*item), scans))
+    assert all(valid(frame) for frame in frames)
+    used = [scan.time for (scan, _), frame in zip(scans, frames) if not frame.notes]
+    assert max(used) == max(frame.time for frame in frames)
 
 
 def test_a_ground_frame_of_another_scan_is_refused():

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from roadbed.config.occupancy import FusionConfig
 from roadbed.errors import ConfigError, InputError
-from roadbed.geometry import Lattice
+from roadbed.occupancy.arrays import Observation
+from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fuse import Fusion, fuse
-from roadbed.occupancy.observe import SensorGrid
 
-LATTICE = Lattice(0.0, 0.0, 0.5, 4, 3)
+SHAPE, SPACING = (3, 4), 0.5
 probabilities = st.floats(0.05, 0.95)
 
 
@@ -72,28 +72,25 @@ def test_a_blind_sensor_never_counts(value, seen, rule):
     assert pooled((value, 0.95), (seen, 0.0), rule) == pytest.approx(alone, abs=1e-6)
 
 
-def test_age_and_reliability_take_weight():
-    fresh = pooled((0.9, 0.1), (1, 1))[0]
-    aged = pooled((0.9, 0.1), (1, 1), age=(0.0, 0.4))[0]
-    weight = np.exp(-2)
-    assert aged == pytest.approx((0.9 + 0.1 * weight) / (1 + weight), abs=1e-6)
-    assert aged > fresh
+def test_reliability_takes_weight():
+    doubted = pooled((0.9, 0.1), (1, 1), reliability=(1.0, 0.25))[0]
+    assert doubted == pytest.approx((0.9 + 0.1 * 0.25) / 1.25, abs=1e-6)
     assert pooled((0.9, 0.1), (1, 1), reliability=(1.0, 0.0))[0] == pytest.approx(0.9, abs=1e-6)
 
 
-def grid(sensor, time, p=0.9, seen=0.8):
-    layer = np.full(LATTICE.shape, p, np.float32)
-    return SensorGrid(sensor, time, layer, np.full(LATTICE.shape, seen, np.float32), np.zeros(LATTICE.shape, np.uint16))
+def report(p=0.9, seen=0.8):
+    return Observation(
+        np.full(SHAPE, p, np.float32), np.full(SHAPE, seen, np.float32), np.zeros(SHAPE, np.uint16)
+    )  # fmt: skip
 
 
 def test_evidence_is_used_once_and_a_silent_sensor_fades_out():
-    fusion = Fusion(FusionConfig(forget=0.5))
-    fusion.add([grid("a", 0.0)], LATTICE)
-    first = fusion.fused(0.0, LATTICE)
+    fusion = Fusion(SPACING, FusionConfig(forget=0.5))
+    first = fusion(0.0, {"a": report()})
     assert first.probability[0, 0] == pytest.approx(0.9)
     seen = []
     for step in range(1, 8):
-        later = fusion.fused(step * 0.1, LATTICE)
+        later = fusion(step * 0.1, {"b": report(seen=0.0)})
         assert later.probability[0, 0] == 0.5
         seen.append(float(later.observedness[0, 0]))
     assert seen[0] == pytest.approx(0.8 * np.exp(-0.5), abs=1e-6)
@@ -102,29 +99,40 @@ def test_evidence_is_used_once_and_a_silent_sensor_fades_out():
 
 
 def test_sensors_of_different_rates_share_one_grid():
-    fusion = Fusion()
-    fusion.add([grid("slow", 0.0, 0.9, 0.5)], LATTICE)
-    fusion.fused(0.0, LATTICE)
-    fusion.add([grid("fast", 0.04, 0.1, 0.5)], LATTICE)
-    fused = fusion.fused(0.04, LATTICE)
+    fusion = Fusion(SPACING)
+    fusion(0.0, {"slow": report(0.9, 0.5)})
+    fused = fusion(0.04, {"fast": report(0.1, 0.5)})
     assert fused.probability[0, 0] == pytest.approx(0.1)
     assert fused.observedness[0, 0] == pytest.approx(1 - 0.5 * (1 - 0.5 * np.exp(-0.2)), abs=1e-6)
 
 
-def test_an_older_grid_follows_the_rolling_lattice():
-    fusion = Fusion()
-    seen = np.zeros(LATTICE.shape, np.float32)
-    seen[1, 2] = 1
-    fusion.add([SensorGrid("a", 0.0, seen + 0.0, seen, np.zeros(LATTICE.shape, np.uint16))], LATTICE)
-    fusion.fused(0.0, LATTICE)
-    moved = fusion.fused(0.1, LATTICE.shifted(1, -1)).observedness
+def watched_at(row, column):
+    seen = np.zeros(SHAPE, np.float32)
+    seen[row, column] = 1
+    return Observation(seen + 0, seen, np.zeros(SHAPE, np.uint16))
+
+
+def test_what_was_watched_follows_a_rolling_grid():
+    fusion = Fusion(SPACING)
+    fusion(0.0, {"a": watched_at(1, 2)})
+    fusion.move(GridMotion.rolled(1, -1, SPACING))
+    moved = fusion(0.1, {"b": report(seen=0.0)}).observedness
     assert moved[2, 1] == pytest.approx(np.exp(-0.5))
     assert np.count_nonzero(moved) == 1
 
 
-def test_two_sensors_of_one_name_are_refused():
-    with pytest.raises(InputError, match="one grid per sensor, found sensors a, a"):
-        Fusion().add([grid("a", 0.0), grid("a", 0.0)], LATTICE)
+def test_what_was_watched_follows_a_turning_grid_over_several_moves():
+    fusion = Fusion(SPACING)
+    fusion(0.0, {"a": watched_at(1, 2)})
+    # A quarter turn about the corner in two steps, and back beside it: `p_old = rotation p_new + shift`.
+    eighth = np.array([[1, -1], [1, 1]]) / np.sqrt(2)
+    for _ in range(2):
+        fusion.move(GridMotion(eighth, np.zeros(2), None))
+    fusion.move(GridMotion(shift=np.array([0.0, -3 * SPACING]), cells=None))
+    moved = fusion(0.1, {"b": report(seen=0.0)}).observedness
+    # The cell's middle at (2.5, 1.5) lies at (1.5, -2.5) after the quarter turn, then at (1.5, 0.5).
+    assert moved[0, 1] == pytest.approx(np.exp(-0.5), abs=1e-6)
+    assert moved.sum() == pytest.approx(moved[0, 1], abs=1e-6)
 
 
 def test_wrong_shapes_and_rules_are_explained():

@@ -13,8 +13,10 @@ import numpy as np
 
 from roadbed.config.occupancy import FilterConfig
 from roadbed.geometry import Float32
-from roadbed.occupancy.fuse import FusedGrid, fuse
-from roadbed.occupancy.hsbof import GridMotion, Hsbof
+from roadbed.occupancy.arrays import Observation
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.fuse import fuse
+from roadbed.occupancy.hsbof import Hsbof
 
 LENGTH, WIDTH = 50.0, 30.0  # m, the paper's grid
 SENSORS = 8  # LiDARs pooled in the paper
@@ -91,7 +93,7 @@ def time_steps(particles: int, resolution: float, steps: int, warm_up: int) -> T
     return Timing(particles, resolution, shape[0] * shape[1], 1e3 * float(np.median(totals)), 1e3 * min(totals), tasks)
 
 
-def _drive(shape: tuple[int, int], resolution: float, steps: int) -> Iterator[tuple[FusedGrid, GridMotion, float]]:
+def _drive(shape: tuple[int, int], resolution: float, steps: int) -> Iterator[tuple[Observation, GridMotion, float]]:
     """Observation grids of a street, made in advance of each step; the time to pool the sensors comes along."""
     rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]].astype(np.float32)
     y = (rows + np.float32(0.5)) * np.float32(resolution) - np.float32(WIDTH / 2)
@@ -108,8 +110,8 @@ def _drive(shape: tuple[int, int], resolution: float, steps: int) -> Iterator[tu
         surface = np.where(fused_probability > 0.5, 0x0660, 0).astype(np.uint16)
         shift = column - first_column
         first_column = column
-        motion = GridMotion(shift=np.array([shift * resolution, 0.0]), cells=(shift, 0))
-        yield FusedGrid(fused_probability, fused_observedness, surface), motion, fusing
+        motion = GridMotion.rolled(shift, 0, resolution)
+        yield Observation(fused_probability, fused_observedness, surface), motion, fusing
 
 
 def _street(x: Float32, y: Float32, time: float) -> tuple[Float32, Float32]:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole-array kernels: fill, exclusive scan, stable counting sort by cell, balanced sums over the cells of sorted items.
+// Whole-array kernels: fill, random draws, exclusive scan, stable counting sort by cell, balanced sums over the cells of
+// sorted items.
 
 KERNEL fill(GLOBAL int *values, int value, int count) {
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) values[i] = value;
@@ -9,8 +10,17 @@ KERNEL copy(GLOBAL const int *values, GLOBAL int *copies, int count) {
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) copies[i] = values[i];
 }
 
-KERNEL philox_words(GLOBAL uint4 *words, int count, uint seed, uint frame) {
-    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) words[i] = philox(UINT4(i, 0, 0, 0), seed, frame);
+// Draws first to first + count - 1 of a stream: words, uniform numbers, normal numbers.
+KERNEL draw_words(GLOBAL uint4 *words, uint first, int count, uint seed, uint frame, uint stream) {
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) words[i] = random_words(seed, frame, stream, first + (uint)i);
+}
+
+KERNEL draw_uniforms(GLOBAL float4 *numbers, uint first, int count, uint seed, uint frame, uint stream) {
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) numbers[i] = uniforms(seed, frame, stream, first + (uint)i);
+}
+
+KERNEL draw_normals(GLOBAL float4 *numbers, uint first, int count, uint seed, uint frame, uint stream) {
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) numbers[i] = normals(seed, frame, stream, first + (uint)i);
 }
 
 // Exclusive scan in one pass: a group publishes the sum of its tile, then adds up its predecessors' until it meets a

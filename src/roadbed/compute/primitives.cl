@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions every algorithm's kernels are built from: exchange between work-items, scans and sums over a work-group,
-// counting into cells, Philox random numbers. `scratch` is local memory with one element per work-item.
+// counting into cells. `scratch` is local memory with one element per work-item.
 
 // The value held by work-item LOCAL_ID ^ offset; offset is a power of two below 32. Every work-item must take part.
 #ifdef ROADBED_CUDA
@@ -88,18 +88,3 @@ FUNCTION void read_points(GLOBAL const float *points, int begin, int count, LOCA
 FUNCTION int is_return(float x, float y, float z) {
     return is_finite(x) && is_finite(y) && is_finite(z) && (x != 0.0f || y != 0.0f || z != 0.0f);
 }
-
-// Philox 4x32-10 (Salmon et al. 2011): four random words from a 128-bit counter and a 64-bit key, no state.
-FUNCTION uint4 philox(uint4 counter, uint key0, uint key1) {
-    for (int round = 0; round < 10; ++round) {
-        uint high0 = MULTIPLY_HIGH(0xD2511F53u, counter.x), low0 = 0xD2511F53u * counter.x;
-        uint high1 = MULTIPLY_HIGH(0xCD9E8D57u, counter.z), low1 = 0xCD9E8D57u * counter.z;
-        counter = UINT4(high1 ^ counter.y ^ key0, low1, high0 ^ counter.w ^ key1, low0);
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
-    }
-    return counter;
-}
-
-// A random word as a float in [0, 1): 24 bits, so the same on every device.
-FUNCTION float unit_float(uint word) { return (float)(word >> 8) * 5.9604645e-8f; }

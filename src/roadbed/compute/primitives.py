@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scan, stable counting sort, balanced sums per cell and random words, for any backend."""
+"""Scan, stable counting sort, balanced sums per cell and random draws, for any backend."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from roadbed.compute import philox
 from roadbed.compute.backend import Backend, Launch
 from roadbed.compute.program import Program
 
+# Exact, so that logarithms, sines and cosines are those of the CPU to the last bits.
+PROGRAM = Program(("compute/philox.cl", "compute/collective.cl"), philox.DEFINITIONS, exact=True)
 _GROUP = 256
 _SCAN_TILE = _GROUP * 8
 _SORT_ITEMS, _SORT_TILE = 64, 64 * 32
@@ -22,7 +25,7 @@ def _groups(count: int, per_group: int) -> int:
 
 def build(backend: Backend) -> Any:
     """The program that holds these kernels."""
-    return backend.build(Program(("compute/collective.cl",)))
+    return backend.build(PROGRAM)
 
 
 def scan(values: Any, sums_before: Any, progress: Any, count: int) -> list[Launch]:
@@ -88,7 +91,8 @@ def reduce_parts(count: int) -> int:
     return _groups(count, _REDUCE_STRIP)
 
 
-def random_words(words: Any, count: int, seed: int, frame: int) -> Launch:
-    """Philox 4x32 words for counters 0..count-1 under the key (seed, frame); `words` is (count, 4) uint32."""
+def draw(kind: str, numbers: Any, first: int, count: int, seed: int, frame: int, stream: int) -> Launch:
+    """Draws `first` to `first + count - 1` of a stream, four numbers each: "words", "uniforms" or "normals"."""
     groups = min(_groups(count, _GROUP), 1024)
-    return Launch("philox_words", groups, _GROUP, (words, np.int32(count), np.uint32(seed), np.uint32(frame)))
+    whole = (np.uint32(value) for value in (seed, frame, stream))
+    return Launch(f"draw_{kind}", groups, _GROUP, (numbers, np.uint32(first), np.int32(count), *whole))

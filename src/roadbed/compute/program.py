@@ -46,6 +46,8 @@ def _text(file: str) -> list[str]:
 
 
 def _literal(value: int | float | np.generic) -> str:
+    if isinstance(value, np.uint32):
+        return f"({int(value)}u)"
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return f"({int(value)})"
     if isinstance(value, np.float64):  # a NumPy double stays a double

@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The occupancy stage: observe, fuse, filter, group. One call per scan, one frame out."""
+"""The occupancy filter: scans with their ground in, occupancy frames out; observe, fuse, filter, group."""
 
 from __future__ import annotations
 
 import math
-from time import perf_counter
+import threading
+from dataclasses import replace
 
 import numpy as np
 
-from roadbed.config import Config
-from roadbed.config.occupancy import OccupancyConfig
-from roadbed.errors import DeviceError, InputError
-from roadbed.frames import GroundFrame, OccupancyFrame, Scan
-from roadbed.geometry import Pose
-from roadbed.occupancy.fuse import FusedGrid, Fusion
-from roadbed.occupancy.hsbof import Hsbof
-from roadbed.occupancy.memory import check_memory
+from roadbed.compute.arrays import lies_on_device, to_host
+from roadbed.compute.backend import Backend
+from roadbed.compute.host import Host, parallel_kernels
+from roadbed.compute.opening import opened
+from roadbed.config import Config, OccupancyConfig
+from roadbed.errors import InputError
+from roadbed.frames import GroundFrame, OccupancyFrame, Scan, SensorMount, TrackedObject
+from roadbed.geometry import Lattice, Pose
+from roadbed.occupancy.cpu import OccupancyCpu
+from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.objects import ObjectTracker, find_clusters
-from roadbed.occupancy.observe import observe
 from roadbed.occupancy.placement import GridPlacement
+from roadbed.timeline import Link, Timeline
+from roadbed.timing import timed
 
-_NEW_START = 1.0  # s; time that runs back further than this is a new recording, not a late scan
 _SAME_MOUNT = 0.5  # m; one name at two places further apart than this means two sensors
 _STARVED = 0.2  # share of the dynamic mass without particles that is worth a note
 _USUAL_STEP = 0.1  # s between scans that come without time
@@ -29,136 +32,145 @@ _USUAL_STEP = 0.1  # s between scans that come without time
 class OccupancyFilter:
     """Dynamic occupancy from segmented scans: `frame = filter(scan, ground_frame)`.
 
-    Scans of several sensors come merged (`Scan.merged`) or one by one, told apart by `scan.sensor`.
+    Scans of several sensors come merged (`Scan.merged`) or one by one, told apart by `scan.sensor`. `backend` and
+    `device` are given as to GroundFilter; there are no kernels for accelerators yet, so whatever is asked for, the
+    filter runs on the host, and `filter.backend` is the host. Calls from several threads take turns.
     """
 
     def __init__(
-        self, config: Config | OccupancyConfig | None = None, backend: str = "cpu", seed: int | None = None
+        self,
+        config: Config | OccupancyConfig | None = None,
+        backend: str | Backend | Host | None = None,
+        device: int | str | None = None,
+        seed: int | None = None,
     ) -> None:
-        if backend not in ("cpu", "auto"):
-            raise DeviceError(f"occupancy backend {backend!r}: expected cpu or auto")
-        if isinstance(config, Config):
-            seed = config.seed if seed is None else seed
-            config = config.occupancy
-        self.config = config or OccupancyConfig()
-        self.seed = seed or 0
-        self._placement = GridPlacement(self.config.grid)
-        check_memory(self._placement.lattice, self.config)
-        self._fusion = Fusion(self.config.fusion, self.config.observation.clip)
-        self._tracker = ObjectTracker(self.config.objects)
-        self.reset()
+        self.config = Config.of(config)
+        if seed is not None:
+            self.config = self.config.with_changes(seed=seed)
+        asked = opened(backend, device, (self.config.backend, self.config.device))
+        self.backend = asked if isinstance(asked, Host) else Host()
+        self._turn = threading.RLock()
+        self._engine: OccupancyEngine = OccupancyCpu(self.config)
+        self._placement = GridPlacement(self.config.occupancy.grid)
+        self._timeline = Timeline(self.config.timeline, in_order=True)
+        self._tracker = ObjectTracker(self.config.occupancy.objects)
+        self._mounts: dict[str, Pose] = {}
+        self._last: OccupancyFrame | None = None
 
     def reset(self) -> None:
         """Forget everything seen so far."""
-        lattice = self._placement.lattice
-        self._hsbof = Hsbof(lattice.shape, lattice.spacing, self.config.filter, self.seed)
-        self._placement.reset()
-        self._fusion.reset()
-        self._tracker.reset()
-        self._time: float | None = None
-        self._mounts: dict[str, Pose] = {}
+        with self._turn:
+            self._timeline.reset()
+            self._forget()
 
     def __call__(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
         """Take one scan with its ground; what was wrong with its time or place is said in `frame.notes`."""
-        begin = perf_counter()
-        self._check_scan(scan, ground)
-        notes: list[str] = []
-        time = self._time_of(scan)
-        if scan.T_world_sensor is None and self._time is not None:
-            notes.append("no odometry: every scan stands alone")
-            self.reset()
-        if self._time is not None and time < self._time - _NEW_START:
-            notes.append(f"time ran back by {self._time - time:.3g} s: started anew")
-            self.reset()
-        if self._is_late(scan, time):
-            notes.append(f"sensor {scan.sensor}: scan at {time:.3f} s is not newer than the last: not used")
-            return self._frame(self._time or time, notes, {}, None)
-        dt = self._elapsed(scan, ground, time, notes)
-        motion = self._placement.follow(scan, ground, dt)
-        lattice = self._placement.lattice
-        placed = perf_counter()
-        grids = observe(scan, ground, lattice, self.config.observation, self._placement.T_lattice_grid)
-        observed = perf_counter()
-        self._fusion.add(grids, lattice)
-        observation = self._fusion.fused(time, lattice)
-        fused = perf_counter()
-        self._hsbof.step(observation, dt, motion, self._placement.own_velocity)
-        if self._hsbof.uncarried > _STARVED:
-            share = round(100 * self._hsbof.uncarried)
-            notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
-        self._time = time
-        timings = {"place": placed - begin, "observe": observed - placed, "fuse": fused - observed}
-        return self._frame(time, notes, timings | self._hsbof.timings, observation)
+        if lies_on_device(scan.points):
+            scan = replace(scan, points=to_host(scan.points))
+        with self._turn, parallel_kernels():
+            return self._take(scan, ground)
 
-    def _check_scan(self, scan: Scan, ground: GroundFrame) -> None:
+    def _take(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
+        timings: dict[str, float] = {}
+        with timed(timings, "place"):
+            mounts = self._checked_mounts(scan, ground)
+            moment = self._timeline.judge(scan.time, [mount.name for mount in mounts], _T_world_vehicle(scan, ground))
+            notes = list(moment.notes)
+            if moment.link is Link.ASIDE:
+                return self._unchanged(notes)
+            if moment.link is Link.ALONE:
+                self.reset()
+            if moment.link is Link.FIRST:
+                self._forget()
+            self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in mounts)
+            time, dt = self._clock(scan, notes)
+            place = self._placement.follow(scan, ground, dt)
+            self._engine.move(place.motion)
+            given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, time, dt, place.own_velocity)
+        output = self._engine.frame(given)
+        if output.uncarried > _STARVED:
+            share = round(100 * output.uncarried)
+            notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
+        with timed(timings, "objects"):
+            objects = self._objects(place.lattice, output, time)
+        unknown = np.maximum(1 - output.static - output.dynamic - output.free, 0, dtype=np.float32)
+        self._last = OccupancyFrame(
+            lattice=place.lattice,
+            time=time,
+            occupied=output.static + output.dynamic + np.float32(0.5) * unknown,
+            static=output.static,
+            dynamic=output.dynamic,
+            free=output.free,
+            unknown=unknown,
+            velocity=output.velocity,
+            velocity_covariance=output.velocity_covariance,
+            moving=output.moving,
+            observation=output.observation,
+            observedness=output.observedness,
+            objects=objects,
+            notes=tuple(notes),
+            timings=timings | output.timings,
+            T_lattice_grid=place.T_lattice_grid,
+            T_world_lattice=ground.T_world_lattice and ground.T_world_lattice @ given.T_lattice_grid,
+        )
+        return self._last
+
+    def _objects(self, lattice: Lattice, output: OccupancyOutput, time: float) -> tuple[TrackedObject, ...]:
+        config = self.config.occupancy.objects
+        clusters = find_clusters(lattice, output.moving, output.velocity, output.velocity_covariance, config)
+        return self._tracker.update(clusters, time)
+
+    def _forget(self) -> None:
+        """Everything but the timeline, which has judged that nothing before counts."""
+        self._engine.forget()
+        self._placement.reset()
+        self._tracker.reset()
+        self._mounts.clear()
+        self._last = None
+
+    def _unchanged(self, notes: list[str]) -> OccupancyFrame:
+        """The last frame again: a scan that is not used changes nothing."""
+        assert self._last is not None
+        return replace(self._last, observation=None, observedness=None, notes=tuple(notes), timings={})
+
+    def _checked_mounts(self, scan: Scan, ground: GroundFrame) -> tuple[SensorMount, ...]:
+        """The scan's sensors; an error where scan, ground and the sensors known so far do not belong together."""
         if len(ground.height_above_ground) != len(scan):
             raise InputError(
                 f"scan {scan.name}: has {len(scan)} points, its ground frame {len(ground.height_above_ground)}"
             )
         if scan.time is not None and not math.isfinite(scan.time):
             raise InputError(f"scan {scan.name}: expected a finite time, found {scan.time}")
-        for mount, _ in scan.split():
-            known = self._mounts.setdefault(mount.name, mount.T_vehicle_sensor)
-            apart = known.distance_to(mount.T_vehicle_sensor)
+        mounts = scan.mounts or (SensorMount(scan.sensor, scan.T_vehicle_sensor or Pose.identity()),)
+        names = [mount.name for mount in mounts]
+        if len(set(names)) < len(names):
+            raise InputError(f"scan {scan.name}: expected one name per sensor, found sensors {', '.join(names)}")
+        known = dict(self._mounts)
+        for mount in mounts:
+            apart = known.setdefault(mount.name, mount.T_vehicle_sensor).distance_to(mount.T_vehicle_sensor)
             if apart > _SAME_MOUNT:
                 raise InputError(
                     f"sensor {mount.name!r}: found at two places of the vehicle {apart:.2f} m apart, "
                     "expected one name per sensor"
                 )
+        return mounts
 
-    def _time_of(self, scan: Scan) -> float:
-        if scan.time is not None:
-            return scan.time
-        return 0.0 if self._time is None else self._time + _USUAL_STEP
+    def _clock(self, scan: Scan, notes: list[str]) -> tuple[float, float]:
+        """The frame's time, and the seconds to predict; after a gap the filter forgets what moved instead."""
+        last = self._last.time if self._last is not None else None
+        if last is None:
+            return scan.time or 0.0, 0.0
+        time = last + _USUAL_STEP if scan.time is None else scan.time
+        seconds = max(time - last, 0.0)
+        if seconds <= self.config.occupancy.filter.max_gap:
+            return time, seconds
+        notes.append(f"gap of {seconds:.3g} s: what moved is forgotten")
+        self._engine.forget_motion(seconds)
+        self._tracker.reset()
+        return time, 0.0
 
-    def _is_late(self, scan: Scan, time: float) -> bool:
-        """Older than what the filter has seen, or a second scan of one sensor at the same time."""
-        if self._time is None:
-            return False
-        repeated = any(self._fusion.time_of(mount.name) == time for mount, _ in scan.split())
-        return time < self._time or (time == self._time and repeated)
 
-    def _elapsed(self, scan: Scan, ground: GroundFrame, time: float, notes: list[str]) -> float:
-        """Seconds to predict; after a gap or a jump of the odometry the filter forgets instead."""
-        dt = 0.0 if self._time is None else time - self._time
-        jump = self._placement.jump(scan, ground, dt)
-        if jump is not None:
-            notes.append(f"odometry jumped by {jump:.1f} m: started anew")
-            self.reset()
-            return 0.0
-        if dt > self.config.filter.max_gap:
-            notes.append(f"gap of {dt:.3g} s: what moved is forgotten")
-            self._hsbof.forget_motion(dt)
-            self._tracker.reset()
-            return 0.0
-        return dt
-
-    def _frame(
-        self, time: float, notes: list[str], timings: dict[str, float], observation: FusedGrid | None
-    ) -> OccupancyFrame:
-        begin = perf_counter()
-        h, lattice = self._hsbof, self._placement.lattice
-        unknown = h.unknown
-        velocity, covariance, moving = h.velocity.copy(), h.velocity_covariance.copy(), h.moving.copy()
-        clusters = find_clusters(lattice, moving, velocity, covariance, self.config.objects)
-        objects = self._tracker.update(clusters, time)
-        if timings:
-            timings = {**timings, "objects": perf_counter() - begin}
-        return OccupancyFrame(
-            lattice=lattice,
-            time=time,
-            occupied=h.static + h.dynamic + np.float32(0.5) * unknown,
-            static=h.static.copy(),
-            dynamic=h.dynamic.copy(),
-            free=h.free.copy(),
-            unknown=unknown,
-            velocity=velocity,
-            velocity_covariance=covariance,
-            moving=moving,
-            observation=None if observation is None else observation.probability,
-            observedness=None if observation is None else observation.observedness,
-            objects=objects,
-            notes=tuple(notes),
-            timings=timings,
-            T_lattice_grid=self._placement.T_lattice_grid,
-        )
+def _T_world_vehicle(scan: Scan, ground: GroundFrame) -> Pose | None:
+    if scan.T_vehicle_sensor is not None or scan.T_world_sensor is None:
+        return scan.T_world_vehicle
+    return scan.T_world_sensor @ ground.mounting.T_vehicle_sensor.inverse()

@@ -8,36 +8,32 @@ only its observedness stays, fading with age, so that between two scans its cell
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from roadbed.config.occupancy import FusionConfig
 from roadbed.errors import ConfigError, InputError
-from roadbed.geometry import Float32, Lattice
-from roadbed.occupancy import fuse_cpu as cpu
-from roadbed.occupancy.observe import SensorGrid
+from roadbed.geometry import Float32
+from roadbed.occupancy.arrays import Observation
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.fuse_cpu import pool
+from roadbed.occupancy.model import DEMPSTER, INDEPENDENT, LINEAR, LOGARITHMIC
+from roadbed.occupancy.priors_cpu import interpolate_layers, roll_layers
 
-_RULES = {
-    "linear": cpu.LINEAR,
-    "independent": cpu.INDEPENDENT,
-    "logarithmic": cpu.LOGARITHMIC,
-    "dempster": cpu.DEMPSTER,
-}
+_RULES = {"linear": LINEAR, "independent": INDEPENDENT, "logarithmic": LOGARITHMIC, "dempster": DEMPSTER}
 
 
 def fuse(
     probability: ArrayLike,
     observedness: ArrayLike,
     reliability: ArrayLike | None = None,
-    age: ArrayLike | None = None,
     rule: str = "linear",
-    age_constant: float = 0.2,
     clip: float = 1e-3,
 ) -> tuple[Float32, Float32]:
-    """Pool (sensors, ...) probabilities and observedness; `reliability` and `age` (s) are per sensor."""
+    """Pool (sensors, ...) probabilities and observedness; `reliability` is per sensor."""
     if rule not in _RULES:
         raise ConfigError(f"fusion rule {rule!r}: expected one of {', '.join(_RULES)}")
     p = np.ascontiguousarray(probability, np.float32)
@@ -46,117 +42,71 @@ def fuse(
         raise InputError(f"fusion: probabilities have shape {p.shape}, observedness {seen.shape}, expected the same")
     sensors = p.shape[0]
     trust = np.ones(sensors) if reliability is None else np.asarray(reliability, np.float64)
-    ages = np.zeros(sensors) if age is None else np.asarray(age, np.float64)
-    if trust.shape != (sensors,) or ages.shape != (sensors,):
-        raise InputError(f"fusion: expected one reliability and one age for each of the {sensors} sensors")
-    trust = trust * np.exp(-np.maximum(ages, 0) / age_constant)
+    if trust.shape != (sensors,):
+        raise InputError(f"fusion: expected one reliability for each of the {sensors} sensors")
     fused_p, fused_seen = np.empty(p[0].size, np.float32), np.empty(p[0].size, np.float32)
-    cpu.pool(
-        _RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip, fused_p, fused_seen
-    )  # fmt: skip
+    pool(_RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip, fused_p, fused_seen)
     return fused_p.reshape(p.shape[1:]), fused_seen.reshape(p.shape[1:])
 
 
 @dataclass(frozen=True, eq=False)
-class FusedGrid:
-    """What all sensors say together; the layers of SensorGrid."""
+class _Watched:
+    """What a sensor last watched, and how the grid has moved since."""
 
-    probability: Float32
+    time: float
     observedness: Float32
-    surface: NDArray[np.uint16]
-
-
-@dataclass(frozen=True, eq=False)
-class _Remembered:
-    grid: SensorGrid
-    lattice: Lattice
-    fresh: bool
+    motion: GridMotion
 
 
 class Fusion:
-    """Remembers each sensor's last grid and pools what is new with what still counts as watched."""
+    """Pools what sensors report now with what silent ones still count as watched."""
 
-    def __init__(self, config: FusionConfig | None = None, clip: float = 0.05) -> None:
+    def __init__(self, spacing: float, config: FusionConfig | None = None, clip: float = 0.05) -> None:
         self.config = config or FusionConfig()
-        self.clip = clip
-        self._sensors: dict[str, _Remembered] = {}
+        self.spacing, self.clip = spacing, clip
+        self._watched: dict[str, _Watched] = {}
 
-    def reset(self) -> None:
-        self._sensors.clear()
+    def forget(self) -> None:
+        self._watched.clear()
 
-    def time_of(self, sensor: str) -> float | None:
-        """When a sensor last reported, None if it never did."""
-        found = self._sensors.get(sensor)
-        return found.grid.time if found else None
+    def move(self, motion: GridMotion) -> None:
+        """The grid has moved; what was watched stays where it is."""
+        for sensor, item in self._watched.items():
+            self._watched[sensor] = _Watched(item.time, item.observedness, item.motion.then(motion))
 
-    def add(self, grids: Sequence[SensorGrid], lattice: Lattice) -> None:
-        """Take new grids; each sensor's older one is replaced."""
-        names = [grid.sensor for grid in grids]
-        if len(set(names)) < len(names):
-            raise InputError(f"fusion: expected one grid per sensor, found sensors {', '.join(names)}")
-        for grid in grids:
-            self._sensors[grid.sensor] = _Remembered(grid, lattice, True)
-
-    def fused(self, time: float, lattice: Lattice) -> FusedGrid:
-        """All sensors on `lattice` at `time`; new grids are used up by this call."""
-        fresh = [item for item in self._sensors.values() if item.fresh]
-        stale = [item for item in self._sensors.values() if not item.fresh]
-        if fresh:
-            probability, observedness = fuse(
-                [_on(item.grid.probability, item.lattice, lattice, 0.5) for item in fresh],
-                [_on(item.grid.observedness, item.lattice, lattice, 0.0) for item in fresh],
-                [self._trust(item) for item in fresh],
-                [time - item.grid.time for item in fresh],
-                self.config.rule,
-                self.config.age_constant,
-                self.clip,
-            )
-            surface = np.bitwise_or.reduce([_on(item.grid.surface, item.lattice, lattice, 0) for item in fresh])
-        else:
-            surface = np.zeros(lattice.shape, np.uint16)
-            probability = np.full(lattice.shape, 0.5, np.float32)
-            observedness = np.zeros(lattice.shape, np.float32)
-        for item in stale:
-            age = time - item.grid.time
-            if age > self.config.forget or not _aligned(item.lattice, lattice):
-                del self._sensors[item.grid.sensor]
+    def __call__(self, time: float, reports: Mapping[str, Observation]) -> Observation:
+        """All sensors together: those that report now, by name, and the silent ones."""
+        grids = list(reports.values())
+        probability, observedness = fuse(
+            [grid.probability for grid in grids],
+            [grid.observedness for grid in grids],
+            [self._trust(sensor) for sensor in reports],
+            self.config.rule,
+            self.clip,
+        )
+        surface = np.bitwise_or.reduce([grid.surface for grid in grids])
+        for sensor, item in list(self._watched.items()):
+            age = time - item.time
+            if sensor in reports:
                 continue
-            watched = _on(item.grid.observedness, item.lattice, lattice, 0.0)
-            factor = np.float32(self._trust(item) * math.exp(-age / self.config.age_constant))
-            observedness = 1 - (1 - observedness) * (1 - factor * watched)
-        for item in fresh:
-            self._sensors[item.grid.sensor] = replace(item, fresh=False)
-        return FusedGrid(probability, observedness, surface)
+            if age > self.config.forget:
+                del self._watched[sensor]
+                continue
+            factor = np.float32(self._trust(sensor) * math.exp(-age / self.config.age_constant))
+            observedness = 1 - (1 - observedness) * (1 - factor * self._carried(item))
+        for sensor, grid in reports.items():
+            self._watched[sensor] = _Watched(time, grid.observedness, GridMotion())
+        return Observation(probability, observedness, surface)
 
-    def _trust(self, item: _Remembered) -> float:
-        return self.config.reliability.get(item.grid.sensor, 1.0)
+    def _carried(self, item: _Watched) -> Float32:
+        """What was watched then on the grid of now; taken from the report itself, or many small moves would blur it."""
+        layers, motion = item.observedness[None], item.motion
+        carried = np.empty_like(layers)
+        if motion.cells is not None:
+            roll_layers(layers, *motion.cells, carried)
+        else:
+            interpolate_layers(layers, *motion.between_centres(self.spacing), carried)
+        return carried[0]
 
-
-def _offset(old: Lattice, new: Lattice) -> tuple[float, float]:
-    return (new.x0 - old.x0) / old.spacing, (new.y0 - old.y0) / old.spacing
-
-
-def _aligned(old: Lattice, new: Lattice) -> bool:
-    columns, rows = _offset(old, new)
-    return (
-        old.spacing == new.spacing and abs(columns - round(columns)) < 1e-3 and abs(rows - round(rows)) < 1e-3
-    )  # fmt: skip
-
-
-def _on(layer: NDArray, old: Lattice, new: Lattice, fill: float) -> NDArray:
-    """A layer brought to a lattice that differs by whole cells."""
-    if old == new:
-        return layer
-    columns, rows = (round(cells) for cells in _offset(old, new))
-    return shifted(layer, columns, rows, fill)
-
-
-def shifted(layer: NDArray, columns: int, rows: int, fill: float) -> NDArray:
-    """The layer as seen from a grid moved by whole cells; cells that enter get `fill`."""
-    out = np.full_like(layer, fill)
-    height, width = layer.shape
-    if abs(columns) < width and abs(rows) < height:
-        out[max(0, -rows) : height - max(0, rows), max(0, -columns) : width - max(0, columns)] = layer[
-            max(0, rows) : height - max(0, -rows), max(0, columns) : width - max(0, -columns)
-        ]
-    return out
+    def _trust(self, sensor: str) -> float:
+        return self.config.reliability.get(sensor, 1.0)

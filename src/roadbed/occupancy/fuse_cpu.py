@@ -7,9 +7,7 @@ import math
 
 from numba import njit, prange
 
-LINEAR, INDEPENDENT, LOGARITHMIC, DEMPSTER = range(4)
-_NO_OPINION = 1e-3  # total weight under which a cell stays at 0.5
-_FULL_CONFLICT = 0.9  # beyond this Dempster's rule is not normalised: the conflict becomes ignorance
+from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
 
 
 @njit(cache=True, inline="always")
@@ -44,7 +42,7 @@ def pool(rule, probability, observedness, reliability, clip, out_probability, ou
                 weighted += w * _log_odds(p)
         out_observedness[cell] = 1 - unseen
         fused = 0.5
-        if total >= _NO_OPINION:
+        if total >= NO_OPINION:
             if rule == LINEAR:
                 fused = weighted / total
             elif rule == INDEPENDENT:
@@ -63,7 +61,7 @@ def _combine(o1, f1, u1, o2, f2, u2):
     occupied = o1 * o2 + o1 * u2 + u1 * o2
     free = f1 * f2 + f1 * u2 + u1 * f2
     unknown = u1 * u2
-    if conflict > _FULL_CONFLICT:
+    if conflict > FULL_CONFLICT:
         return occupied, free, unknown + conflict
     scale = 1 / (1 - conflict)
     return occupied * scale, free * scale, unknown * scale

@@ -7,75 +7,65 @@ The steps follow Rakotovao et al. 2015, section 2; docs/occupancy.md says where 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import perf_counter
 
 import numpy as np
 
 from roadbed.config.occupancy import FilterConfig
-from roadbed.geometry import Float32, Float64
-from roadbed.occupancy import cells_cpu as cells_cpu
-from roadbed.occupancy import particles_cpu as particles_cpu
-from roadbed.occupancy.fuse import FusedGrid
-from roadbed.occupancy.observe_cpu import SUBCELLS
+from roadbed.geometry import Float32
+from roadbed.occupancy.arrays import Cells, Draw, Masses, Observation, Particles, Velocities
+from roadbed.occupancy.birth_cpu import choose_birth_cells, give_birth
+from roadbed.occupancy.cells_cpu import test_particles, update_measurement
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.particles_cpu import drop_uncarried, gather, normalise, propagate, reorder, resample
+from roadbed.occupancy.priors_cpu import interpolate_layers, roll_layers
+from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
+from roadbed.occupancy.velocities_cpu import drop_lone_cells, estimate_velocities
+from roadbed.timing import timed
 
-_RATE_STEP = 0.1  # s; the rates of the configuration are per this time
-_COMPOSE = {"odds": cells_cpu.ODDS, "static-first": cells_cpu.STATIC_FIRST, "normalise": cells_cpu.NORMALISE}
+KERNELS = (propagate, gather, roll_layers, update_measurement, estimate_velocities, give_birth, normalise)
 
 
-class Particles:
-    """Arrays of equal length; `count` of them are in use."""
+class ParticleSet:
+    """Particles of which the first `count` are in use."""
 
     def __init__(self, capacity: int) -> None:
         self.count = 0
-        self.x, self.y = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)  # m from the grid's corner
-        self.vx, self.vy = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)  # m/s
-        self.mass = np.zeros(capacity, np.float32)
-        self.age = np.zeros(capacity, np.int32)  # resamplings survived
-        self.tested = np.zeros(capacity, np.float32)  # 1: its motion just stood a test, fading to 0
-        self.cell = np.zeros(capacity, np.int32)
-        self.origin = np.zeros(capacity, np.int32)  # the cell it came from in this step
+        self.arrays = Particles.zeros(capacity)
 
-
-@dataclass(frozen=True, eq=False)
-class GridMotion:
-    """How the grid moved since the last step: `p_old = rotation p_new + shift`, metres from the grid's corner."""
-
-    rotation: Float64 = field(default_factory=lambda: np.eye(2))
-    shift: Float64 = field(default_factory=lambda: np.zeros(2))
-    cells: tuple[int, int] | None = (0, 0)  # the shift in whole columns and rows; None: interpolate
+    @property
+    def capacity(self) -> int:
+        return len(self.arrays.x)
 
 
 class Hsbof:
-    """State and steps of the filter on a grid of `shape` (rows, columns)."""
+    """State and steps of the filter on a grid of `shape` (rows, columns) with cells of `spacing` metres."""
 
     def __init__(
-        self, shape: tuple[int, int], resolution: float, config: FilterConfig | None = None, seed: int = 0
+        self, shape: tuple[int, int], spacing: float, config: FilterConfig | None = None, seed: int = 0
     ) -> None:
         self.config = config or FilterConfig()
-        self.resolution = resolution
-        self.shape = shape
+        self.cells = Cells(*shape, spacing)
         self.seed = seed
-        self.frame = 0
-        self.timings: dict[str, float] = {}
-        self.uncarried = 0.0  # share of the dynamic mass that found no particle in the last step
+        self.timings: dict[str, float] = {}  # s per step of the last iteration
+        self.uncarried = 0.0  # share of the dynamic mass that found no particle in the last iteration
 
-        count = self.config.particles
-        births = max(1, int(count * self.config.birth.share))
-        self.static, self.dynamic, self.free, self.maturity = (np.zeros(shape, np.float32) for _ in range(4))
-        self._prior = [np.zeros(shape, np.float32) for _ in range(4)]
-        self._birth = np.zeros(shape, np.float32)
-        self.particles, self._sorted, self._born = Particles(count), Particles(count), Particles(births)
-        self._start = np.zeros(shape[0] * shape[1] + 1, np.int32)
-        self._order = np.zeros(count, np.int32)
-        self._source = np.zeros(count, np.int32)
-        self._per_cell = np.zeros(shape[0] * shape[1], np.int32)
-        self._old_mass = np.zeros(shape, np.float32)
-        self.velocity = np.full((*shape, 2), np.nan, np.float32)
-        self.velocity_covariance = np.full((*shape, 3), np.nan, np.float32)
-        self.moving, self._moving_alone = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        count, size = self.config.particles, shape[0] * shape[1]
+        self.layers, self._prior = np.zeros((4, *shape), np.float32), np.zeros((4, *shape), np.float32)
+        self.masses = Masses.of(self.layers)
+        self.particles, self._sorted = ParticleSet(count), ParticleSet(count)
+        self._born = ParticleSet(max(1, int(count * self.config.birth.share)))
+        self._start = np.zeros(size + 1, np.int32)  # of each cell's particles in `_sorted`
+        self._order, self._source = np.zeros(count, np.int32), np.zeros(count, np.int32)
+        self._birth = np.zeros(shape, np.float32)  # newborn part of the dynamic mass
+        self._per_cell = np.zeros(size, np.int32)  # particles born in a cell, then drawn in it
+        self.velocities = Velocities(
+            np.zeros(shape, np.float32),
+            np.zeros((*shape, 2), np.float32),
+            np.zeros((*shape, 3), np.float32),
+            np.zeros(shape, np.bool_),
+        )
+        self.moving = np.zeros(shape, np.bool_)
+        self.forget()
 
     @staticmethod
     def bytes_needed(cells: int, particles: int) -> int:
@@ -84,169 +74,106 @@ class Hsbof:
 
     @property
     def unknown(self) -> Float32:
-        return np.maximum(1 - self.static - self.dynamic - self.free, 0, dtype=np.float32)
+        static, dynamic, free, _ = self.masses
+        return np.maximum(1 - static - dynamic - free, 0, dtype=np.float32)
 
-    @property
-    def occupancy(self) -> Float32:
-        return self.static + self.dynamic + np.float32(0.5) * self.unknown
+    def forget(self) -> None:
+        """Nothing is known, and the random numbers begin again."""
+        self.frame = 0
+        self.layers[:] = 0
+        self._forget_velocities()
+
+    def forget_motion(self, gap: float) -> None:
+        """After a long gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades."""
+        self.masses.dynamic[:] = 0
+        self.masses.static[:] *= np.float32(math.exp(-gap / self.config.static_memory))
+        self.masses.free[:] *= np.float32(math.exp(-gap / self.config.free_memory))
+        self._forget_velocities()
+
+    def _forget_velocities(self) -> None:
+        self.particles.count = 0
+        self.velocities.mean[:] = np.nan
+        self.velocities.covariance[:] = np.nan
+        self.moving[:] = False
 
     def step(
         self,
-        observation: FusedGrid,
+        observation: Observation,
         dt: float,
         motion: GridMotion | None = None,
         own_velocity: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         """One iteration: predict by `dt` seconds, update with the observation grid, resample."""
         motion = motion or GridMotion()
-        self.timings = {}
         self.frame += 1
-        with self._timed("propagate_particles"):
-            self._propagate_particles(dt, motion)
-        with self._timed("reorder_particles"):
+        timings: dict[str, float] = {}
+        self.timings = timings
+        draw = Draw(self.seed, self.frame)
+        rules = CellRules.of(self.config, dt, self.cells.spacing)
+        with timed(timings, "propagate_particles"):
+            self._propagate_particles(dt, motion, draw)
+        with timed(timings, "reorder_particles"):
             self._reorder_particles()
-        with self._timed("propagate_priors"):
+        with timed(timings, "propagate_priors"):
             self._propagate_priors(motion)
-        with self._timed("update_measurement"):
-            self._update_measurement(observation, dt)
-        with self._timed("estimate_velocities"):
+        with timed(timings, "update_measurement"):
+            self._update_measurement(observation, rules)
+        with timed(timings, "estimate_velocities"):
             self._estimate_velocities()
-        with self._timed("give_birth"):
-            self._give_birth(own_velocity)
-        with self._timed("resample"):
-            self._resample()
-        with self._timed("normalise"):
+        with timed(timings, "give_birth"):
+            self._give_birth(own_velocity, draw)
+        with timed(timings, "resample"):
+            self._resample(draw)
+        with timed(timings, "normalise"):
             self._normalise()
 
-    def forget_motion(self, gap: float) -> None:
-        """After a long gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades."""
-        self.dynamic[:] = 0
-        self.static *= np.float32(math.exp(-gap / self.config.static_memory))
-        self.free *= np.float32(math.exp(-gap / self.config.free_memory))
-        self.particles.count = 0
-        self.moving[:] = False
-        self.velocity[:] = np.nan
-        self.velocity_covariance[:] = np.nan
-
-    def _propagate_particles(self, dt: float, motion: GridMotion) -> None:
-        p, config = self.particles, self.config
-        diffusion = config.diffusion * math.sqrt(dt / _RATE_STEP)
-        acceleration = config.acceleration * math.sqrt(_RATE_STEP / dt) if dt > 0 else 0.0
-        particles_cpu.propagate(
-            p.count, p.x, p.y, p.vx, p.vy, dt, acceleration, diffusion, motion.rotation, motion.shift,
-            self.resolution, self.shape[1], self.shape[0], self.seed, self.frame, p.cell, p.origin,
-        )  # fmt: skip
+    def _propagate_particles(self, dt: float, motion: GridMotion, draw: Draw) -> None:
+        """Each moves on by its velocity, with random acceleration, into the grid where it is now."""
+        p, rule = self.particles, MotionRule.of(self.config, dt)
+        propagate(p.count, p.arrays, rule, motion.rotation, motion.shift, self.cells, draw)
 
     def _reorder_particles(self) -> None:
+        """Sorted by cell; those that left the grid are dropped."""
         p, s = self.particles, self._sorted
-        s.count = particles_cpu.reorder(p.count, p.cell, self._start, self._order)
-        particles_cpu.gather(
-            s.count, self._order, p.x, p.y, p.vx, p.vy, p.mass, p.age, p.tested, p.cell, p.origin,
-            s.x, s.y, s.vx, s.vy, s.mass, s.age, s.tested, s.cell, s.origin,
-        )  # fmt: skip
+        s.count = reorder(p.count, p.arrays.cell, self._start, self._order)
+        gather(s.count, self._order, p.arrays, s.arrays)
 
     def _propagate_priors(self, motion: GridMotion) -> None:
-        state = (self.static, self.dynamic, self.free, self.maturity)
+        """The masses of the last iteration, where the grid is now."""
         if motion.cells is not None:
-            cells_cpu.roll_priors(*state, *motion.cells, *self._prior)
-            return
-        # From metres at the corner to indices of cell centres.
-        half = np.full(2, 0.5)
-        shift = motion.rotation @ half + motion.shift / self.resolution - half
-        cells_cpu.interpolate_priors(*state, motion.rotation, shift, *self._prior)
+            roll_layers(self.layers, *motion.cells, self._prior)
+        else:
+            interpolate_layers(self.layers, *motion.between_centres(self.cells.spacing), self._prior)
 
-    def _update_measurement(self, observation: FusedGrid, dt: float) -> None:
-        static, dynamic, free, maturity = self._prior
-        s = self._sorted
-        memory = math.exp(-dt / self.config.moving.test_memory)
-        cells_cpu.test_particles(
-            s.count, s.cell, s.origin, s.tested, free, observation.probability, observation.observedness, memory
-        )
-        radius = round(self.config.maturity.radius / self.resolution)
-        cells_cpu.update_measurement(
-            _COMPOSE[self.config.compose], static, dynamic, free, maturity,
-            observation.probability, observation.observedness, observation.surface, radius,
-            self._rates(dt), SUBCELLS / self.resolution, self._start, s.x, s.y, s.vx, s.vy, s.mass,
-            self.static, self.dynamic, self.free, self.maturity, self._birth,
-        )  # fmt: skip
+    def _update_measurement(self, observation: Observation, rules: CellRules) -> None:
+        """Masses of cells and of their particles, given what the sensors saw."""
+        prior, s = Masses.of(self._prior), self._sorted
+        test_particles(s.count, s.arrays, prior.free, observation, rules)
+        update_measurement(prior, observation, self._start, s.arrays, rules, self.masses, self._birth)
 
     def _estimate_velocities(self) -> None:
-        s, rule = self._sorted, self.config.moving
-        particles_cpu.velocities(
-            self._start, s.vx, s.vy, s.mass, s.age, s.tested, self.static, self.dynamic, self.free,
-            particles_cpu.MovingRule(**rule.model_dump(exclude={"test_memory", "neighbours"})),
-            self._old_mass, self.velocity, self.velocity_covariance, self._moving_alone,
-        )  # fmt: skip
-        particles_cpu.drop_lone_cells(self._moving_alone, self.velocity, rule.neighbours, self.moving)
+        """Mean and covariance per cell, and which cells surely move."""
+        rule = MovingRule.of(self.config)
+        estimate_velocities(self._start, self._sorted.arrays, self.masses, rule, self.velocities)
+        drop_lone_cells(self.velocities, rule.neighbours, self.moving)
 
-    def _give_birth(self, own_velocity: tuple[float, float]) -> None:
-        b, config = self._born, self.config.birth
-        self._per_cell[:] = 0
-        b.count = particles_cpu.choose_birth_cells(
-            self._birth.reshape(-1), len(b.x), self.seed, self.frame, b.cell, self._per_cell
-        )
-        seed_cells = max(1, round(config.seed_radius / self.resolution))
-        rule = particles_cpu.BirthRule(
-            config.speed, config.traffic, config.traffic_spread, *own_velocity, config.fast, config.fast_speed,
-            config.seeded, seed_cells, config.seed_spread,
-        )  # fmt: skip
-        particles_cpu.give_birth(
-            b.count, b.cell, self._per_cell, self._birth, self._old_mass, self.velocity, rule, self.resolution,
-            self.seed, self.frame, b.x, b.y, b.vx, b.vy, b.mass, b.age,
-        )  # fmt: skip
+    def _give_birth(self, own_velocity: tuple[float, float], draw: Draw) -> None:
+        """New particles for the newborn mass."""
+        b, newborn = self._born, self._birth
+        b.count = choose_birth_cells(newborn.reshape(-1), b.capacity, draw, b.arrays.cell, self._per_cell)
+        rule = BirthRule.of(self.config, own_velocity, self.cells.spacing)
+        give_birth(b.count, b.arrays, self._per_cell, newborn, self.velocities, rule, self.cells, draw)
 
-    def _resample(self) -> None:
+    def _resample(self, draw: Draw) -> None:
+        """As many as before, drawn by mass from persistent and newborn ones."""
         p, s, b = self.particles, self._sorted, self._born
-        self._per_cell[:] = 0
-        p.count = particles_cpu.resample(
-            s.count, s.cell, s.mass, b.count, b.cell, b.mass, len(p.x), self.seed, self.frame,
-            self._source, p.cell, self._per_cell,
-        )  # fmt: skip
+        p.count = resample(
+            s.count, s.arrays, b.count, b.arrays, p.capacity, draw, self._source, p.arrays.cell, self._per_cell
+        )
 
     def _normalise(self) -> None:
-        p, s, b = self.particles, self._sorted, self._born
-        dynamic = self.dynamic.reshape(-1)
-        lost, total = particles_cpu.drop_uncarried(dynamic, self._per_cell)
+        """The masses of a cell's particles are equal, and sum to its dynamic mass."""
+        p, dynamic = self.particles, self.masses.dynamic.reshape(-1)
+        lost, total = drop_uncarried(dynamic, self._per_cell)
         self.uncarried = lost / total if total > 0 else 0.0
-        particles_cpu.normalise(
-            p.count, self._source, p.cell, self._per_cell, dynamic, s.x, s.y, s.vx, s.vy, s.age, s.tested,
-            b.x, b.y, b.vx, b.vy, p.x, p.y, p.vx, p.vy, p.mass, p.age, p.tested,
-        )  # fmt: skip
-
-    def _rates(self, dt: float) -> cells_cpu.CellRates:
-        config, steps = self.config, dt / _RATE_STEP
-
-        def over(rate: float) -> float:
-            """A rate per 0.1 s over this time step."""
-            return 1 - (1 - rate) ** steps
-
-        mature = config.maturity
-        return cells_cpu.CellRates(
-            keep_static=math.exp(-dt / config.static_memory),
-            keep_free=math.exp(-dt / config.free_memory),
-            vacated=float(config.vacated_is_free),
-            empty_to_static=over(config.empty_to_static),
-            empty_to_dynamic=over(config.empty_to_dynamic),
-            static_to_dynamic=over(config.static_to_dynamic),
-            dynamic_to_static=over(config.dynamic_to_static),
-            inverse_stop_speed=1 / (2 * config.stop_speed**2),
-            survival=config.survival**steps,
-            unobserved_loss=over(1 - config.unobserved_survival),
-            hit_static=config.unknown_hit.static,
-            hit_dynamic=config.unknown_hit.dynamic,
-            free_static=config.unknown_free.static,
-            free_dynamic=config.unknown_free.dynamic,
-            maturity_begin=mature.begin if mature.enabled else math.inf,
-            maturity_span=mature.full - mature.begin,
-            maturity_static=over(mature.static_rate),
-            maturity_decay=mature.decay**steps,
-            time_step=dt,
-            surface_precision=0.5 * (self.resolution / SUBCELLS / config.surface_sigma) ** 2 if config.surface else 0.0,
-            surface_floor=config.surface_floor,
-        )
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        begin = perf_counter()
-        yield
-        self.timings[name] = perf_counter() - begin
+        normalise(p.count, self._source, self._per_cell, dynamic, self._sorted.arrays, self._born.arrays, p.arrays)

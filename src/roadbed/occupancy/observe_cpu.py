@@ -4,66 +4,22 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
-NO_BEAM = np.float32(1e9)
-SUBCELLS = 4  # per side of a cell; its 16 subcells are the bits of a uint16
-_FAR_ABOVE = 50.0  # m, a beam this high over a cell says nothing
-
-
-class GridShape(NamedTuple):
-    """The grid's lower left corner (m, lattice frame), its cells, and its axes' turn against the lattice's."""
-
-    x: float
-    y: float
-    resolution: float
-    columns: int
-    rows: int
-    cosine: float
-    sine: float
-
-
-class GroundSurface(NamedTuple):
-    """The ground's layers as flat arrays with NaN where unknown, and the plane to assume there."""
-
-    x0: float
-    y0: float
-    spacing: float
-    columns: int
-    rows: int
-    elevation: np.ndarray  # (nodes,)
-    slope: np.ndarray  # (nodes, 2)
-    variance: np.ndarray  # (nodes,)
-    fallback: np.ndarray  # height at x = y = 0 and slopes along x and y of the plane the vehicle stands on
-
-
-class SensorModel(NamedTuple):
-    """ObservationConfig as plain numbers; see there."""
-
-    azimuth_bins: int
-    range_bins: int
-    min_range: float
-    range_margin: float
-    obstacle_height: float
-    obstacle_height_sigma: float
-    clearance: float
-    low_outlier: float
-    sure_height: float
-    height_spread: float
-    detection: float
-    ground_detection: float
-    log_hit_ratio: float
-    hits: float
-    mixed_free: float
-    clip: float
-    ground_sigma: float
-    unknown_ground: float
-    underside: float
-    underside_bins: int
-    beneath: float
+from roadbed.compute.cpu import U
+from roadbed.occupancy.arrays import CHUNK
+from roadbed.occupancy.model import (
+    FAR_ABOVE,
+    LEAST_ODDS,
+    LEAST_SEEN,
+    MARKING_WEIGHT,
+    MIXED_HITS,
+    NO_BEAM,
+    SOFT_SIGMAS,
+    SUBCELLS,
+)
 
 
 @njit(cache=True, inline="always")
@@ -77,7 +33,7 @@ def _nearest_node(ground, x, y):
 
 @njit(cache=True, inline="always")
 def _plane_at(ground, x, y):
-    return ground.fallback[0] + ground.fallback[1] * x + ground.fallback[2] * y
+    return ground.plane[0] + ground.plane[1] * x + ground.plane[2] * y
 
 
 @njit(cache=True, inline="always")
@@ -100,27 +56,23 @@ def _azimuth(dx, dy):
     return -angle if dy < 0 else angle
 
 
-@njit(cache=True, parallel=True)
-def locate_points(
-    points, chosen, height, rotation, origin, sensor, grid, ground, model,
-    ray, slope, cell, subcell, weight, on_ground, low,
-):  # fmt: skip
-    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
-    ground, and the polar bin where it ends if it is a low obstacle."""
-    for k in prange(chosen.shape[0]):
-        j = chosen[k]
-        ray[k] = -1
-        cell[k] = -1
-        weight[k] = 0
-        on_ground[k] = 0
-        low[k] = -1
-        dz = height[j]
+@njit(cache=True)
+def _locate_points(first, last, cloud, grid, ground, model, out):
+    points, rotation, translation, sensor = cloud.points, cloud.rotation, cloud.translation, cloud.origin
+    for k in range(U(first), U(last)):
+        j = cloud.chosen[k]
+        out.ray[k] = -1
+        out.cell[k] = -1
+        out.weight[k] = 0
+        out.on_ground[k] = 0
+        out.low[k] = -1
+        dz = cloud.heights[j]
         px, py, pz = points[j, 0], points[j, 1], points[j, 2]
         if not (math.isfinite(px) and math.isfinite(py) and math.isfinite(pz)):
             continue
-        x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + origin[0]
-        y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + origin[1]
-        z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + origin[2]
+        x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + translation[0]
+        y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + translation[1]
+        z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + translation[2]
         known = math.isfinite(dz)
         if not known:
             dz = z - _plane_at(ground, x, y)
@@ -131,23 +83,23 @@ def locate_points(
         if distance < model.min_range:
             continue
         # The last range bin whose centre the beam passed, a margin before its end.
-        last = int((distance - model.range_margin) / grid.resolution - 0.5) - 1
+        last = int((distance - model.range_margin) / grid.spacing - 0.5) - 1
         if last >= 0:
             azimuth = _azimuth_bin(dx, dy, model.azimuth_bins)
-            ray[k] = azimuth * model.range_bins + min(last, model.range_bins - 1)
-            slope[k] = (z - sensor[2]) / distance
-            end = int(distance / grid.resolution)
+            out.ray[k] = azimuth * model.range_bins + min(last, model.range_bins - 1)
+            out.slope[k] = (z - sensor[2]) / distance
+            end = int(distance / grid.spacing)
             if model.obstacle_height < dz < model.underside and end < model.range_bins:
-                low[k] = azimuth * model.range_bins + end
+                out.low[k] = azimuth * model.range_bins + end
         gx, gy = x - grid.x, y - grid.y
-        fine_column = math.floor((grid.cosine * gx + grid.sine * gy) * SUBCELLS / grid.resolution)
-        fine_row = math.floor((grid.cosine * gy - grid.sine * gx) * SUBCELLS / grid.resolution)
+        fine_column = math.floor((grid.cosine * gx + grid.sine * gy) * SUBCELLS / grid.spacing)
+        fine_row = math.floor((grid.cosine * gy - grid.sine * gx) * SUBCELLS / grid.spacing)
         column, row = fine_column // SUBCELLS, fine_row // SUBCELLS
         if column < 0 or row < 0 or column >= grid.columns or row >= grid.rows:
             continue
-        cell[k] = row * grid.columns + column
-        subcell[k] = (fine_row % SUBCELLS) * SUBCELLS + fine_column % SUBCELLS
-        lowest = model.obstacle_height - (3 * model.obstacle_height_sigma if known else 0.0)
+        out.cell[k] = row * grid.columns + column
+        out.subcell[k] = (fine_row % SUBCELLS) * SUBCELLS + fine_column % SUBCELLS
+        lowest = model.obstacle_height - (SOFT_SIGMAS * model.obstacle_height_sigma if known else 0.0)
         if lowest < dz < model.clearance:
             # An uncertain ground makes the step from ground to obstacle softer.
             node = _nearest_node(ground, x, y)
@@ -155,32 +107,43 @@ def locate_points(
             if known and node >= 0 and math.isfinite(ground.variance[node]):
                 uncertain = min(ground.variance[node], uncertain)
             variance = model.obstacle_height_sigma**2 + uncertain
-            weight[k] = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
+            out.weight[k] = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
         if known and dz <= model.obstacle_height:
-            on_ground[k] = 1
+            out.on_ground[k] = 1
+
+
+@njit(cache=True, parallel=True)
+def locate_points(cloud, grid, ground, model, out):
+    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
+    ground, and the polar bin where it ends if it is a low obstacle."""
+    count = cloud.chosen.shape[0]
+    for chunk in prange(-(-count // CHUNK)):
+        _locate_points(chunk * CHUNK, min((chunk + 1) * CHUNK, count), cloud, grid, ground, model, out)
 
 
 @njit(cache=True)
-def collect(ray, slope, cell, subcell, weight, on_ground, low, table, cover, hits, surface, ground_seen):
+def collect(located, out):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
     subcells and ground returns."""
+    table, cover = out.table.reshape(-1), out.cover.reshape(-1)
     table[:] = NO_BEAM
     cover[:] = NO_BEAM
-    hits[:] = 0
-    surface[:] = 0
-    ground_seen[:] = 0
-    for k in range(ray.shape[0]):
-        if ray[k] >= 0 and slope[k] < table[ray[k]]:
-            table[ray[k]] = slope[k]
-        if low[k] >= 0:
-            cover[low[k]] = min(cover[low[k]], slope[k])
-        c = cell[k]
-        if c < 0:
+    out.hits[:] = 0
+    out.surface[:] = 0
+    out.ground_seen[:] = 0
+    for k in range(located.ray.shape[0]):
+        ray, low, slope = located.ray[k], located.low[k], located.slope[k]
+        if ray >= 0 and slope < table[ray]:
+            table[ray] = slope
+        if low >= 0:
+            cover[low] = min(cover[low], slope)
+        cell = located.cell[k]
+        if cell < 0:
             continue
-        hits[c] += weight[k]
-        if weight[k] > 0.5:
-            surface[c] |= np.uint16(1 << subcell[k])
-        ground_seen[c] |= on_ground[k]
+        out.hits[cell] += located.weight[k]
+        if located.weight[k] > MARKING_WEIGHT:
+            out.surface[cell] |= np.uint16(1 << located.subcell[k])
+        out.ground_seen[cell] |= located.on_ground[k]
 
 
 @njit(cache=True, parallel=True)
@@ -212,7 +175,7 @@ def spread_cover(cover, bins):
 @njit(cache=True, inline="always")
 def passing_odds(clearance, ground_sigma, detection, model):
     """LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground."""
-    if clearance >= _FAR_ABOVE:
+    if clearance >= FAR_ABOVE:
         return 1.0
     excess = max(clearance, 0.0) - model.sure_height
     survive = 1.0
@@ -223,15 +186,16 @@ def passing_odds(clearance, ground_sigma, detection, model):
 
 
 @njit(cache=True, parallel=True)
-def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, probability, observedness):
+def judge_cells(collected, sensor, grid, ground, model, probability, observedness):
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 
     A beam that went beneath something, as under a car, hardly shows that the space there is free.
     """
+    table, cover, hits, ground_seen = collected.table, collected.cover, collected.hits, collected.ground_seen
     for row in prange(grid.rows):
         for column in range(grid.columns):
-            gx = (column + 0.5) * grid.resolution
-            gy = (row + 0.5) * grid.resolution
+            gx = (column + 0.5) * grid.spacing
+            gy = (row + 0.5) * grid.spacing
             x = grid.x + grid.cosine * gx - grid.sine * gy
             y = grid.y + grid.sine * gx + grid.cosine * gy
             dx, dy = x - sensor[0], y - sensor[1]
@@ -239,7 +203,7 @@ def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, pr
             cell = row * grid.columns + column
 
             lowest, beneath = NO_BEAM, -NO_BEAM
-            bin_ = int(distance / grid.resolution)
+            bin_ = int(distance / grid.spacing)
             if bin_ < model.range_bins:
                 azimuth = _azimuth_bin(dx, dy, model.azimuth_bins)
                 lowest = table[azimuth, bin_]
@@ -274,10 +238,10 @@ def judge_cells(table, cover, hits, ground_seen, sensor, grid, ground, model, pr
             seen = 1 - odds
             if n_o > 0:
                 log_occupied = n_o * model.log_hit_ratio
-                kappa = model.mixed_free if n_o >= 0.5 else 1.0
-                p = 1 / (1 + math.exp(-log_occupied - kappa * math.log(max(odds, 1e-6))))
+                kappa = model.mixed_free if n_o >= MIXED_HITS else 1.0
+                p = 1 / (1 + math.exp(-log_occupied - kappa * math.log(max(odds, LEAST_ODDS))))
                 seen = 1 - math.exp(-log_occupied) * odds
-            if seen < 1e-6:
+            if seen < LEAST_SEEN:
                 p, seen = 0.5, 0.0
             probability[row, column] = min(max(p, model.clip), 1 - model.clip)
             observedness[row, column] = seen

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,11 +12,19 @@ from roadbed.config.occupancy import GridConfig
 from roadbed.errors import ConfigError
 from roadbed.frames import GroundFrame, Scan
 from roadbed.geometry import Lattice, Pose
-from roadbed.occupancy.hsbof import GridMotion
+from roadbed.occupancy.engine import GridMotion
 
 _SAME = 1e-6  # m, rad: poses closer than this are one
-_MAX_SPEED = 100.0  # m/s; odometry that moves faster has jumped
-_SLACK = 2.0  # m that odometry may jump in no time
+
+
+@dataclass(frozen=True, eq=False)
+class GridPlace:
+    """Where the grid lies for one scan, and how it came there from the scan before."""
+
+    lattice: Lattice  # of cells, along the grid's axes
+    T_lattice_grid: Pose | None  # None: the grid's axes are those of the ground's lattice frame
+    motion: GridMotion
+    own_velocity: tuple[float, float]  # m/s along the grid's axes
 
 
 class GridPlacement:
@@ -23,41 +32,34 @@ class GridPlacement:
 
     def __init__(self, config: GridConfig) -> None:
         self.config = config
-        self.lattice = lattice_of(config)
+        self._lattice = lattice_of(config)
         self.reset()
 
     def reset(self) -> None:
+        """The next scan is the first of a drive."""
         self._T_home_world: Pose | None = None
         self._T_home_vehicle: Pose | None = None
         self._T_home_grid = Pose.identity()
-        self.T_lattice_grid: Pose | None = None  # None: the grid's axes are those of the ground's lattice frame
-        self.own_velocity = (0.0, 0.0)  # m/s along the grid's axes
 
-    def jump(self, scan: Scan, ground: GroundFrame, dt: float) -> float | None:
-        """How far the odometry jumped, m; None where the vehicle may really have driven so."""
-        if self._T_home_vehicle is None:
-            return None
-        distance = self._T_home_vehicle.distance_to(self._vehicle_at_home(scan, ground)[1])
-        return distance if distance > _MAX_SPEED * dt + _SLACK else None
-
-    def follow(self, scan: Scan, ground: GroundFrame, dt: float) -> GridMotion:
-        """Move the grid to where the vehicle is now; the answer says how the grid moved."""
+    def follow(self, scan: Scan, ground: GroundFrame, dt: float) -> GridPlace:
+        """Move the grid to where the vehicle is now, `dt` seconds after the last scan."""
         T_lattice_home, T_home_vehicle = self._vehicle_at_home(scan, ground)
         if self._T_home_world is None and scan.T_world_sensor is not None:
             self._T_home_world = ground.T_lattice_sensor @ scan.T_world_sensor.inverse()
         before, self._T_home_vehicle = self._T_home_vehicle, T_home_vehicle
-        if self.config.motion == "rolling":
-            motion = self._roll(T_home_vehicle, first=before is None)
-        else:
-            motion = self._turn(T_home_vehicle, first=before is None)
+        motion = self._roll(T_home_vehicle) if self.config.motion == "rolling" else self._turn(T_home_vehicle)
         T_lattice_grid = T_lattice_home @ self._T_home_grid
-        self.T_lattice_grid = None if _is_identity(T_lattice_grid) else T_lattice_grid
-        self.own_velocity = (0.0, 0.0)
+        own_velocity = (0.0, 0.0)
         if before is not None and dt > 0:
             travelled = T_home_vehicle.translation - before.translation
             x, y, _ = self._T_home_grid.rotation.T @ travelled / dt
-            self.own_velocity = (float(x), float(y))
-        return motion
+            own_velocity = (float(x), float(y))
+        return GridPlace(
+            self._lattice,
+            None if _is_identity(T_lattice_grid) else T_lattice_grid,
+            GridMotion() if before is None else motion,
+            own_velocity,
+        )
 
     def _vehicle_at_home(self, scan: Scan, ground: GroundFrame) -> tuple[Pose, Pose]:
         """T_lattice_home and T_home_vehicle; the ground's lattice frame may itself move with the vehicle."""
@@ -67,26 +69,23 @@ class GridPlacement:
         T_lattice_vehicle = ground.T_lattice_sensor @ ground.mounting.T_vehicle_sensor.inverse()
         return T_lattice_home, T_lattice_home.inverse() @ T_lattice_vehicle
 
-    def _roll(self, T_home_vehicle: Pose, first: bool) -> GridMotion:
-        old, heading = self.lattice, T_home_vehicle.yaw
+    def _roll(self, T_home_vehicle: Pose) -> GridMotion:
+        """By whole cells along the home frame's axes."""
+        old, heading = self._lattice, T_home_vehicle.yaw
         x = float(T_home_vehicle.translation[0]) + self.config.ahead * math.cos(heading)
         y = float(T_home_vehicle.translation[1]) + self.config.ahead * math.sin(heading)
-        self.lattice = old.around(x, y)
-        if first:
-            return GridMotion()
-        columns, rows = old.steps_to(self.lattice)
-        return GridMotion(shift=np.array([columns, rows]) * old.spacing, cells=(columns, rows))
+        self._lattice = old.around(x, y)
+        return GridMotion.rolled(*old.steps_to(self._lattice), old.spacing)
 
-    def _turn(self, T_home_vehicle: Pose, first: bool) -> GridMotion:
+    def _turn(self, T_home_vehicle: Pose) -> GridMotion:
+        """With the vehicle: its heading is the grid's x axis."""
         config, before = self.config, self._T_home_grid
-        self.lattice = Lattice.centred(config.length, config.width, config.spacing, x=config.ahead)
+        self._lattice = Lattice.centred(config.length, config.width, config.spacing, x=config.ahead)
         x, y, _ = T_home_vehicle.translation
         self._T_home_grid = Pose.from_euler(float(x), float(y), yaw=T_home_vehicle.yaw)
-        if first:
-            return GridMotion(cells=None)
         T_old_new = before.inverse() @ self._T_home_grid
         rotation = T_old_new.rotation[:2, :2]
-        corner = np.array([self.lattice.extent[0], self.lattice.extent[2]])
+        corner = np.array([self._lattice.extent[0], self._lattice.extent[2]])
         return GridMotion(rotation, rotation @ corner + T_old_new.translation[:2] - corner, None)
 
 

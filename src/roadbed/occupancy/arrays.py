@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that the CPU's kernels pass on together. Layers have the shape (rows, columns), indexed [y][x].
+
+Parallel kernels hand rows or chunks to serial functions, which write to these arrays: Numba's parallel loops take a
+tuple's array for unused, and lose what they write to it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.geometry import Float32
+
+Int32 = NDArray[np.int32]
+UInt8 = NDArray[np.uint8]
+CHUNK = 1024  # points or particles that a thread takes at a time; results do not depend on it
+
+
+class Cells(NamedTuple):
+    """The grid's size."""
+
+    rows: int
+    columns: int
+    spacing: float  # m
+
+
+class Draw(NamedTuple):
+    """Whose random numbers: see `compute/philox.py`."""
+
+    seed: int
+    frame: int
+
+
+class Observation(NamedTuple):
+    """What one sensor, or all of them together, say about every cell."""
+
+    probability: Float32  # p_z that it is occupied
+    observedness: Float32  # lambda, 0: not seen
+    surface: NDArray[np.uint16]  # which of its 4 x 4 subcells returned a beam, bit by bit
+
+
+class Masses(NamedTuple):
+    """Per cell; what is left of 1 is unknown."""
+
+    static: Float32
+    dynamic: Float32
+    free: Float32
+    maturity: Float32  # s of static life
+
+    @classmethod
+    def of(cls, layers: Float32) -> Masses:
+        """Views of an array (4, rows, columns)."""
+        return cls(*layers)
+
+
+class Velocities(NamedTuple):
+    """Per cell, from the particles that are old enough."""
+
+    mass: Float32  # of those particles
+    mean: Float32  # (rows, columns, 2) m/s, NaN where there are none
+    covariance: Float32  # (rows, columns, 3) xx, xy, yy
+    moving: NDArray[np.bool_]  # by its own velocity, before its neighbours are asked
+
+
+class Particles(NamedTuple):
+    """Arrays of equal length; positions count from the grid's lower left corner."""
+
+    x: Float32  # m
+    y: Float32
+    vx: Float32  # m/s along the grid's axes
+    vy: Float32
+    mass: Float32
+    age: Int32  # resamplings survived
+    tested: Float32  # 1: its motion just stood a test, fading to 0
+    cell: Int32
+    origin: Int32  # the cell it came from in this step
+
+    @classmethod
+    def zeros(cls, capacity: int) -> Particles:
+        x, y, vx, vy, mass, tested = (np.zeros(capacity, np.float32) for _ in range(6))
+        age, cell, origin = (np.zeros(capacity, np.int32) for _ in range(3))
+        return cls(x, y, vx, vy, mass, age, tested, cell, origin)
+
+
+class Cloud(NamedTuple):
+    """The points of one sensor."""
+
+    points: Float32  # (N, 3) in the scan's frame
+    heights: Float32  # (N,) m over the ground
+    chosen: NDArray[np.int64]  # which of them it saw
+    rotation: NDArray[np.float64]  # (3, 3) to the lattice frame
+    translation: NDArray[np.float64]  # (3,)
+    origin: NDArray[np.float64]  # (3,) where the sensor stands in the lattice frame
+
+
+class Located(NamedTuple):
+    """One of each per point of a sensor."""
+
+    ray: Int32  # bin of the polar table up to which its beam passed, -1: none
+    slope: Float32  # of its beam
+    cell: Int32  # -1: outside the grid
+    subcell: UInt8
+    weight: Float32  # o_j that it shows an obstacle
+    on_ground: UInt8
+    low: Int32  # bin where it ends if it is a low obstacle, -1: it is none
+
+    @classmethod
+    def empty(cls, count: int) -> Located:
+        ray, cell, low = (np.empty(count, np.int32) for _ in range(3))
+        slope, weight = (np.empty(count, np.float32) for _ in range(2))
+        subcell, on_ground = (np.empty(count, np.uint8) for _ in range(2))
+        return cls(ray, slope, cell, subcell, weight, on_ground, low)
+
+
+class Collected(NamedTuple):
+    """The points of a sensor, by polar bin and by cell."""
+
+    table: Float32  # (rays, bins) lowest slope of the beams that passed
+    cover: Float32  # (rays, bins) lowest slope of low obstacles, then the slope under which a beam passes beneath one
+    hits: Float32  # (cells,) sum of the weights
+    surface: NDArray[np.uint16]  # (cells,)
+    ground_seen: UInt8  # (cells,)
+
+    @classmethod
+    def empty(cls, rays: int, bins: int, cells: int) -> Collected:
+        table, cover = (np.empty((rays, bins), np.float32) for _ in range(2))
+        hits, surface = np.empty(cells, np.float32), np.empty(cells, np.uint16)
+        return cls(table, cover, hits, surface, np.empty(cells, np.uint8))
+
+
+class GridShape(NamedTuple):
+    """The grid's lower left corner (m, lattice frame), its cells, and its axes' turn against the lattice's."""
+
+    x: float
+    y: float
+    spacing: float
+    columns: int
+    rows: int
+    cosine: float
+    sine: float
+
+
+class Surface(NamedTuple):
+    """The ground's layers as flat arrays with NaN where unknown, and the plane to assume there."""
+
+    x0: float
+    y0: float
+    spacing: float
+    columns: int
+    rows: int
+    elevation: Float32  # (nodes,)
+    slope: Float32  # (nodes, 2)
+    variance: Float32  # (nodes,)
+    plane: NDArray[np.float64]  # height at x = y = 0 and slopes along x and y

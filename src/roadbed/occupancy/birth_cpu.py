@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels that give birth to particles: in which cells, and with which velocities."""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit, prange
+
+from roadbed.compute.cpu import U
+from roadbed.compute.philox_cpu import normals, uniforms
+from roadbed.occupancy.arrays import CHUNK
+from roadbed.occupancy.model import (
+    BIRTH_PLACE,
+    BIRTH_SEED,
+    BIRTH_SEED_SPREAD,
+    BIRTH_TRAFFIC,
+    BIRTH_VELOCITY,
+    SEED_ATTEMPTS,
+    SEED_MASS,
+    SYSTEMATIC,
+)
+
+
+@njit(cache=True)
+def choose_birth_cells(birth, wanted, draw, cell, born_in):
+    """Systematic draw of birth cells, as often as their birth mass asks for. Returns the number of births."""
+    total = 0.0
+    for c in range(birth.shape[0]):
+        total += birth[c]
+    born_in[:] = 0
+    if total <= 0:
+        return 0
+    offset = uniforms(draw.seed, draw.frame, SYSTEMATIC, 0)[0]
+    count = 0
+    reached = 0.0
+    for c in range(birth.shape[0]):
+        if birth[c] <= 0:
+            continue
+        reached += birth[c]
+        first = count
+        while count < wanted and (count + offset) * total < reached * wanted:
+            cell[count] = c
+            count += 1
+        born_in[c] = count - first
+    return count
+
+
+@njit(cache=True, inline="always")
+def prior_velocity(rule, draw, k):
+    """A velocity for something just discovered: a slow disc, the traffic around the own vehicle, or a fast disc."""
+    choice, radius, angle, _ = uniforms(draw.seed, draw.frame, BIRTH_VELOCITY, k)
+    if choice < rule.traffic:
+        nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_TRAFFIC, k)
+        direction = 1.0 if angle < 0.5 else -1.0
+        return direction * rule.own_x + rule.traffic_spread * nx, direction * rule.own_y + rule.traffic_spread * ny
+    reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed
+    speed = reach * math.sqrt(radius)
+    return speed * math.cos(2 * math.pi * angle), speed * math.sin(2 * math.pi * angle)
+
+
+@njit(cache=True)
+def _give_birth(first, last, born, born_in, birth, velocities, rule, cells, draw):
+    rows, columns = cells.rows, cells.columns
+    reach = 2 * rule.seed_cells + 1
+    for k in range(U(first), U(last)):
+        cell = born.cell[k]
+        row, column = cell // columns, cell % columns
+        px, py, choice, _ = uniforms(draw.seed, draw.frame, BIRTH_PLACE, k)
+        born.x[k] = (column + px) * cells.spacing
+        born.y[k] = (row + py) * cells.spacing
+        born.vx[k], born.vy[k] = prior_velocity(rule, draw, k)
+        born.mass[k] = birth[row, column] / born_in[cell]
+        if choice >= rule.seeded:
+            continue
+        for attempt in range(SEED_ATTEMPTS):
+            ux, uy, _, _ = uniforms(draw.seed, draw.frame, BIRTH_SEED, SEED_ATTEMPTS * k + attempt)
+            c = column + int(ux * reach) - rule.seed_cells
+            r = row + int(uy * reach) - rule.seed_cells
+            if 0 <= c < columns and 0 <= r < rows and velocities.mass[r, c] > SEED_MASS:
+                nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_SEED_SPREAD, k)
+                born.vx[k] = velocities.mean[r, c, 0] + rule.seed_spread * nx
+                born.vy[k] = velocities.mean[r, c, 1] + rule.seed_spread * ny
+                break
+
+
+@njit(cache=True, parallel=True)
+def give_birth(count, born, born_in, birth, velocities, rule, cells, draw):
+    """New particles: uniform in their cell, with the velocity of a moving neighbour or from the prior."""
+    for chunk in prange(-(-count // CHUNK)):
+        last = min((chunk + 1) * CHUNK, count)
+        _give_birth(chunk * CHUNK, last, born, born_in, birth, velocities, rule, cells, draw)

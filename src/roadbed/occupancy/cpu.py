@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The occupancy's engine on the CPU: observation, fusion and filter by Numba kernels."""
+
+from __future__ import annotations
+
+from roadbed.compute.compilation import announce
+from roadbed.config import Config
+from roadbed.geometry import Float32
+from roadbed.occupancy import hsbof, observe
+from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
+from roadbed.occupancy.fuse import Fusion
+from roadbed.occupancy.hsbof import Hsbof
+from roadbed.occupancy.memory import check_memory
+from roadbed.occupancy.placement import lattice_of
+from roadbed.timing import timed
+
+
+class OccupancyCpu:
+    """`roadbed.occupancy.engine.OccupancyEngine`. A frame is observe, fuse, and the steps of the filter."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, occupancy = config, config.occupancy
+        lattice = lattice_of(occupancy.grid)
+        check_memory(lattice, occupancy)
+        announce((*observe.KERNELS, *hsbof.KERNELS))
+        self._fusion = Fusion(lattice.spacing, occupancy.fusion, occupancy.observation.clip)
+        self._hsbof = Hsbof(lattice.shape, lattice.spacing, occupancy.filter, config.seed)
+        self._motion = GridMotion()  # since the last frame
+
+    @property
+    def prior(self) -> Float32:
+        return self._hsbof.layers[:3].copy()
+
+    def move(self, motion: GridMotion) -> None:
+        self._motion = self._motion.then(motion)
+        self._fusion.move(motion)
+
+    def frame(self, given: OccupancyInput) -> OccupancyOutput:
+        timings: dict[str, float] = {}
+        with timed(timings, "observe"):
+            reports = {view.name: observe.observe(given, view, self.config) for view in given.sensors}
+        with timed(timings, "fuse"):
+            observation = self._fusion(given.time, reports)
+        h, motion = self._hsbof, self._motion
+        self._motion = GridMotion()
+        h.step(observation, given.dt, motion, given.own_velocity)
+        return OccupancyOutput(
+            static=h.masses.static.copy(),
+            dynamic=h.masses.dynamic.copy(),
+            free=h.masses.free.copy(),
+            velocity=h.velocities.mean.copy(),
+            velocity_covariance=h.velocities.covariance.copy(),
+            moving=h.moving.copy(),
+            observation=observation.probability,
+            observedness=observation.observedness,
+            uncarried=h.uncarried,
+            timings=timings | h.timings,
+        )
+
+    def forget(self) -> None:
+        self._motion = GridMotion()
+        self._fusion.forget()
+        self._hsbof.forget()
+
+    def forget_motion(self, gap: float) -> None:
+        self._hsbof.forget_motion(gap)

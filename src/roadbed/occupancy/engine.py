@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the occupancy filter asks of the machine it runs on: one protocol that encloses observation, fusion and filter.
+
+Nothing returns to the host between these steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.frames import GroundFrame, Scan
+from roadbed.geometry import Float32, Float64, Lattice, Pose
+
+
+@dataclass(frozen=True, eq=False)
+class GridMotion:
+    """How the grid moved: `p_old = rotation p_new + shift`, metres from the grid's lower left corner."""
+
+    rotation: Float64 = field(default_factory=lambda: np.eye(2))
+    shift: Float64 = field(default_factory=lambda: np.zeros(2))
+    cells: tuple[int, int] | None = (0, 0)  # the shift in whole columns and rows; None: interpolate
+
+    @classmethod
+    def rolled(cls, columns: int, rows: int, spacing: float) -> GridMotion:
+        """By whole cells."""
+        return cls(shift=np.array([columns, rows]) * spacing, cells=(columns, rows))
+
+    def then(self, later: GridMotion) -> GridMotion:
+        """This motion and the one after it."""
+        cells = None
+        if self.cells is not None and later.cells is not None:
+            cells = self.cells[0] + later.cells[0], self.cells[1] + later.cells[1]
+        return GridMotion(self.rotation @ later.rotation, self.rotation @ later.shift + self.shift, cells)
+
+    def between_centres(self, spacing: float) -> tuple[Float64, Float64]:
+        """Rotation and shift between indices of cells, which count from the middle of the first."""
+        half = np.full(2, 0.5)
+        return self.rotation, self.rotation @ half + self.shift / spacing - half
+
+
+@dataclass(frozen=True, eq=False)
+class SensorView:
+    """One sensor's part of a scan."""
+
+    name: str
+    points: NDArray[np.int64]  # which of the scan's points it saw
+    origin: Float64  # (3,) m, where it stands in the ground's lattice frame
+
+
+@dataclass(frozen=True, eq=False)
+class GroundSurface:
+    """The ground under a scan: its lattice's layers with NaN where unknown, and the plane to assume there."""
+
+    lattice: Lattice
+    elevation: Float32  # (rows, columns) m
+    slope: Float32  # (rows, columns, 2)
+    variance: Float32  # (rows, columns) m^2
+    plane: Float64  # (3,) that the vehicle stands on: height at x = y = 0, slopes along x and y
+
+    @classmethod
+    def of(cls, ground: GroundFrame) -> GroundSurface:
+        T_lattice_vehicle = ground.T_lattice_sensor @ ground.mounting.T_vehicle_sensor.inverse()
+        (x, y, z), up = T_lattice_vehicle.translation, T_lattice_vehicle.rotation[:, 2]
+        slope_x, slope_y = -up[0] / up[2], -up[1] / up[2]
+        plane = np.array([z - slope_x * x - slope_y * y, slope_x, slope_y])
+        return cls(ground.lattice, ground.elevation, ground.slope, ground.variance, plane)
+
+
+@dataclass(frozen=True, eq=False)
+class OccupancyInput:
+    """All that one frame is computed from, beside what the engine knows from the frames before."""
+
+    points: Any  # (N, 3) float32 in the sensor frame, where the engine's machine reads them
+    heights: Float32  # (N,) m over the ground, NaN where no ground is known
+    T_lattice_sensor: Pose  # takes the points to the ground's lattice frame
+    sensors: tuple[SensorView, ...]
+    surface: GroundSurface
+    lattice: Lattice  # of the grid's cells, along the grid's axes
+    T_lattice_grid: Pose  # from the grid's axes to the ground's lattice frame
+    time: float  # s
+    dt: float = 0.0  # s to predict since the frame before
+    own_velocity: tuple[float, float] = (0.0, 0.0)  # m/s of the vehicle along the grid's axes
+
+    @classmethod
+    def of(
+        cls,
+        scan: Scan,
+        ground: GroundFrame,
+        lattice: Lattice,
+        T_lattice_grid: Pose | None = None,
+        time: float = 0.0,
+        dt: float = 0.0,
+        own_velocity: tuple[float, float] = (0.0, 0.0),
+    ) -> OccupancyInput:
+        """A scan over its ground; a merged scan is seen by each of its sensors from that sensor's place."""
+        T_lattice_sensor = ground.T_lattice_sensor
+        sensors = tuple(
+            SensorView(
+                mount.name,
+                points,
+                T_lattice_sensor @ mount.T_vehicle_sensor.translation if scan.mounts else T_lattice_sensor.translation,
+            )
+            for mount, points in scan.split()
+        )
+        return cls(
+            scan.points,
+            np.asarray(ground.height_above_ground, np.float32),
+            T_lattice_sensor,
+            sensors,
+            GroundSurface.of(ground),
+            lattice,
+            T_lattice_grid or Pose.identity(),
+            time,
+            dt,
+            own_velocity,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OccupancyOutput:
+    """What is known after one frame, in arrays of the caller's own; layers of shape (rows, columns)."""
+
+    static: Float32
+    dynamic: Float32
+    free: Float32
+    velocity: Float32  # (rows, columns, 2) m/s, NaN where nothing moves
+    velocity_covariance: Float32  # (rows, columns, 3) xx, xy, yy
+    moving: NDArray[np.bool_]
+    observation: Float32  # p_z of the fused sensors
+    observedness: Float32
+    uncarried: float  # share of the dynamic mass that found no particle and became unknown
+    timings: dict[str, float] = field(default_factory=dict)  # s per phase
+
+
+class OccupancyEngine(Protocol):
+    """One grid, its particles, and what its sensors last watched, on one machine."""
+
+    @property
+    def prior(self) -> Float32:
+        """The masses of the last frame: static, dynamic and free, (3, rows, columns)."""
+        ...
+
+    def move(self, motion: GridMotion) -> None:
+        """The grid has moved since the last frame; what is known stays where it is in the world."""
+        ...
+
+    def frame(self, given: OccupancyInput) -> OccupancyOutput:
+        """Observe a scan, fuse it with what other sensors watch, predict, update and resample."""
+        ...
+
+    def forget(self) -> None:
+        """Nothing is known."""
+        ...
+
+    def forget_motion(self, gap: float) -> None:
+        """After `gap` seconds without data nobody knows where movers are; what stands fades."""
+        ...

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration as plain numbers, in the form the kernels take. See the configuration for their meaning."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from roadbed.config import Config
+from roadbed.config.occupancy import FilterConfig
+from roadbed.occupancy.model import LEAST_WEIGHT, NORMALISE, ODDS, RATE_STEP, STATIC_FIRST, SUBCELLS
+
+_COMPOSE = {"odds": ODDS, "static-first": STATIC_FIRST, "normalise": NORMALISE}
+
+
+class SensorModel(NamedTuple):
+    """ObservationConfig for a sensor whose farthest cell is `reach` metres away."""
+
+    azimuth_bins: int
+    range_bins: int
+    min_range: float
+    range_margin: float
+    obstacle_height: float
+    obstacle_height_sigma: float
+    clearance: float
+    low_outlier: float
+    sure_height: float
+    height_spread: float
+    detection: float
+    ground_detection: float
+    log_hit_ratio: float
+    hits: float
+    mixed_free: float
+    clip: float
+    ground_sigma: float
+    unknown_ground: float
+    underside: float
+    underside_bins: int
+    beneath: float
+
+    @classmethod
+    def of(cls, whole: Config, spacing: float, reach: float) -> SensorModel:
+        config = whole.occupancy.observation
+        return cls(
+            azimuth_bins=round(360 / config.azimuth_step),
+            range_bins=math.ceil(reach / spacing) + 1,
+            min_range=config.min_range,
+            range_margin=config.range_margin,
+            obstacle_height=config.obstacle_height,
+            obstacle_height_sigma=config.obstacle_height_sigma,
+            clearance=whole.vehicle.clearance,
+            low_outlier=config.low_outlier,
+            sure_height=config.sure_height,
+            height_spread=config.height_spread,
+            detection=config.detection,
+            ground_detection=config.ground_detection,
+            log_hit_ratio=math.log(config.hit / config.false_alarm),
+            hits=config.hits,
+            mixed_free=config.mixed_free,
+            clip=config.clip,
+            ground_sigma=config.ground_sigma,
+            unknown_ground=config.unknown_ground,
+            underside=config.underside,
+            underside_bins=round(config.underside_reach / spacing),
+            beneath=config.beneath,
+        )
+
+
+class MotionRule(NamedTuple):
+    """How particles move in one time step."""
+
+    dt: float  # s
+    acceleration: float  # m/s^2, q_a
+    diffusion: float  # m, q_x
+
+    @classmethod
+    def of(cls, config: FilterConfig, dt: float) -> MotionRule:
+        acceleration = config.acceleration * math.sqrt(RATE_STEP / dt) if dt > 0 else 0.0
+        return cls(dt, acceleration, config.diffusion * math.sqrt(dt / RATE_STEP))
+
+
+class CellRules(NamedTuple):
+    """FilterConfig for the masses of a cell over one time step."""
+
+    compose: int  # ODDS, STATIC_FIRST or NORMALISE
+    keep_static: float  # exp(-dt / tau_S)
+    keep_free: float  # exp(-dt / tau_E)
+    vacated: float  # 1: vacated mass becomes empty, 0: unknown
+    empty_to_static: float  # e_ES
+    empty_to_dynamic: float  # e_ED
+    static_to_dynamic: float  # e_SD
+    dynamic_to_static: float  # e_DS
+    inverse_stop_speed: float  # 1 / (2 v_s^2)
+    survival: float  # p_S
+    unobserved_loss: float
+    hit_static: float  # k_S, k_D in hit cells
+    hit_dynamic: float
+    free_static: float  # k_S, k_D elsewhere
+    free_dynamic: float
+    maturity_begin: float  # s; infinite when the rule is off
+    maturity_span: float  # s
+    maturity_static: float  # e_ES beside mature cells
+    maturity_decay: float
+    maturity_radius: int  # cells
+    time_step: float  # s
+    test_memory: float  # what remains of a particle's test
+    surface_precision: float  # 1 / (2 sigma^2) in subcells; 0: particles of a cell are not told apart
+    surface_floor: float
+    subcells_per_metre: float
+
+    @classmethod
+    def of(cls, config: FilterConfig, dt: float, spacing: float) -> CellRules:
+        steps, mature = dt / RATE_STEP, config.maturity
+        subcell = spacing / SUBCELLS
+
+        def over(rate: float) -> float:
+            """A rate per RATE_STEP over this time step."""
+            return 1 - (1 - rate) ** steps
+
+        return cls(
+            compose=_COMPOSE[config.compose],
+            keep_static=math.exp(-dt / config.static_memory),
+            keep_free=math.exp(-dt / config.free_memory),
+            vacated=float(config.vacated_is_free),
+            empty_to_static=over(config.empty_to_static),
+            empty_to_dynamic=over(config.empty_to_dynamic),
+            static_to_dynamic=over(config.static_to_dynamic),
+            dynamic_to_static=over(config.dynamic_to_static),
+            inverse_stop_speed=1 / (2 * config.stop_speed**2),
+            survival=config.survival**steps,
+            unobserved_loss=over(1 - config.unobserved_survival),
+            hit_static=config.unknown_hit.static,
+            hit_dynamic=config.unknown_hit.dynamic,
+            free_static=config.unknown_free.static,
+            free_dynamic=config.unknown_free.dynamic,
+            maturity_begin=mature.begin if mature.enabled else math.inf,
+            maturity_span=mature.full - mature.begin,
+            maturity_static=over(mature.static_rate),
+            maturity_decay=mature.decay**steps,
+            maturity_radius=round(mature.radius / spacing),
+            time_step=dt,
+            test_memory=math.exp(-dt / config.moving.test_memory),
+            surface_precision=0.5 * (subcell / config.surface_sigma) ** 2 if config.surface else 0.0,
+            surface_floor=max(config.surface_floor, LEAST_WEIGHT),
+            subcells_per_metre=SUBCELLS / spacing,
+        )
+
+
+class MovingRule(NamedTuple):
+    """MovingConfig: when a cell counts as moving."""
+
+    occupancy: float
+    dynamic_share: float
+    speed: float
+    mahalanobis: float
+    old_share: float
+    neighbours: int
+    age: int
+    untested: float
+
+    @classmethod
+    def of(cls, config: FilterConfig) -> MovingRule:
+        moving = config.moving
+        return cls(
+            occupancy=moving.occupancy,
+            dynamic_share=moving.dynamic_share,
+            speed=moving.speed,
+            mahalanobis=moving.mahalanobis,
+            old_share=moving.old_share,
+            neighbours=moving.neighbours,
+            age=moving.age,
+            untested=max(moving.untested, LEAST_WEIGHT),
+        )
+
+
+class BirthRule(NamedTuple):
+    """BirthConfig: where new particles get their velocities from."""
+
+    speed: float
+    traffic: float
+    traffic_spread: float
+    own_x: float  # m/s, the own vehicle
+    own_y: float
+    fast: float
+    fast_speed: float
+    seeded: float
+    seed_cells: int
+    seed_spread: float
+
+    @classmethod
+    def of(cls, config: FilterConfig, own_velocity: tuple[float, float], spacing: float) -> BirthRule:
+        birth = config.birth
+        return cls(
+            speed=birth.speed,
+            traffic=birth.traffic,
+            traffic_spread=birth.traffic_spread,
+            own_x=own_velocity[0],
+            own_y=own_velocity[1],
+            fast=birth.fast,
+            fast_speed=birth.fast_speed,
+            seeded=birth.seeded,
+            seed_cells=max(1, round(birth.seed_radius / spacing)),
+            seed_spread=birth.seed_spread,
+        )

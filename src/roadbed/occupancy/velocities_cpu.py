@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels that find each cell's velocity from its particles, and which cells surely move."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from roadbed.occupancy.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
+
+
+@njit(cache=True)
+def _estimate_row(row, start, particles, masses, rule, out):
+    vx, vy, mass, age, tested = particles.vx, particles.vy, particles.mass, particles.age, particles.tested
+    velocity, covariance, columns = out.mean, out.covariance, out.mass.shape[1]
+    for column in range(columns):
+        cell = row * columns + column
+        old = m = mx = my = mxx = mxy = myy = 0.0
+        for i in range(start[cell], start[cell + 1]):
+            if age[i] >= rule.age:
+                old += mass[i]
+                w = mass[i] * (rule.untested + (1 - rule.untested) * min(2 * tested[i], np.float32(1)))
+                m += w
+                mx += w * vx[i]
+                my += w * vy[i]
+                mxx += w * vx[i] * vx[i]
+                mxy += w * vx[i] * vy[i]
+                myy += w * vy[i] * vy[i]
+        out.mass[row, column] = old
+        out.moving[row, column] = False
+        if old <= LEAST_MASS:
+            velocity[row, column, 0] = velocity[row, column, 1] = np.nan
+            covariance[row, column, 0] = covariance[row, column, 1] = covariance[row, column, 2] = np.nan
+            continue
+        mx /= m
+        my /= m
+        cxx = max(mxx / m - mx * mx, LEAST_VARIANCE)
+        cyy = max(myy / m - my * my, LEAST_VARIANCE)
+        cxy = mxy / m - mx * my
+        velocity[row, column, 0] = mx
+        velocity[row, column, 1] = my
+        doubt = old / m  # 1 where every particle was tested, up to 1 / untested
+        covariance[row, column, 0] = cxx * doubt
+        covariance[row, column, 1] = cxy * doubt
+        covariance[row, column, 2] = cyy * doubt
+
+        s, d = masses.static[row, column], masses.dynamic[row, column]
+        occupancy = 0.5 * (1 + s + d - masses.free[row, column])  # S + D + U/2
+        if occupancy <= rule.occupancy or d <= rule.dynamic_share * (s + d) or old < rule.old_share * d:
+            continue
+        if mx * mx + my * my <= rule.speed**2:
+            continue
+        a, c = cxx + STANDSTILL_VARIANCE, cyy + STANDSTILL_VARIANCE
+        distance = (c * mx * mx - 2 * cxy * mx * my + a * my * my) / (a * c - cxy * cxy)
+        out.moving[row, column] = distance > rule.mahalanobis
+
+
+@njit(cache=True, parallel=True)
+def estimate_velocities(start, particles, masses, rule, out):
+    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
+
+    Particles whose motion was put to the test lately count most: inside a large object any velocity survives a while.
+    """
+    for row in prange(masses.static.shape[0]):
+        _estimate_row(row, start, particles, masses, rule, out)
+
+
+@njit(cache=True, parallel=True)
+def drop_lone_cells(velocities, neighbours, out):
+    """A cell moves only together with others: enough of the cells around it must move the same way."""
+    moving, velocity = velocities.moving, velocities.mean
+    rows, columns = moving.shape
+    for row in prange(rows):
+        for column in range(columns):
+            out[row, column] = False
+            if not moving[row, column]:
+                continue
+            vx, vy = velocity[row, column, 0], velocity[row, column, 1]
+            limit = ALIKE * (vx * vx + vy * vy)
+            alike = -1  # the cell itself will be counted
+            for r in range(max(row - ALIKE_REACH, 0), min(row + ALIKE_REACH + 1, rows)):
+                for c in range(max(column - ALIKE_REACH, 0), min(column + ALIKE_REACH + 1, columns)):
+                    if moving[r, c]:
+                        dx, dy = velocity[r, c, 0] - vx, velocity[r, c, 1] - vy
+                        alike += dx * dx + dy * dy <= limit
+            out[row, column] = alike >= neighbours
