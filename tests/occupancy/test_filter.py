@@ -263,8 +263,6 @@ def test_a_ground_frame_of_another_scan_is_refused():
     scan, ground = scene(0.0)
     with pytest.raises(InputError, match="points, its ground frame"):
         OccupancyFilter(CONFIG)(replace(scan, points=scan.points[:-1]), ground)
-    with pytest.raises(InputError, match="finite time"):
-        OccupancyFilter(CONFIG)(replace(scan, time=float("nan")), ground)
 
 
 def test_an_empty_scan_is_a_scan():

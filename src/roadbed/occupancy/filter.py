@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from dataclasses import replace
 
@@ -139,8 +138,6 @@ class OccupancyFilter:
             raise InputError(
                 f"scan {scan.name}: has {len(scan)} points, its ground frame {len(ground.height_above_ground)}"
             )
-        if scan.time is not None and not math.isfinite(scan.time):
-            raise InputError(f"scan {scan.name}: expected a finite time, found {scan.time}")
         mounts = scan.mounts or (SensorMount(scan.sensor, scan.T_vehicle_sensor or Pose.identity()),)
         names = [mount.name for mount in mounts]
         if len(set(names)) < len(names):
