@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from roadbed.compute.program import Program
+from roadbed.compute import primitives
 from roadbed.config import Config
 from roadbed.config.ground import VarianceConfig
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
 
 PROGRAMS = {
-    "collective": Program(("compute/collective.cl",)),
+    "collective": primitives.PROGRAM,
     "stcrf paper": fine_program(Config.preset("paper")),
     "stcrf default": fine_program(Config.preset("default")),
     "stcrf coarse": coarse_program(Config.preset("default")),
