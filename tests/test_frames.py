@@ -157,6 +157,20 @@ def test_parts_of_a_scan_that_do_not_fit_are_refused(part, message):
         Scan(np.zeros((2, 3)), **part)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.full((4, 4), 1e300),
+        np.full((4, 4), 0x7F800001, np.uint32).view(np.float32),  # NaN of a kind that warns when it is converted
+        np.full((4, 4), np.longdouble("1e400")),
+    ],
+)
+def test_matrices_without_sense_are_refused_without_a_warning(matrix):
+    with pytest.raises(InputError):
+        Pose.from_matrix(matrix)
+
+
 @pytest.mark.parametrize("metres", [1e10, -1e30, 1e300])
 def test_places_beyond_any_world_are_refused(metres):
     with pytest.raises(InputError, match=r"expected a place within 1e\+09 m of the origin, found 1e\+"):

@@ -26,6 +26,7 @@ class Pose:
     rotation: Float64  # (3, 3)
     translation: Float64  # (3,) m
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is no number is refused below, without a warning
     def __post_init__(self) -> None:
         rotation = np.asarray(self.rotation, np.float64)
         translation = np.asarray(self.translation, np.float64)
@@ -39,8 +40,7 @@ class Pose:
             raise InputError(
                 f"pose: expected a place within {FARTHEST_M:g} m of the origin, found {np.abs(translation).max():g} m"
             )
-        with np.errstate(over="ignore", invalid="ignore"):
-            deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
+        deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
         if not deviation <= 1e-3 or np.linalg.det(rotation) < 0:
             raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
         object.__setattr__(self, "rotation", rotation)
@@ -61,7 +61,8 @@ class Pose:
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
         """From a 3x4 or 4x4 matrix."""
-        m = np.asarray(matrix, np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            m = np.asarray(matrix, np.float64)
         if m.shape not in ((3, 4), (4, 4)):
             raise InputError(f"pose: expected a 3x4 or 4x4 matrix, found shape {m.shape}")
         return cls(m[:3, :3], m[:3, 3])

@@ -136,7 +136,7 @@ def npz(rng: Random) -> bytes:
     good = {
         "points": np.round(np.random.default_rng(rng.getrandbits(32)).normal(0, 20, (4, 3)), 2),
         "intensity": np.arange(4.0),
-        "time": np.float64(rng.choice((0.0, 1e9, np.nan))),
+        "time": np.float64(odd(rng, 1e9, 0.0, np.nan)),
         "sensor": np.array("front"),
         "T_world_sensor": np.eye(4),
         "mount_names": np.array(["a", "b"]),
@@ -144,11 +144,15 @@ def npz(rng: Random) -> bytes:
         "channel.sensor_index": np.zeros(4, np.uint8),
     }
     stream = io.BytesIO()
-    method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2))
+    method = odd(rng, rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)), zipfile.ZIP_BZIP2)
+    names = {"points", *rng.sample(sorted(good), rng.randint(0, len(good)))} - {odd(rng, "", "points")}
+    if "mount_names" in names and rng.random() < 0.9:
+        names |= {"mount_poses", "channel.sensor_index"}
+    names |= {*rng.sample(_MEMBERS, odd(rng, 0, 1, 2, chance=0.3))}
     with zipfile.ZipFile(stream, "w", method) as archive:
-        for name in {*rng.sample(sorted(good), rng.randint(1, len(good))), *rng.sample(_MEMBERS, rng.randint(0, 2))}:
+        for name in sorted(names):
             content = npy(rng)
-            if name in good and rng.random() < 0.9:
+            if name in good and rng.random() < 0.95:
                 member = io.BytesIO()
                 np.save(member, good[name])
                 content = damage(rng, member.getvalue()) if rng.random() < 0.1 else member.getvalue()

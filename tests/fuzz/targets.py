@@ -150,7 +150,7 @@ def read_cloud_message(data: bytes, folder: Path) -> None:
         sizes += tuple(v for f in message.fields for v in (f.offset, f.datatype, f.count, len(f.name)))
         if not all(isinstance(value, int) for value in sizes):
             return
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return  # no message: ROS gives numbers
     _look_at(scan_from_fields(cloud_fields(message, "message"), "message"))
 

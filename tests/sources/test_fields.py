@@ -101,3 +101,20 @@ def test_a_shift_is_placed_by_the_pose_it_came_with():
 def test_missing_coordinates():
     with pytest.raises(InputError, match="a file: fields: expected x, y and z of one number per point, found x, y"):
         scan_from_fields({"x": np.zeros(1), "y": np.zeros(1)}, "a file")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max]),  # whose difference is no int64
+        np.array([1, np.iinfo(np.uint64).max], np.uint64),
+        np.array([0x7F800001, 0x7F800001], np.uint32).view(np.float32),  # NaN of a kind that warns when it is converted
+        np.array([-1e308, 1e308]),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_times_without_sense_stay_a_channel_or_unknown(values):
+    fields = {axis: np.zeros(2, np.float32) for axis in "xyz"} | {"time": values}
+    scan = scan_from_fields(fields, "test")
+    assert scan.time is None
+    assert "time" in scan.channels or np.isnan(scan.point_time).all()

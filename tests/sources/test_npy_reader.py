@@ -272,3 +272,10 @@ def test_map_coordinates_of_an_archive_keep_their_place(tmp_path):
         scan = read_npz(tmp_path / name)
         placed = scan.T_world_sensor @ scan.points.astype(np.float64)
         np.testing.assert_allclose(placed, ROWS[:, :3] + place, atol=1e-6)
+
+
+def test_text_that_is_none(tmp_path):
+    beyond_unicode = np.frombuffer(b"\xff\xff\xff\x7f", "<U1").reshape(())
+    np.savez(tmp_path / "a.npz", points=ROWS[:, :3], sensor=beyond_unicode)
+    with pytest.raises(InputError, match="sensor: not a readable text"):
+        read_npz(tmp_path / "a.npz")

@@ -12,6 +12,7 @@ from roadbed.errors import InputError
 from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Pose
 from roadbed.reading.arrays import check_numbers, read_array, read_arrays
+from roadbed.reading.foreign import foreign_errors
 from roadbed.sources.fields import class_numbers, near_origin, scan_from_fields
 from roadbed.sources.files import FileSource
 
@@ -153,4 +154,5 @@ def _names(arrays: dict[str, NDArray], name: str, path: Path) -> list[str]:
     values = arrays[name]
     if values.dtype.kind != "U" or not values.size:
         raise InputError(f"{path}: {name}: found {values.size} values of {values.dtype}, expected text")
-    return [str(value) for value in values.ravel()]
+    with foreign_errors(f"{path}: {name}", "text"):  # characters beyond the last one of Unicode
+        return [str(value) for value in values.ravel()]

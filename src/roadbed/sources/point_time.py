@@ -14,6 +14,7 @@ _EPOCH_CLOCK_S = 1e8
 _CLOCK_UNITS_S = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 
 
+@np.errstate(invalid="ignore", over="ignore")
 def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float | None] | None:
     """Seconds relative to the scan's time (N,), and that time; None where the numbers make no sense as such.
 
@@ -32,12 +33,12 @@ def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float
 
     if last * unit > _EPOCH_CLOCK_S:
         known &= values != 0
-    # Subtracted before the change to float64, which does not resolve nanoseconds since 1970.
     first = values[known].min()
+    if (last - float(first)) * unit > _LONGEST_SWEEP_S:
+        return None
+    # Subtracted before the change to float64, which does not resolve nanoseconds since 1970.
     seconds = np.full(len(values), np.nan)
     seconds[known] = (values[known] - first).astype(np.float64) * unit
-    if seconds[known].max() > _LONGEST_SWEEP_S:
-        return None
     start = float(first) * unit
     if scan_time is None:
         return seconds, start
