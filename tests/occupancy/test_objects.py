@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roadbed.config.occupancy import ObjectsConfig
-from roadbed.geometry import Lattice
+from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.objects import Cluster, ObjectTracker, find_clusters, mean_velocity
 
 LATTICE = Lattice.centred(20.0, 20.0, 0.2)
@@ -65,6 +65,21 @@ def test_ids_survive_crossing_paths_and_short_absence():
         for item in now:
             assert names[round(item.velocity[1])] == item.id
     assert now[0].age == pytest.approx(1.0)
+
+
+def test_objects_are_followed_from_axes_that_drive_and_turn():
+    """A fast vehicle whose own axes the positions are given in passes something slow: one object all the while."""
+    tracker = ObjectTracker(ObjectsConfig(lag=0.0))
+    T_world_before = Pose.identity()
+    for k in range(10):
+        T_world_now = Pose.from_euler(4.0 * k, 0.1 * k * k, yaw=0.06 * k)
+        tracker.move(T_world_before.inverse() @ T_world_now)
+        T_world_before = T_world_now
+        x, y, _ = T_world_now.inverse() @ np.array([20.0 + 0.5 * k, 5.0, 0.0])
+        velocity = T_world_now.rotation[:2, :2].T @ [5.0, 0.0]
+        (found,) = tracker.update([cluster(x, y, *velocity)], 0.1 * k)
+        assert found.id == 1
+        np.testing.assert_allclose(found.velocity, velocity, atol=1e-6)
 
 
 def test_a_new_object_gets_a_new_id_and_old_ones_never_return():

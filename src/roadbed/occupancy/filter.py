@@ -85,6 +85,7 @@ class OccupancyFilter:
             time, dt = self._clock(scan, notes)
             place = self._placement.follow(scan, ground, dt)
             self._engine.move(place.motion)
+            self._tracker.move(place.T_before_now)
             given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, time, dt, place.own_velocity)
         output = self._engine.frame(given)
         if output.uncarried > _STARVED:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roadbed.config.occupancy import ObjectsConfig
 from roadbed.frames import TrackedObject
-from roadbed.geometry import Float32, Float64, Lattice
+from roadbed.geometry import Float32, Float64, Lattice, Pose
 from roadbed.occupancy.objects_cpu import label_components
 
 _CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent
@@ -134,6 +134,15 @@ class ObjectTracker:
     def reset(self) -> None:
         """Forget the objects; ids are never given twice."""
         self._tracks.clear()
+
+    def move(self, T_before_now: Pose) -> None:
+        """The grid's axes turned and moved; objects stay where they are in the world, and go on as they went."""
+        turn = T_before_now.rotation[:2, :2].T
+        turn_both = np.kron(np.eye(2), turn)  # velocity and acceleration
+        for track in self._tracks:
+            track.position = turn @ (track.position - T_before_now.translation[:2])
+            track.state = turn_both @ track.state
+            track.covariance = turn_both @ track.covariance @ turn_both.T
 
     def update(self, clusters: list[Cluster], time: float) -> tuple[TrackedObject, ...]:
         """The objects of this frame; a cluster continues the nearest object predicted within the gate."""

@@ -24,6 +24,7 @@ class GridPlace:
     lattice: Lattice  # of cells, along the grid's axes
     T_lattice_grid: Pose | None  # None: the grid's axes are those of the ground's lattice frame
     motion: GridMotion
+    T_before_now: Pose  # the grid's axes now, in those of the scan before; a rolling grid's stay the same
     own_velocity: tuple[float, float]  # m/s along the grid's axes
 
 
@@ -47,6 +48,7 @@ class GridPlacement:
         if self._T_home_world is None and scan.T_world_sensor is not None:
             self._T_home_world = ground.T_lattice_sensor @ scan.T_world_sensor.inverse()
         before, self._T_home_vehicle = self._T_home_vehicle, T_home_vehicle
+        T_home_before = self._T_home_grid
         motion = self._roll(T_home_vehicle) if self.config.motion == "rolling" else self._turn(T_home_vehicle)
         T_lattice_grid = T_lattice_home @ self._T_home_grid
         own_velocity = (0.0, 0.0)
@@ -58,6 +60,7 @@ class GridPlacement:
             self._lattice,
             None if _is_identity(T_lattice_grid) else T_lattice_grid,
             GridMotion() if before is None else motion,
+            T_home_before.inverse() @ self._T_home_grid,
             own_velocity,
         )
 
