@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ def require(present: bool, reason: str) -> None:
     if os.environ.get("ROADBED_REQUIRE") == "all":
         pytest.fail(f"ROADBED_REQUIRE=all, but {reason}")
     pytest.skip(reason)
+
+
+def take_interrupts() -> None:
+    """For a child that is to be interrupted: a run in the background ignores SIGINT, and hands that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def data_folder() -> Path | None:

@@ -17,6 +17,7 @@ from roadbed.cli.options import Request
 from roadbed.config import Config
 from roadbed.errors import RoadbedError
 from tests.cli.process import one_line_and_status_2, roadbed
+from tests.conftest import take_interrupts
 
 
 @pytest.fixture
@@ -120,7 +121,14 @@ def test_the_viewer_tells_machines_where_it_is(tmp_path):
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--port", port, "--json"]
-    viewer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    viewer = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=take_interrupts,
+    )
     try:
         lines = iter(viewer.stdout.readline, "}\n")
         facts = json.loads("".join(lines) + "}")

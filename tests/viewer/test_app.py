@@ -15,6 +15,7 @@ import pytest
 from roadbed.errors import DeviceError
 from roadbed.viewer import Viewer
 from roadbed.viewer.app import HOST
+from tests.conftest import take_interrupts
 from tests.viewer.conftest import free_port
 
 pytestmark = pytest.mark.usefixtures("viser")
@@ -58,7 +59,7 @@ def test_an_address_that_is_not_ours_is_told(short_drive):
 def test_the_command_says_where_and_for_whom_and_stops_when_asked(host, address, reach):
     command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--no-occupancy"]
     command += ["--host", host, "--port", str(free_port()), "--allow-host", "a.example", "--allow-host", "b.example"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=take_interrupts) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert re.match(f"viewer at {address}", line)
