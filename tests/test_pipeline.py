@@ -8,7 +8,7 @@ import pytest
 
 import roadbed
 from roadbed.compute.host import Host
-from tests.devices import ACCELERATORS, accelerator
+from tests.devices import ACCELERATORS, BACKENDS, accelerator
 
 
 @pytest.mark.parametrize("method", ["stcrf", "variance"])
@@ -70,16 +70,19 @@ def test_the_ground_runs_where_it_is_told_and_the_occupancy_on_the_host(name):
         assert isinstance([pipeline(scan) for scan in scans][-1], roadbed.Result)
 
 
-@pytest.mark.skipif("cuda" not in ACCELERATORS, reason="no NVIDIA GPU")
-def test_points_may_lie_on_the_gpu():
-    import cupy
-
+@pytest.mark.parametrize("name", [name for name in BACKENDS if name in ("cpu", "cuda")])
+def test_points_may_lie_where_the_backend_has_its_own(name):
+    """On the host for the CPU; on the GPU where there is one."""
+    if name == "cuda":
+        import cupy as library
+    else:
+        library = np
     scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
-    ours, theirs = roadbed.Pipeline(backend="cuda"), roadbed.Pipeline(backend="cuda")
+    ours, theirs = roadbed.Pipeline(backend=name), roadbed.Pipeline(backend=name)
     for scan in scans:
-        on_gpu = ours(replace(scan, points=cupy.asarray(scan.points)))
+        there = ours(replace(scan, points=library.asarray(scan.points)))
         on_host = theirs(scan)
-    np.testing.assert_allclose(on_gpu.occupancy.observation, on_host.occupancy.observation, atol=1e-3)
+    np.testing.assert_allclose(there.occupancy.observation, on_host.occupancy.observation, atol=1e-3)
 
 
 def test_what_both_stages_notice_is_said_once():
