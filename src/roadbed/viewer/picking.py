@@ -44,7 +44,9 @@ def describe(result: Result, index: int) -> dict[str, str]:
         facts["deviation of the ground"] = f"{float(np.sqrt(variance[0])):.3f} m"
     for name, values in scan.all_channels().items():
         value = values[index]
-        facts["true class" if name == "truth" else name] = str(int(value) & 0xFFFF) if name == "truth" else f"{value:g}"
+        facts["true class" if name == "classes" else name] = (
+            str(int(value) & 0xFFFF) if name == "classes" else f"{value:g}"
+        )
     if result.occupancy is not None:
         cell = int(result.occupancy.lattice.index(here[:, 0], here[:, 1])[0])
         if cell >= 0:
