@@ -46,6 +46,7 @@ class Hsbof:
         self.config = config or FilterConfig()
         self.cells = Cells(*shape, spacing)
         self.seed = seed
+        self._when_moving = MovingRule.of(self.config)
         self.timings: dict[str, float] = {}  # s per step of the last iteration
         self.uncarried = 0.0  # share of the dynamic mass that found no particle in the last iteration
 
@@ -153,9 +154,8 @@ class Hsbof:
 
     def _estimate_velocities(self) -> None:
         """Mean and covariance per cell, and which cells surely move."""
-        rule = MovingRule.of(self.config)
-        estimate_velocities(self._start, self._sorted.arrays, self.masses, rule, self.velocities)
-        drop_lone_cells(self.velocities, rule.neighbours, self.moving)
+        estimate_velocities(self._start, self._sorted.arrays, self.masses, self._when_moving, self.velocities)
+        drop_lone_cells(self.velocities, self._when_moving.neighbours, self.moving)
 
     def _give_birth(self, own_velocity: tuple[float, float], draw: Draw) -> None:
         """New particles for the newborn mass."""

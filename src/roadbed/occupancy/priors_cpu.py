@@ -28,12 +28,12 @@ def interpolate_layers(layers, rotation, shift, out):
     """P6, interpolating (the paper's): each new cell from four old ones; `p_old = rotation p_new + shift`, in cells."""
     count, height, width = layers.shape
     for row in prange(height):
-        for column in range(width):
-            x = rotation[0, 0] * column + rotation[0, 1] * row + shift[0]
-            y = rotation[1, 0] * column + rotation[1, 1] * row + shift[1]
-            left, low = math.floor(x), math.floor(y)
-            fx, fy = x - left, y - low
-            for layer in range(count):
+        for layer in range(count):
+            for column in range(width):
+                x = rotation[0, 0] * column + rotation[0, 1] * row + shift[0]
+                y = rotation[1, 0] * column + rotation[1, 1] * row + shift[1]
+                left, low = math.floor(x), math.floor(y)
+                fx, fy = x - left, y - low
                 total = 0.0
                 for k in range(4):
                     old_column, old_row = left + (k & 1), low + (k >> 1)
