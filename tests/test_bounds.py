@@ -29,7 +29,9 @@ print("done")
 
 
 def test_the_chain_stays_inside_its_arrays(tmp_path):
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    # One thread: with more, an error inside a parallel loop is swallowed.
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_NUM_THREADS": "1"}
+    environment = {**os.environ, **checked, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", CHAIN], env=environment, capture_output=True, text=True, timeout=1500, check=False
     )
