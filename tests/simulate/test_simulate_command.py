@@ -85,7 +85,8 @@ def test_a_mounting_reads_back_where_it_was_known(tmp_path: Path, mounting: str)
         ("sensor_index/000000.bin", b"\0", r"found 1 numbers up to 0, expected \d+ bytes below 4"),
         ("rig.yaml", b"sensors: [{name: front}]", r"rig\.yaml: expected a list sensors, each with name and mount"),
         ("rig.yaml", b"sensors: [{name: front, mount: {z: -1}}]", r"rig\.yaml: mount of front: z = -1"),
-        ("rig.yaml", b"- [", r"rig\.yaml: expected a list sensors"),
+        ("rig.yaml", b"- [", r"rig\.yaml: not valid YAML"),
+        ("rig.yaml", b"- 1", r"rig\.yaml: expected a list sensors"),
     ],
 )
 def test_a_damaged_rig_is_one_line(tmp_path: Path, name: str, damage: bytes | None, message: str) -> None:
