@@ -4,24 +4,18 @@
 import numpy as np
 import pytest
 
-from roadbed import Config, InputError, Label, Lattice, Pipeline, Pose
+from roadbed import InputError, Label, Lattice, Pose
 from roadbed.messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud, scan_of_cloud
 from roadbed.messages.layers import grid_map
 from roadbed.messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.messages.store import CLOUD, DIAGNOSTICS, RosMessages
-from roadbed.sources import open_source
 from roadbed.sources.pointcloud2 import cloud_fields
 from roadbed.sources.ros_poses import message_pose
 
 
-@pytest.fixture(scope="module")
-def result():
-    """A drive until something moves."""
-    pipeline = Pipeline(Config())
-    found = None
-    for scan in open_source("sim:city?sensor=vlp16&frames=12"):
-        found = pipeline(scan)
-    return found
+@pytest.fixture
+def result(moving_result):
+    return moving_result
 
 
 @pytest.fixture(params=[1, 2], ids=["ros1", "ros2"])

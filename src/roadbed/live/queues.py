@@ -20,6 +20,7 @@ class Waiting:
     scan: Scan
     carried: Any
     arrived: float
+    posed: bool = True  # whether a pose is to be looked for
 
 
 class SensorQueues:

@@ -7,8 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
 from typing import Any
+
+import numpy as np
 
 from roadbed.config import Config
 from roadbed.errors import RoadbedError
@@ -52,7 +55,7 @@ class Stream:
         map_folder: Any = None,
     ) -> None:
         self.config = config or Config()
-        self._make = lambda config: Pipeline(config, occupancy=occupancy, map_folder=map_folder)
+        self._make = partial(Pipeline, occupancy=occupancy, map_folder=map_folder)
         self._pipeline = self._make(self.config)
         self._on_result, self._on_ground, self._on_problem = on_result, on_ground, on_problem
         self._change = threading.Condition()
@@ -65,14 +68,24 @@ class Stream:
         self._expects_poses = self._stopping = False
         self._thread = threading.Thread(target=self._work, name="roadbed-stream", daemon=True)
 
+    def warm_up(self) -> None:
+        """Load or compile every kernel on made-up scans, so that the first real ones need not wait for that."""
+        rng = np.random.default_rng(0)
+        pipeline = self._make(self.config)
+        for number in range(3):
+            points = np.column_stack([rng.uniform(-20, 20, (2000, 2)), rng.uniform(-1.7, 0.5, 2000)])
+            place = Pose.from_euler(float(number))
+            pipeline(Scan(points, time=0.1 * number, T_world_sensor=place, intensity=points[:, 0]))
+
     def start(self) -> Stream:
         self._thread.start()
         return self
 
-    def push(self, scan: Scan, carried: Any = None) -> bool:
+    def push(self, scan: Scan, carried: Any = None, *, posed: bool = True) -> bool:
         """Hand in a scan; `carried` comes back with its result. False once the stream has been stopped.
 
-        A full queue drops its oldest scan, or with `live.when_full: wait` holds the caller until there is room.
+        A full queue drops its oldest scan, or with `live.when_full: wait` holds the caller until there is room. With
+        `posed` False no pose is looked for: nobody knows where this sensor sits on the body that poses describe.
         """
         arrived = monotonic()
         with self._change:
@@ -82,7 +95,7 @@ class Stream:
             if self._stopping:
                 self._tally.count(scan.sensor, "dropped")
                 return False
-            if self._queues.add(Waiting(scan, carried, arrived)) is not None:
+            if self._queues.add(Waiting(scan, carried, arrived, posed)) is not None:
                 self._tally.count(scan.sensor, "dropped")
             self._change.notify_all()
         return True
@@ -184,7 +197,7 @@ class Stream:
                         return None
                     self._change.wait()
                     continue
-                found = self._pose_of(entry.scan)
+                found = self._pose_of(entry.scan, entry.posed)
                 left = entry.arrived + self.config.live.pose_wait - monotonic()
                 if found.may_come and left > 0 and not self._stopping:
                     self._change.wait(timeout=left)
@@ -193,8 +206,8 @@ class Stream:
                     self._change.notify_all()
                     return entry, found
 
-    def _pose_of(self, scan: Scan) -> Found:
-        if scan.T_world_sensor is not None or scan.time is None or not self._expects_poses:
+    def _pose_of(self, scan: Scan, posed: bool) -> Found:
+        if scan.T_world_sensor is not None or scan.time is None or not (posed and self._expects_poses):
             return Found(scan.T_world_sensor)
         found = self._poses.at(scan.time)
         T_body_sensor = self._mountings.get(scan.sensor, scan.T_vehicle_sensor)

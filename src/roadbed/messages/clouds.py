@@ -28,15 +28,21 @@ def scan_of_cloud(message: Any, where: str) -> Scan:
     return scan_from_fields(fields, where, time=stamp_seconds(message.header.stamp), sensor=frame or "lidar")
 
 
-def cloud_of_columns(messages: RosMessages, header: Any, columns: Mapping[str, NDArray]) -> Any:
-    """A packed, little-endian cloud of named values (N,) or (N, count)."""
+def packed(columns: Mapping[str, NDArray]) -> NDArray:
+    """Named values (N,) or (N, count) as one little-endian record per point, in types that clouds know."""
     stored = {name: _storable(name, np.asarray(values)) for name, values in columns.items()}
     record = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in stored.items()])
     table = np.empty(len(next(iter(stored.values()))) if stored else 0, record)
     for name, values in stored.items():
         table[name] = values
-    fields = [_field(messages, name, *_position(record, name)) for name in stored]
-    return _cloud(messages, header, fields, _bytes_of(table), record.itemsize)
+    return table
+
+
+def cloud_of_columns(messages: RosMessages, header: Any, columns: Mapping[str, NDArray]) -> Any:
+    """A packed cloud of named values."""
+    table = packed(columns)
+    fields = [_field(messages, name, *_position(table.dtype, name)) for name in columns]
+    return _cloud(messages, header, fields, _bytes_of(table), table.dtype.itemsize)
 
 
 def cloud_of_scan(messages: RosMessages, header: Any, scan: Scan) -> Any:
