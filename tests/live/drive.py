@@ -5,17 +5,34 @@ from __future__ import annotations
 
 import numpy as np
 
+from roadbed import Pipeline
 from roadbed.messages.clouds import cloud_of_columns
 from roadbed.messages.store import CLOUD, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources import open_source
+from roadbed.sources.pointcloud2 import cloud_fields
 
 SCANS = 8
 
 
+def drive_scans():
+    return list(open_source(f"sim:city?sensor=vlp16&frames={SCANS}"))
+
+
+def check_clouds(sent, arrived) -> None:
+    """Every scan came back once and in order, with all its fields, and labelled as without any ROS in between."""
+    assert [cloud.header.stamp for cloud in arrived] == [cloud.header.stamp for cloud in sent]
+    pipeline = Pipeline(occupancy=True)
+    for scan, before, after in zip(drive_scans(), sent, arrived, strict=True):
+        given, made = cloud_fields(before, "sent"), cloud_fields(after, "arrived")
+        assert set(made) == set(given) | {"label", "ground_probability", "height_above_ground"}
+        for name, values in given.items():
+            np.testing.assert_array_equal(made[name], values)
+        assert (made["label"] == pipeline(scan).ground.label).mean() > 0.999
+
+
 def drive_records(messages: RosMessages, period: float, start: float = 1000.0):
     """(topic, kind, bytes, s after the start): scans every `period` s, each before the odometry around it."""
-    source = open_source(f"sim:city?sensor=vlp16&frames={SCANS}")
-    scans = list(source)
+    scans = drive_scans()
     T_vehicle_sensor = scans[0].T_vehicle_sensor
     header = messages.header(messages.stamp(0.0), "base_link")
     static = messages.transform(header, "velodyne", T_vehicle_sensor)

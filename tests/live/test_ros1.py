@@ -9,12 +9,10 @@ import signal
 import numpy as np
 import pytest
 
-from roadbed import Label
 from roadbed.messages.results import TOPICS
 from roadbed.messages.store import DIAGNOSTICS, RosMessages
-from roadbed.sources.pointcloud2 import cloud_fields
 from tests.conftest import ROOT, require
-from tests.live.drive import SCANS, drive_records
+from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes, free_port, wait_until
 
 PYTHON = ROOT / ".venv-ros" / "bin" / "python"
@@ -85,13 +83,7 @@ def test_a_drive_goes_through_the_node_and_nothing_is_lost(graph):
     sent = [
         messages.from_bytes(data, kind) for topic, kind, data, _ in drive_records(messages, 0.5) if topic == "/points"
     ]
-    assert [m.header.stamp for m in arrived["/roadbed/labelled"]] == [m.header.stamp for m in sent]
-    for before, after in zip(sent, arrived["/roadbed/labelled"]):
-        given, made = cloud_fields(before, "sent"), cloud_fields(after, "arrived")
-        assert set(made) == set(given) | {"label", "ground_probability", "height_above_ground"}
-        for name, values in given.items():
-            np.testing.assert_array_equal(made[name], values)
-        assert (made["label"] == Label.GROUND).mean() > 0.3
+    check_clouds(sent, arrived["/roadbed/labelled"])
     assert f"{SCANS} scans in, {SCANS} out, 0 dropped, 0 refused" in graph.said("node")
     assert "without pose" not in graph.said("node")
     last = arrived["/roadbed/elevation"][-1]

@@ -30,9 +30,7 @@ class NodeRequest:
     vehicle: Annotated[str, typer.Option(help="Frame of the vehicle.")] = "base_link"
     on_road: Annotated[
         bool,
-        typer.Option(
-            "--on-road", help="The vehicle frame lies on the road: TF gives the mountings, none is estimated."
-        ),
+        typer.Option("--on-road", help="The vehicle frame lies on the road: TF gives the mountings."),
     ] = False
     prefix: Annotated[str, typer.Option(help="Results are published under this name.")] = "/roadbed"
     occupancy: Annotated[bool, typer.Option(help="Run the occupancy filter too.")] = True
@@ -47,6 +45,20 @@ def ros1(request: NodeRequest, as_json: Json = False) -> None:
     from roadbed.live.ros1 import Ros1
 
     _run(Ros1(), request, as_json)
+
+
+@spread
+def ros2(
+    request: NodeRequest,
+    reliable: Annotated[
+        bool, typer.Option("--reliable", help="Ask publishers to send lost packets again; they have to offer it.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """A ROS 2 node, by rclpy where it is there, else as a DDS participant of its own."""
+    from roadbed.live.ros2 import open_ros2
+
+    _run(open_ros2(reliable), request, as_json)
 
 
 def _run(transport: Transport, request: NodeRequest, as_json: bool) -> None:

@@ -24,7 +24,7 @@ class Ros1:
     With a master on this machine, and unless ROS_IP or ROS_HOSTNAME say otherwise, it listens on loopback only.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
 
     def __init__(self, name: str = "roadbed") -> None:
         try:

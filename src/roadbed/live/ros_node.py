@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from roadbed.config import Config
@@ -87,7 +88,7 @@ class RosNode:
         if options.odometry:
             self._subscribe(options.odometry, ODOMETRY, self._take_odometry)
         for topic in options.clouds:
-            self._subscribe(topic, CLOUD, lambda cloud, topic=topic: self._take_cloud(topic, cloud))
+            self._subscribe(topic, CLOUD, partial(self._take_cloud, topic))
 
     def close(self) -> None:
         self._closed.set()

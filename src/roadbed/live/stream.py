@@ -73,7 +73,7 @@ class Stream:
         rng = np.random.default_rng(0)
         pipeline = self._make(self.config)
         for number in range(3):
-            points = np.column_stack([rng.uniform(-20, 20, (2000, 2)), rng.uniform(-1.7, 0.5, 2000)])
+            points = np.column_stack([rng.uniform(-20, 20, (2000, 2)), rng.uniform(-1.7, 0.5, 2000)]).astype(np.float32)
             place = Pose.from_euler(float(number))
             pipeline(Scan(points, time=0.1 * number, T_world_sensor=place, intensity=points[:, 0]))
 
