@@ -30,6 +30,7 @@ BESIDE = {
     ("cli", "viewer"),
     ("__main__", "cli"),
     ("outputs", "evaluate"),
+    ("bench", "live"),
     ("frames", "timeline"),
     ("atomic", "errors"),
     ("memory", "errors"),

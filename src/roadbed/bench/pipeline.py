@@ -26,7 +26,7 @@ def pipeline_rows(backend: str = "cpu", device: str | None = None) -> Iterator[d
     for case, location in CASES.items():
         scans = list(open_source(location))
         pipeline = Pipeline(Config.parse({"backend": backend, "device": device}))
-        frames = _there_and_back(scans)
+        frames = there_and_back(scans)
         timing = measure(
             lambda pipeline=pipeline, frames=frames: pipeline(next(frames)),  # type: ignore[misc]
             lambda result: dict(result.seconds),
@@ -47,7 +47,7 @@ def pipeline_rows(backend: str = "cpu", device: str | None = None) -> Iterator[d
         }
 
 
-def _there_and_back(scans: list[Scan]) -> Iterator[Scan]:
+def there_and_back(scans: list[Scan]) -> Iterator[Scan]:
     """The drive forwards and backwards for ever, time running on: the filters never see a jump."""
     step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
     order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
