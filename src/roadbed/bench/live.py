@@ -20,6 +20,7 @@ from roadbed.bench.pipeline import there_and_back
 from roadbed.config import Config
 from roadbed.errors import DeviceError, InputError
 from roadbed.frames import Scan
+from roadbed.geometry import Pose
 from roadbed.live.ros_node import Transport
 from roadbed.live.stream import Stream
 from roadbed.messages.clouds import cloud_of_scan
@@ -72,7 +73,7 @@ def live_row(
     }
 
 
-def _paced(scans: list[Scan], rate: float, delays: Delays, send: Callable[[Scan], None]) -> None:
+def _paced(scans: list[Scan], rate: float, delays: Delays, send: Callable[[Scan], Any]) -> None:
     """Each scan when it is due; its clock runs from just before it is handed over."""
     start = monotonic()
     for number, scan in enumerate(scans):
@@ -163,7 +164,8 @@ def _play(graph: Transport, scans: list[Scan], rate: float, delays: Delays) -> N
     def send(scan: Scan) -> None:
         cloud = prepared[id(scan.points)]
         cloud.header = messages.header(messages.stamp(scan.time), "lidar")
-        odometry = messages.odometry(messages.header(cloud.header.stamp, "odom"), "base_link", scan.T_world_vehicle)
+        place = scan.T_world_vehicle or Pose.identity()
+        odometry = messages.odometry(messages.header(cloud.header.stamp, "odom"), "base_link", place)
         graph.publish("/odom", messages.to_bytes(odometry))
         graph.publish("/points", messages.to_bytes(cloud))
 
