@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The surface against a reference: errors by their definitions, places by their coordinates, averages by their nodes."""
+"""The surface against a reference: errors by their definitions, places by their coordinates, averages by nodes."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def frame(time, movers=(), standing=(), ghosts=()):
 
 
 def run(said=5.0, ghosts=(), masks=None, frames=40, parked=1, vehicle=FAR_AWAY, seen=lambda k: True):
-    """A car at 5 m/s of which a number, or a function of the frame's number, is `said`; where not `seen` it is hidden."""
+    """A car at 5 m/s of which a speed, or a function of the frame's number, is `said`; hidden where not `seen`."""
     judge = BoxJudge(masks)
     for k in range(frames):
         time = 0.1 * k
@@ -216,7 +216,6 @@ def test_missing_and_confused_things_cost():
 
 def test_the_rim_of_a_thing_may_be_called_free():
     """A cell that a thing only touches may well be mostly free; its inside may not."""
-    x, y = LATTICE.mesh()
     for shrunk, violated in ((0.3, False), (1.0, True)):
         said = frame(0.0, [(footprint(-5, 0, 4 - shrunk, 2 - shrunk), (5.0, 0.0))], [footprint(8, 4)])
         assert (judged(said)["free_space_violations_percent"] > 0) == violated
