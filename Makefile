@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz lint format bench pictures gpu-test clean
+.PHONY: demo test fuzz mutate figures lint format bench pictures gpu-test clean
 
 demo: .stamps/roadbed
 	$(BIN)/roadbed demo -o out --force
@@ -16,6 +16,11 @@ SECONDS ?= 60
 SEED ?= 0
 fuzz: .stamps/dev
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+# Changes made to the code on purpose, one at a time, in a copy: does a test turn red? Goes on where it stopped.
+MINUTES ?= 600
+mutate: .stamps/dev .stamps/system
+	$(BIN)/python -m tests.mutate --minutes $(MINUTES)
 
 lint: .stamps/dev
 	$(BIN)/ruff check src tests scripts examples
