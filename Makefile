@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test fuzz lint format bench pictures gpu-test clean
 
-demo: .stamps/roadbed
+demo: .stamps/warm
 	$(BIN)/roadbed demo -o out --force
 
 test: .stamps/dev .stamps/system
@@ -46,6 +46,11 @@ $(BIN)/python:
 .stamps/roadbed: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@mkdir -p .stamps && touch $@
+
+# Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
+.stamps/warm: .stamps/roadbed
+	$(BIN)/roadbed warm-up
+	@touch $@
 
 .stamps/dev: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'

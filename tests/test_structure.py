@@ -15,7 +15,7 @@ PACKAGE = Path(roadbed.__file__).parent
 ROOT = PACKAGE.parent.parent
 # From the top floor down; rooms of one floor may use each other only where the next table says so.
 FLOORS = (
-    ("cli", "viewer", "__main__"),
+    ("cli", "viewer", "__main__", "warmup", "exercises"),
     ("outputs", "evaluate", "bench"),
     ("pipeline",),
     ("ground", "occupancy", "sources"),
@@ -28,6 +28,8 @@ FLOORS = (
 BESIDE = {
     ("cli", "viewer"),
     ("__main__", "cli"),
+    ("cli", "warmup"),
+    ("warmup", "exercises"),
     ("outputs", "evaluate"),
     ("frames", "timeline"),
     ("atomic", "errors"),

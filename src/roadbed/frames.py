@@ -55,6 +55,7 @@ class Scan:
     channels: Mapping[str, NDArray] = field(default_factory=dict)  # everything else, by its own name
     # A merged scan of a rig lies in the vehicle frame; its channel "sensor_index" says which mount saw each point.
     mounts: tuple[SensorMount, ...] = ()
+    front: float = 0.0  # rad; where the vehicle's front lies in the sensor's xy plane, if the mounting is unknown
 
     def __post_init__(self) -> None:
         on_device = lies_on_device(self.points)
