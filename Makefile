@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz lint format bench pictures gpu-test clean
+.PHONY: demo test fuzz lint format bench pictures docs gpu-test clean
 
 demo: .stamps/warm
 	$(BIN)/roadbed demo -o out --force
@@ -38,6 +38,11 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 
 pictures: .stamps/dev .stamps/system
 	$(BIN)/python scripts/make_pictures.py
+
+# The documentation as a site of plain files: out/site/index.html. Links are checked, nothing comes from other hosts.
+docs: .stamps/dev
+	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python scripts/check_site.py out/site
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Roadbed needs Python 3.11 or later, found " + sys.version.split()[0])'

@@ -20,7 +20,7 @@ FLOORS = (
     ("pipeline",),
     ("ground", "occupancy", "sources"),
     ("simulate", "mapping"),
-    ("frames", "timeline"),
+    ("frames", "timeline", "display"),
     ("geometry", "config", "compute"),
     ("reading",),
     ("errors", "atomic", "timing", "memory"),
@@ -32,6 +32,7 @@ BESIDE = {
     ("warmup", "exercises"),
     ("outputs", "evaluate"),
     ("frames", "timeline"),
+    ("frames", "display"),
     ("atomic", "errors"),
     ("memory", "errors"),
 }

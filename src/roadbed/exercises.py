@@ -39,7 +39,7 @@ def mounting() -> None:
     estimator = MountingEstimator(Config().ground.mounting)
     points = _scan(0).points
     estimator.track(points)
-    estimator.estimate(points * np.float32([1, -1, -1]))
+    estimator.estimate(points * np.array([1, -1, -1], np.float32))
 
 
 def occupancy() -> None:

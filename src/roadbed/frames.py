@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute.arrays import lies_on_device
+from roadbed.display import Shown
 from roadbed.errors import InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 
@@ -220,7 +221,7 @@ class VarianceCells:
 
 
 @dataclass(frozen=True, eq=False)
-class GroundFrame:
+class GroundFrame(Shown):
     """The ground under one scan: one label per input point in input order, and the surface as lattice layers."""
 
     label: NDArray[np.uint8]  # (N,) see Label
@@ -267,7 +268,7 @@ class TrackedObject:
 
 
 @dataclass(frozen=True, eq=False)
-class OccupancyFrame:
+class OccupancyFrame(Shown):
     """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
 
     lattice: Lattice  # of cells

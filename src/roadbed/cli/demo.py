@@ -23,7 +23,7 @@ look at   {overview}   the raw scan, the ground in it, what stands and what move
 read      {report}   times, scores and every scene
 then, with your own data:
   roadbed segment scan.pcd -o labelled     one scan (.pcd .ply .las .bin .npy): its ground and the rest as PCD
-  roadbed run drive.bag -o results         a drive (bag, mcap, KITTI, a folder of scans): labels, layers, objects, report
+  roadbed run drive.bag -o results         a drive (bag, mcap, KITTI, folder of scans): labels, layers, objects, report
   roadbed view drive.bag                   the same in the browser, with every parameter under a slider"""
 SCENES_SHOWN = ("city", "mountain", "highway", "parking", "offroad")
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import types
+from numba.core import types as _types
 from numba.core.dispatcher import Dispatcher
 
+types: Any = _types  # what its classes hold is not written down for type checkers
 _known: dict[int, str] = {}  # by id: kernels live as long as their module
 
 
@@ -54,14 +55,14 @@ def _kernel(kernel: Dispatcher, seen: set[int]) -> Iterator[str]:
     yield from _function(kernel.py_func, seen)
 
 
-def _function(function: FunctionType, seen: set[int]) -> Iterator[str]:
+def _function(function: Any, seen: set[int]) -> Iterator[str]:
     yield from _code(function.__code__)
     yield repr(function.__defaults__)
     for value in _named(function):
         yield from _value(value, seen)
 
 
-def _named(function: FunctionType) -> Iterator[Any]:
+def _named(function: Any) -> Iterator[Any]:
     """What the names in a function stand for: globals, members of the package's modules, and the closure's cells."""
     names = sorted(_names(function.__code__))
     for name in names:

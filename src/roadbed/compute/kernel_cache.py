@@ -30,7 +30,7 @@ _UNUSED_FOR = 60 * 86400.0  # s after which a file that nobody loaded is removed
 
 def folder() -> Path:
     """NUMBA_CACHE_DIR where it is set, else the user's cache folder."""
-    named = numba.config.CACHE_DIR
+    named = getattr(numba.config, "CACHE_DIR", "")
     if named:
         return Path(named) / "roadbed"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadbed" / "kernels"

@@ -13,7 +13,8 @@ import roadbed.compute.host  # noqa: F401  (settles how threads wait before the 
 from roadbed.compute import compilation
 from roadbed.compute.kernel_cache import KernelCache
 
-prange: Any = numba.prange  # kernels are typed by Numba, not by annotations
+_njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
+prange: Any = numba.prange
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
@@ -21,7 +22,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
 
     def decorate(function: Callable) -> Any:
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
-        kernel = numba.njit(no_cfunc_wrapper=True, **options)(function)
+        kernel: Any = _njit(no_cfunc_wrapper=True, **options)(function)
         if isinstance(kernel, Dispatcher):  # with NUMBA_DISABLE_JIT it stays a function
             compilation.enrol(kernel)
             if cache:
