@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz mutate figures lint format bench pictures gpu-test clean
+.PHONY: demo test fuzz mutate figures lint format bench pictures docs gpu-test clean
 
-demo: .stamps/roadbed
+demo: .stamps/warm
 	$(BIN)/roadbed demo -o out --force
 
 test: .stamps/dev .stamps/system
@@ -44,6 +44,11 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 pictures: .stamps/dev .stamps/system
 	$(BIN)/python scripts/make_pictures.py
 
+# The documentation as a site of plain files: out/site/index.html. Links are checked, nothing comes from other hosts.
+docs: .stamps/dev
+	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python scripts/check_site.py out/site
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Roadbed needs Python 3.11 or later, found " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +56,11 @@ $(BIN)/python:
 .stamps/roadbed: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@mkdir -p .stamps && touch $@
+
+# Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
+.stamps/warm: .stamps/roadbed
+	$(BIN)/roadbed warm-up
+	@touch $@
 
 .stamps/dev: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
