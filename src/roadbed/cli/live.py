@@ -47,7 +47,7 @@ def live(
 
     mcap = _checked_mcap(output, force)
     settings = request.settings()
-    T_vehicle_sensor = request._T_vehicle_sensor()
+    T_vehicle_sensor = request.T_vehicle_sensor()
     source = replace(request, mounting=None).scans()
     say = (lambda text: None) if as_json else (lambda text: print(text, flush=True))
     with until_stopped() as stopped, ExitStack() as sinks:
