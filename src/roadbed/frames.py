@@ -157,6 +157,12 @@ class Scan:
         index = self.channels["sensor_index"]
         return [(mount, np.flatnonzero(index == k)) for k, mount in enumerate(self.mounts)]
 
+    def part(self, chosen: NDArray | slice) -> Scan:
+        """Only the chosen points, with every channel they have."""
+        arrays = {name: values[chosen] for name, values in self._per_point()}
+        named = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
+        return replace(self, points=self.points[chosen], channels=arrays, **named)
+
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
         """The same scan with another pose (and time)."""
         return replace(self, T_world_sensor=T_world_sensor, time=self.time if time is None else time)
