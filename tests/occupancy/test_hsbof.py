@@ -74,10 +74,12 @@ def occupied(filter_):
     st.lists(st.tuples(st.floats(-3, 3, width=32), st.floats(-3, 3, width=32), st.floats(0.01, 0.6)), max_size=4),
     st.sampled_from(["odds", "static-first", "normalise"]),
     st.sampled_from([0.04, 0.1, 0.25]),
+    st.fixed_dictionaries({}, optional={n: st.booleans() for n in ("hits_only", "keep_unknown", "vacated_is_free")}),
 )
-def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, compose, dt):
+def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, compose, dt, switches):
     count = 4000
-    config = FilterConfig(particles=count, compose=compose, maturity={"enabled": False}, surface=False, **NO_CHANCE)
+    rules = {"maturity": {"enabled": False}, "surface": False, **NO_CHANCE, **switches}
+    config = FilterConfig(particles=count, compose=compose, **rules)
     filter_ = Filter((3, 3), 4.0, config)  # cells so large that nothing leaves its own
     s, d, e, _ = np.array(weights) / sum(weights)
     for layer, mass in zip(filter_.masses, (s, d, e)):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,32 +25,35 @@ PAPER_MS = {"hdl64e": 147.0, "lux4": 47.6}
 Place = tuple[str, str | None]  # backend and device
 
 
-def ground_rows(backend: str = "cpu", growth: bool = True, device: str | None = None) -> Iterator[dict[str, Any]]:
-    """One row per case: both presets on both of the paper's sensors, cold and warm, then growing sizes."""
+def ground_rows(
+    backend: str = "cpu", device: str | None = None, sensors: Sequence[str] = tuple(PAPER_MS), seconds: float = 3.0
+) -> Iterator[dict[str, Any]]:
+    """One row per case: each sensor with both presets, cold and warm, and grid variance; growing sizes for hdl64e."""
     place = backend, device
-    for sensor, paper_ms in PAPER_MS.items():
-        scans = _drive(sensor)
+    for sensor in sensors:
+        scans, paper_ms = _drive(sensor), PAPER_MS.get(sensor)
         for preset in ("paper", "default"):
             config = Config.preset(preset)
-            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, place, scans[0]))
-            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, place, scans))
-    scan = _drive("hdl64e")[0]
-    variance = Config.parse({"ground": {"method": "variance"}})
-    yield _row("hdl64e variance", scan, variance, None, _cold(variance, place, scan))
-    if growth:
-        yield from _growth(scan, place)
+            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, place, scans[0], seconds))
+            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, place, scans, seconds))
+    for sensor in sensors:
+        scan = _drive(sensor, frames=1)[0]
+        variance = Config.parse({"ground": {"method": "variance"}})
+        yield _row(f"{sensor} variance", scan, variance, None, _cold(variance, place, scan, seconds))
+    if "hdl64e" in sensors:
+        yield from _growth(_drive("hdl64e", frames=1)[0], place, seconds)
 
 
-def _growth(scan: Scan, place: Place) -> Iterator[dict[str, Any]]:
+def _growth(scan: Scan, place: Place, seconds: float) -> Iterator[dict[str, Any]]:
     """Doubling points on one lattice, then doubling cells under one scan."""
     paper = Config.preset("paper")
     for factor in (0.25, 0.5, 1, 2, 4):
         resized = _resized(scan, round(100_000 * factor))
-        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, place, resized))
+        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, place, resized, seconds))
     for factor in (1, 2, 4, 8):
         side = 80.0 * np.sqrt(factor)
         larger = paper.with_changes(ground={"stcrf": {"length": side, "width": side}})
-        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, place, scan))
+        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, place, scan, seconds))
 
 
 def soak(frames: int, backend: str = "cpu", device: str | None = None) -> dict[str, Any]:
@@ -92,13 +95,13 @@ def _drive(sensor: str, frames: int = 12) -> list[Scan]:
     return list(open_source(f"sim:city?sensor={sensor}&frames={frames}"))
 
 
-def _cold(config: Config, place: Place, scan: Scan) -> Timing:
+def _cold(config: Config, place: Place, scan: Scan, seconds: float) -> Timing:
     ground = GroundFilter(config, *place)
     alone = replace(scan, T_world_sensor=None)
-    return measure(lambda: ground(alone), _phases)
+    return measure(lambda: ground(alone), _phases, seconds=seconds)
 
 
-def _warm(config: Config, place: Place, scans: list[Scan]) -> Timing:
+def _warm(config: Config, place: Place, scans: list[Scan], seconds: float) -> Timing:
     """Along the drive and back again, so that the prior surface is always a real one."""
     ground = GroundFilter(config, *place)
     there_and_back = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
@@ -109,7 +112,7 @@ def _warm(config: Config, place: Place, scans: list[Scan]) -> Timing:
         scan = scans[there_and_back[number % len(there_and_back)]]
         return ground(replace(scan, time=0.1 * number))
 
-    return measure(next_frame, _phases, warm_up=len(there_and_back))
+    return measure(next_frame, _phases, seconds=seconds, warm_up=len(there_and_back))
 
 
 def _phases(frame: GroundFrame) -> dict[str, float]:

@@ -13,21 +13,27 @@ from roadbed.cli.screen import Json, print_json, progress, table
 
 app = typer.Typer(help="Measure speed; the papers' numbers stand beside ours.", no_args_is_help=True)
 BackendOption = Annotated[str, typer.Option(help="cpu, opencl, cuda or auto.")]
+Sensor = Annotated[
+    list[str] | None, typer.Option(help="Only this simulated sensor, e.g. lux4; may be given several times.")
+]
+Seconds = Annotated[float, typer.Option(min=0, help="Time to measure each case; at least five calls are measured.")]
 
 
 @app.command("ground")
 def ground(
     backend: BackendOption = "cpu",
     device: Device = None,
-    soak: Annotated[int, typer.Option(help="Also drive this many frames in a loop.")] = 0,
+    sensor: Sensor = None,
+    seconds: Seconds = 3.0,
+    soak: Annotated[int, typer.Option(min=0, help="Also drive this many frames in a loop.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Both ground methods: HDL-64E and 4 x LUX, cold and warm, and how cost grows with points and cells."""
-    from roadbed.bench.ground import ground_rows
+    from roadbed.bench.ground import PAPER_MS, ground_rows
     from roadbed.bench.ground import soak as soak_drive
     from roadbed.bench.timing import report
 
-    rows = list(progress(ground_rows(backend, device=device), "measuring"))
+    rows = list(progress(ground_rows(backend, device, sensor or tuple(PAPER_MS), seconds), "measuring"))
     out = report("ground", rows, backend=backend)
     if soak:
         out["soak"] = soak_drive(soak, backend, device)
@@ -38,16 +44,20 @@ def ground(
 
 
 @app.command("occupancy")
-def occupancy(as_json: Json = False) -> None:
-    """The occupancy filter: the many-core paper's table 1, and each task against particles and resolution."""
+def occupancy(
+    steps: Annotated[int, typer.Option(min=1, help="Steps to measure of each case.")] = 30, as_json: Json = False
+) -> None:
+    """Fusion and occupancy filter: the many-core paper's table 1, and each task against particles and resolution."""
     from roadbed.bench.occupancy import bench_occupancy
     from roadbed.bench.timing import report
 
-    measured = bench_occupancy()
+    measured = bench_occupancy(steps)
     out = report("occupancy", measured.pop("rows"), backend="cpu", **measured)
     columns = ("particles", "resolution_m", "cells", "step_ms", "best_ms", "paper_many_core_ms", "paper_gpu_ms")
     _show(out, columns, as_json)
     if not as_json:
+        default = [[row[key] for key in columns] for row in out["default_filter"]]
+        table("the same with the default filter", columns, default)
         tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
         for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
             rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
@@ -57,12 +67,18 @@ def occupancy(as_json: Json = False) -> None:
 
 
 @app.command("pipeline")
-def pipeline(backend: BackendOption = "cpu", device: Device = None, as_json: Json = False) -> None:
+def pipeline(
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    sensor: Sensor = None,
+    seconds: Seconds = 8.0,
+    as_json: Json = False,
+) -> None:
     """The whole chain, scan in to occupancy out, for three sensors."""
-    from roadbed.bench.pipeline import pipeline_rows
+    from roadbed.bench.pipeline import SENSORS, pipeline_rows
     from roadbed.bench.timing import report
 
-    rows = list(progress(pipeline_rows(backend, device), "measuring"))
+    rows = list(progress(pipeline_rows(backend, device, sensor or tuple(SENSORS), seconds), "measuring"))
     columns = ("case", "sensors", "points", "cells", "median_ms", "p95_ms", "hz", "ground_ms", "occupancy_ms")
     _show(report("pipeline", rows, backend=backend), columns, as_json)
 
