@@ -160,7 +160,7 @@ class Scan:
     def part(self, chosen: NDArray | slice) -> Scan:
         """Only the chosen points, with every channel they have."""
         arrays = {name: values[chosen] for name, values in self._per_point()}
-        named = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
+        named: Any = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
         return replace(self, points=self.points[chosen], channels=arrays, **named)
 
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:

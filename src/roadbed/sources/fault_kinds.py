@@ -91,7 +91,7 @@ def silent_sensor(scan: Scan, hit: Hit) -> Scan:
 
 def in_camera_axes(scan: Scan, hit: Hit) -> Scan:
     """x right, y down, z forward."""
-    return replace(scan, points=scan.points[:, [1, 2, 0]] * np.float32([-1, -1, 1]))
+    return replace(scan, points=scan.points[:, [1, 2, 0]] * np.array([-1, -1, 1], np.float32))
 
 
 def in_millimetres(scan: Scan, hit: Hit) -> Scan:

@@ -16,8 +16,8 @@ def parse_location(
 ) -> tuple[str, dict[str, Any]]:
     """The path and the options after `?`, joined with `given` keywords (which win); unknown options are refused.
 
-    Values after `?` stay text. `of=` takes all that follows: a location within a location. A file whose own name holds a
-    `?` is a plain path.
+    Values after `?` stay text. `of=` takes all that follows: a location within a location.
+    A file whose own name holds a `?` is a plain path.
     """
     location = str(location)
     path, mark, query = location.partition("?")
