@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz lint format bench pictures gpu-test clean
+.PHONY: demo test fuzz mutate figures lint format bench pictures docs gpu-test clean
 
-demo: .stamps/roadbed
+demo: .stamps/warm
 	$(BIN)/roadbed demo -o out --force
 
 test: .stamps/dev .stamps/system
@@ -16,6 +16,11 @@ SECONDS ?= 60
 SEED ?= 0
 fuzz: .stamps/dev
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+# Changes made to the code on purpose, one at a time, in a copy: does a test turn red? Goes on where it stopped.
+MINUTES ?= 600
+mutate: .stamps/dev .stamps/system
+	$(BIN)/python -m tests.mutate --minutes $(MINUTES)
 
 lint: .stamps/dev
 	$(BIN)/ruff check src tests scripts examples
@@ -39,6 +44,11 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 pictures: .stamps/dev .stamps/system
 	$(BIN)/python scripts/make_pictures.py
 
+# The documentation as a site of plain files: out/site/index.html. Links are checked, nothing comes from other hosts.
+docs: .stamps/dev
+	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python scripts/check_site.py out/site
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Roadbed needs Python 3.11 or later, found " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +56,11 @@ $(BIN)/python:
 .stamps/roadbed: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@mkdir -p .stamps && touch $@
+
+# Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
+.stamps/warm: .stamps/roadbed
+	$(BIN)/roadbed warm-up
+	@touch $@
 
 .stamps/dev: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'

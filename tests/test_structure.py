@@ -15,12 +15,12 @@ PACKAGE = Path(roadbed.__file__).parent
 ROOT = PACKAGE.parent.parent
 # From the top floor down; rooms of one floor may use each other only where the next table says so.
 FLOORS = (
-    ("cli", "viewer", "__main__"),
+    ("cli", "viewer", "__main__", "warmup", "exercises"),
     ("outputs", "evaluate", "bench"),
     ("pipeline",),
     ("ground", "occupancy", "sources"),
     ("simulate", "mapping"),
-    ("frames", "timeline"),
+    ("frames", "timeline", "display"),
     ("geometry", "config", "compute"),
     ("reading",),
     ("errors", "atomic", "timing", "memory"),
@@ -28,8 +28,11 @@ FLOORS = (
 BESIDE = {
     ("cli", "viewer"),
     ("__main__", "cli"),
+    ("cli", "warmup"),
+    ("warmup", "exercises"),
     ("outputs", "evaluate"),
     ("frames", "timeline"),
+    ("frames", "display"),
     ("atomic", "errors"),
     ("memory", "errors"),
 }

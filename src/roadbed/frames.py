@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute.arrays import lies_on_device
+from roadbed.display import Shown
 from roadbed.errors import InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 
@@ -55,6 +56,7 @@ class Scan:
     channels: Mapping[str, NDArray] = field(default_factory=dict)  # everything else, by its own name
     # A merged scan of a rig lies in the vehicle frame; its channel "sensor_index" says which mount saw each point.
     mounts: tuple[SensorMount, ...] = ()
+    front: float = 0.0  # rad; where the vehicle's front lies in the sensor's xy plane, if the mounting is unknown
 
     def __post_init__(self) -> None:
         on_device = lies_on_device(self.points)
@@ -225,7 +227,7 @@ class VarianceCells:
 
 
 @dataclass(frozen=True, eq=False)
-class GroundFrame:
+class GroundFrame(Shown):
     """The ground under one scan: one label per input point in input order, and the surface as lattice layers."""
 
     label: NDArray[np.uint8]  # (N,) see Label
@@ -272,7 +274,7 @@ class TrackedObject:
 
 
 @dataclass(frozen=True, eq=False)
-class OccupancyFrame:
+class OccupancyFrame(Shown):
     """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
 
     lattice: Lattice  # of cells

@@ -10,7 +10,7 @@ _OCCUPANCY = (
     "occupancy/test_odds.py",
 )
 _GROUND = (
-    "ground/test_em.py", "ground/test_label_rules.py", "ground/test_motion.py", "ground/test_prior.py",
+    "ground/test_em.py", "ground/test_label_rules.py", "ground/test_motion.py", "ground/test_alignment.py",
     "ground/test_drive.py", "ground/test_devices.py",
 )  # fmt: skip
 SUBJECTS = {

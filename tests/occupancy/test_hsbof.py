@@ -352,7 +352,8 @@ def test_a_seed_repeats_and_another_changes_little(Filter):
     np.testing.assert_array_equal(occupied(first), occupied(again))
     np.testing.assert_array_equal(crowd(first).x, crowd(again).x)
     assert not np.array_equal(crowd(first).x, crowd(other).x)
-    assert occupied(other).mean() == pytest.approx(occupied(first).mean(), rel=0.005)
+    # The paper's measure between its two implementations: the mean relative error of the cells, below 2 %.
+    assert np.mean(np.abs(occupied(other) - occupied(first)) / occupied(first)) < 0.02
 
 
 def test_forgetting_begins_again_with_the_same_numbers(Filter):

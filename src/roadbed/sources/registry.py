@@ -23,6 +23,7 @@ _BUILT_IN = {
     "kitti-raw": "roadbed.sources.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.rosbag:RosbagSource",
     "pcap": "roadbed.sources.pcap:PcapSource",
+    "argoverse": "roadbed.sources.argoverse:ArgoverseSource",
     "nuscenes": "roadbed.sources.nuscenes:NuScenesSource",
     "pcd": "roadbed.sources.pcd:PcdSource",
     "ply": "roadbed.sources.ply:PlySource",
