@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz mutate figures lint format bench pictures docs gpu-test clean
+.PHONY: demo test fuzz mutate figures audit lint format bench pictures docs gpu-test clean
 
 demo: .stamps/warm
 	$(BIN)/roadbed demo -o out --force
@@ -21,6 +21,11 @@ fuzz: .stamps/dev
 MINUTES ?= 600
 mutate: .stamps/dev .stamps/system
 	$(BIN)/python -m tests.mutate --minutes $(MINUTES)
+
+# The installed versions against public advisories; needs a network.
+audit: .stamps/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --local --strict --skip-editable
 
 lint: .stamps/dev
 	$(BIN)/ruff check src tests scripts examples
