@@ -22,6 +22,12 @@ MINUTES ?= 600
 mutate: .stamps/dev .stamps/system
 	$(BIN)/python -m tests.mutate --minutes $(MINUTES)
 
+# Every figure of README and docs printed again: ends with 1 where a text says something else. Without --idle and --slow
+# times and what takes long are only listed: make figures FIGURES="--idle --slow"
+FIGURES ?=
+figures: .stamps/dev
+	$(BIN)/python scripts/figures.py $(FIGURES)
+
 lint: .stamps/dev
 	$(BIN)/ruff check src tests scripts examples
 	$(BIN)/ruff format --check src tests scripts examples

@@ -84,11 +84,16 @@ def soak(frames: int, backend: str = "cpu", device: str | None = None) -> dict[s
 
 
 def is_sound(frame: GroundFrame) -> bool:
-    """Ground was found, every variance and probability is a number, and heights are unknown only with their label."""
+    """Ground was found, every variance and probability is a number, elevations are missing only where the variance is
+    large, and heights only with their label."""
     known = np.isfinite(frame.elevation)
+    known_sigma = Config().ground.stcrf.known_sigma
     numbers = np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()
     unknown_heights = np.isnan(frame.height_above_ground) <= (frame.label == Label.UNKNOWN)
-    return bool(known.any() and numbers and unknown_heights.all() and np.isfinite(frame.slope[known]).all())
+    lost = frame.variance[~known] < 0.99 * known_sigma**2
+    return bool(
+        known.any() and numbers and not lost.any() and unknown_heights.all() and np.isfinite(frame.slope[known]).all()
+    )
 
 
 def _drive(sensor: str, frames: int = 12) -> list[Scan]:
