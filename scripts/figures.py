@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print every figure of README and docs again and compare: `make figures` ends with 1 where the text differs.
 
-scripts/figures.yaml says which command prints which numbers of which line. What a figure needs and is not there is listed
+scripts/figures.yaml says which command prints which numbers of which line. What a figure needs and is missing is listed
 instead: real scans ($DATA), a CUDA GPU, an idle machine (--idle), minutes of time (--slow).
 """
 
@@ -24,7 +24,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
-SELECTED = re.compile(r"(\w*)((?:\[[^\]]*\])*)$")
+SELECTED = re.compile(r"([^\[]*)((?:\[[^\]]*\])*)$")
 
 
 @dataclass(frozen=True)
