@@ -27,6 +27,12 @@ audit: .stamps/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
 	$(BIN)/pip-audit --local --strict --skip-editable
 
+# Every figure of README and docs printed again: ends with 1 where a text says something else. Without --idle and --slow
+# times and what takes long are only listed: make figures FIGURES="--idle --slow"
+FIGURES ?=
+figures: .stamps/dev
+	$(BIN)/python scripts/figures.py $(FIGURES)
+
 lint: .stamps/dev
 	$(BIN)/ruff check src tests scripts examples
 	$(BIN)/ruff format --check src tests scripts examples

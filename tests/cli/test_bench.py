@@ -115,18 +115,9 @@ def test_a_sound_frame_holds_numbers_alone(frame):
         return replace(frame, **{name: values})
 
     assert is_sound(frame)
-    for name in ("variance", "ground_probability", "height_above_ground", "slope"):
+    for name in ("elevation", "variance", "ground_probability", "height_above_ground", "slope"):
         assert not is_sound(spoilt(name)), name
     assert not is_sound(replace(frame, elevation=np.full_like(frame.elevation, np.nan)))
-
-
-def test_a_prior_of_nan_is_not_sound():
-    ground = GroundFilter(Config.preset("paper"))
-    scans = list(roadbed.open("sim:city?sensor=lux4&frames=2"))
-    assert is_sound(ground(scans[0]))
-    engine = ground._method.engine
-    engine.prior = np.full_like(engine.prior, np.nan)
-    assert not is_sound(ground(scans[1]))
 
 
 def test_timing_takes_medians_after_a_warm_up():
