@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 demo: .stamps/warm
 	$(BIN)/roadbed demo -o out --force
 
-test: .stamps/dev .stamps/system
+test: .stamps/dev .stamps/system .stamps/ros .stamps/dds
 	$(BIN)/python -m pytest
 
 # Damaged and made-up input for every reader, in a process with limits; what it finds is kept in out/fuzz.
@@ -81,5 +81,15 @@ $(BIN)/python:
 	bash scripts/install-system-parts.sh
 	@mkdir -p .stamps && touch $@
 
+# Roadbed beside the system's rospy, for `roadbed ros1`.
+.stamps/ros: pyproject.toml .stamps/system scripts/make-ros-environment.sh
+	bash scripts/make-ros-environment.sh .venv-ros
+	@touch $@
+
+# Cyclone DDS for `roadbed ros2`, built for the system's library.
+.stamps/dds: .stamps/dev .stamps/system scripts/install-cyclonedds.sh
+	bash scripts/install-cyclonedds.sh $(BIN)/python
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .stamps out build dist
+	rm -rf $(VENV) .venv-ros .stamps out build dist

@@ -123,6 +123,24 @@ def faults(
     _show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)
 
 
+@app.command("live")
+def live(
+    transport: Annotated[str, typer.Option(help="stream, ros1 (with a roscore) or dds.")] = "stream",
+    scans: Annotated[int, typer.Option(min=1, help="How many scans are sent.")] = 300,
+    rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Scans per second.")] = 10.0,
+    sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "hdl64e",
+    backend: BackendOption = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Latency from the last point to labels and to occupancy, and what is lost, at a sensor's own rate."""
+    from roadbed.bench.live import live_row
+    from roadbed.bench.timing import report
+
+    row = live_row(transport, scans, rate, sensor, backend)
+    columns = [name for name in row if name not in ("sensor", "rate_hz")]
+    _show(report("live", [row], backend=backend), columns, as_json)
+
+
 def _show(out: dict[str, Any], columns: Sequence[str], as_json: bool) -> None:
     if as_json:
         print_json(out)

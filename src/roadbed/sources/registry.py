@@ -19,6 +19,7 @@ from roadbed.sources.location import parse_location
 _BUILT_IN = {
     "fault": "roadbed.sources.fault:FaultSource",
     "simulator": "roadbed.sources.simulator:SimulatorSource",
+    "velodyne": "roadbed.sources.velodyne_udp:VelodyneSource",
     "semantickitti": "roadbed.sources.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.rosbag:RosbagSource",
