@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 demo: .stamps/warm
 	$(BIN)/roadbed demo -o out --force
 
-test: .stamps/dev .stamps/system .stamps/ros .stamps/dds
-	$(BIN)/python -m pytest
+# One process per core; the tests of a file mostly stay together, so that what they share is made once.
+test: .stamps/dev .stamps/system .stamps/ros .stamps/dds .stamps/warm
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations 20
 
 # Damaged and made-up input for every reader, in a process with limits; what it finds is kept in out/fuzz.
 SECONDS ?= 60
