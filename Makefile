@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz mutate figures lint format bench pictures docs gpu-test clean
+.PHONY: demo test fuzz mutate figures audit lint format bench pictures docs gpu-test clean
 
 demo: .stamps/warm
 	$(BIN)/roadbed demo -o out --force
 
-test: .stamps/dev .stamps/system .stamps/ros .stamps/dds
-	$(BIN)/python -m pytest
+# One process per core; the tests of a file mostly stay together, so that what they share is made once.
+test: .stamps/dev .stamps/system .stamps/ros .stamps/dds .stamps/warm
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations 20
 
 # Damaged and made-up input for every reader, in a process with limits; what it finds is kept in out/fuzz.
 SECONDS ?= 60
@@ -21,6 +22,17 @@ fuzz: .stamps/dev
 MINUTES ?= 600
 mutate: .stamps/dev .stamps/system
 	$(BIN)/python -m tests.mutate --minutes $(MINUTES)
+
+# The installed versions against public advisories; needs a network.
+audit: .stamps/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --local --strict --skip-editable
+
+# Every figure of README and docs printed again: ends with 1 where a text says something else. Without --idle and --slow
+# times and what takes long are only listed: make figures FIGURES="--idle --slow"
+FIGURES ?=
+figures: .stamps/dev
+	$(BIN)/python scripts/figures.py $(FIGURES)
 
 lint: .stamps/dev
 	$(BIN)/ruff check src tests scripts examples

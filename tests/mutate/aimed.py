@@ -30,7 +30,7 @@ _READERS = [
         ("sources/test_ply_reader.py",),
         ("int.from_bytes(length, item.byte_order, signed", 'int.from_bytes(length, "little", signed'),
         ("if repeats < 0 or start > len(body):", "if start > len(body):"),
-        ('signed=item.length_dtype.kind == "i"', "signed=False"),
+        ('signed=item.length_dtype.kind == "i"', "signed=True"),
     ),
 ]  # fmt: skip
 

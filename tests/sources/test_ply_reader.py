@@ -73,12 +73,15 @@ def test_long_lists_before_the_vertices_are_skipped_in_the_files_byte_order(tmp_
 
 
 def test_a_list_of_negative_length_is_refused(tmp_path):
-    """Or it would be read again and again from before where it began."""
+    """Or it would be read again from before where it began; a length without a sign may be as large."""
     text = "ply\nformat binary_little_endian 1.0\nelement strip 1\nproperty list char double v\n"
     vertex = "element vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
     (tmp_path / "a.ply").write_bytes((text + vertex).encode() + b"\xff" + bytes(40))
     with pytest.raises(InputError, match="element strip: found the end of the file, expected 1 rows"):
         read_ply(tmp_path / "a.ply")
+    unsigned = text.replace("list char double", "list uchar uchar")
+    (tmp_path / "a.ply").write_bytes((unsigned + vertex).encode() + b"\xff" + bytes(255) + bytes(12))
+    np.testing.assert_array_equal(read_ply(tmp_path / "a.ply").points, np.zeros((1, 3)))
 
 
 HEAD = "ply\nformat {} 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\n"

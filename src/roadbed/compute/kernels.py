@@ -23,7 +23,8 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
     def decorate(function: Callable) -> Any:
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
         kernel: Any = _njit(no_cfunc_wrapper=True, **options)(function)
-        if isinstance(kernel, Dispatcher):  # with NUMBA_DISABLE_JIT it stays a function
+        compiled = isinstance(kernel, Dispatcher)  # with NUMBA_DISABLE_JIT it stays a function
+        if compiled:
             compilation.enrol(kernel)
             if cache:
                 kernel._cache = KernelCache(kernel)
