@@ -64,3 +64,23 @@ def test_a_damaged_file_is_compiled_again(tmp_path):
         path.write_bytes(path.read_bytes()[:100])
     assert run(tmp_path / "a", cache) == (61, 0)
     assert run(tmp_path / "a", cache) == (61, 1)
+
+
+def test_a_kernel_has_one_fingerprint_in_every_process():
+    """Sets come in another order in each process; what a kernel is compiled with must not change with it."""
+    script = (
+        "from roadbed.compute.fingerprint import fingerprint\n"
+        "from roadbed.ground.stcrf.sort_cpu import sort_by_node\n"
+        "print(fingerprint(sort_by_node))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1

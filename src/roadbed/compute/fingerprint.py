@@ -52,7 +52,7 @@ def _kernel(kernel: Dispatcher, seen: set[int]) -> Iterator[str]:
     if id(kernel) in seen:
         return
     seen.add(id(kernel))
-    yield f"{kernel.py_func.__qualname__} {sorted((k, repr(v)) for k, v in kernel.targetoptions.items())}"
+    yield f"{kernel.py_func.__qualname__} {sorted((k, _spelled(v)) for k, v in kernel.targetoptions.items())}"
     yield from _function(kernel.py_func, seen)
 
 
@@ -87,7 +87,12 @@ def _code(code: CodeType) -> Iterator[str]:
         if isinstance(constant, CodeType):
             yield from _code(constant)
         else:
-            yield repr(constant)
+            yield _spelled(constant)
+
+
+def _spelled(value: Any) -> str:
+    """As repr, but a set's members in an order that does not change from one process to the next."""
+    return repr(sorted(value, key=repr)) if isinstance(value, set | frozenset) else repr(value)
 
 
 def _value(value: Any, seen: set[int]) -> Iterator[str]:
