@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 import roadbed
 from roadbed import Config, GroundFilter
-from roadbed.bench.ground import is_sound
 from roadbed.bench.occupancy import TASKS, _drive, _motion, _place, _street, time_steps
+from roadbed.bench.soak import growth
+from roadbed.bench.sound import is_sound
 from roadbed.bench.timing import measure
 from roadbed.cli import app
 
@@ -24,8 +25,8 @@ def bench(*arguments):
     return json.loads(done.stdout)
 
 
-def test_ground_measures_both_presets_and_soaks():
-    out = bench("ground", "--sensor", "lux4", "--seconds", "0", "--soak", "4")
+def test_ground_measures_both_presets():
+    out = bench("ground", "--sensor", "lux4", "--seconds", "0")
     assert out["bench"] == "ground"
     assert [row["case"] for row in out["rows"]] == [
         "lux4 paper cold", "lux4 paper warm", "lux4 default cold", "lux4 default warm", "lux4 variance",
@@ -36,9 +37,23 @@ def test_ground_measures_both_presets_and_soaks():
         parts = {name: value for name, value in row["phases_ms"].items() if name != "total"}
         assert sum(parts.values()) <= 1.5 * row["p95_ms"]
         assert row["points"] > 2000
-    assert out["soak"]["frames"] == 4
-    assert out["soak"]["finite"] is True
-    assert out["soak"]["peak_information"] > 0
+
+
+def test_a_soak_watches_memory_latency_and_soundness(tmp_path):
+    out = bench("soak", "--frames", "12", "--plot", str(tmp_path / "soak.png"))
+    assert (len(out["rows"]), out["rows"][-1]["frames"], out["unsound"]) == (12, 12, 0)
+    for row in out["rows"]:
+        assert row["memory_mb"] > 50
+        assert row["handles"] > 2
+        assert row["information"] > 0
+        assert row["mass_error"] < 1e-4
+    assert (tmp_path / "soak.png").stat().st_size > 10_000
+
+
+def test_growth_compares_the_end_with_the_beginning_after_it_has_settled():
+    rows = [{"memory_mb": value} for value in [10.0, 100.0, *[101.0] * 17, 140.0]]
+    assert growth(rows, "memory_mb") == pytest.approx(19.5)
+    assert growth([{"handles": None}], "handles") is None
 
 
 def test_pipeline_measures_its_stages():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The STCRF paper's table II beside ours, how cost grows with points and cells, and a drive that never ends."""
+"""The STCRF paper's table II beside ours, and how cost grows with points and cells."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from roadbed.bench.timing import Timing, measure
 from roadbed.config import Config
-from roadbed.frames import GroundFrame, Label, Scan
-from roadbed.geometry import Pose
+from roadbed.frames import GroundFrame, Scan
 from roadbed.ground import GroundFilter
 from roadbed.ground.stcrf.sizes import lattice_of as stcrf_lattice
 from roadbed.ground.variance.model import lattice_of as variance_lattice
@@ -54,46 +53,6 @@ def _growth(scan: Scan, place: Place, seconds: float) -> Iterator[dict[str, Any]
         side = 80.0 * np.sqrt(factor)
         larger = paper.with_changes(ground={"stcrf": {"length": side, "width": side}})
         yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, place, scan, seconds))
-
-
-def soak(frames: int, backend: str = "cpu", device: str | None = None) -> dict[str, Any]:
-    """A loop drive of many frames: nothing may become NaN, grow without bound, or leak."""
-    import resource
-
-    scans = _drive("lux4", frames=64)
-    ground = GroundFilter(Config.preset("paper"), backend, device)
-    early_rss = 0
-    peak_information, finite = 0.0, True
-    for index in range(frames):
-        # The same 64 scans over and over, moved around a circle in small steps so that the lattice keeps rolling.
-        angle = 2 * np.pi * index / 2000
-        place = Pose.from_euler(100 * np.cos(angle), 100 * np.sin(angle), 0, yaw=angle + np.pi / 2)
-        scan = scans[index % len(scans)]
-        frame = ground(replace(scan, T_world_sensor=place, time=index / 25))
-        finite &= is_sound(frame)
-        peak_information = max(peak_information, float(1 / frame.variance.min()))
-        if index == min(frames // 10, 2000):
-            early_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    late_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {
-        "frames": frames,
-        "finite": finite,
-        "peak_information": peak_information,
-        "memory_growth_mb": (late_rss - early_rss) / 1024,
-    }
-
-
-def is_sound(frame: GroundFrame) -> bool:
-    """Ground was found, every variance and probability is a number, elevations are missing only where the variance is
-    large, and heights only with their label."""
-    known = np.isfinite(frame.elevation)
-    known_sigma = Config().ground.stcrf.known_sigma
-    numbers = np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()
-    unknown_heights = np.isnan(frame.height_above_ground) <= (frame.label == Label.UNKNOWN)
-    lost = frame.variance[~known] < 0.99 * known_sigma**2
-    return bool(
-        known.any() and numbers and not lost.any() and unknown_heights.all() and np.isfinite(frame.slope[known]).all()
-    )
 
 
 def _drive(sensor: str, frames: int = 12) -> list[Scan]:

@@ -24,7 +24,7 @@ def pipeline_rows(
     for sensor in sensors:
         scans = list(open_source(f"sim:city?sensor={sensor}&frames=24"))
         pipeline = Pipeline(Config.parse({"backend": backend, "device": device}))
-        frames = _there_and_back(scans)
+        frames = there_and_back(scans)
         timing = measure(
             lambda pipeline=pipeline, frames=frames: pipeline(next(frames)),  # type: ignore[misc]
             lambda result: dict(result.seconds),
@@ -45,7 +45,7 @@ def pipeline_rows(
         }
 
 
-def _there_and_back(scans: list[Scan]) -> Iterator[Scan]:
+def there_and_back(scans: list[Scan]) -> Iterator[Scan]:
     """The drive forwards and backwards for ever, time running on: the filters never see a jump."""
     step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
     order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]

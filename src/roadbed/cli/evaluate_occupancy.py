@@ -11,6 +11,7 @@ import typer
 from roadbed.cli.options import Frames, Request
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
+from roadbed.cli.warm_up import prepare
 
 _MOVER_COLUMNS = (
     "id",
@@ -43,6 +44,7 @@ def occupancy(
 
     settings = request.settings()
     scans = request.scans(frames)
+    prepare(request.source, settings)
     runs = [
         evaluate_occupancy(
             scans,

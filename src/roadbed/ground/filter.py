@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from roadbed.compute import compilation
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
@@ -54,6 +55,7 @@ class GroundFilter:
         scan = Scan.of(scan, T_world_sensor, time)
         with self._turn, parallel_kernels():
             frame = self._method.segment(scan, moving).frame(scan)
+        compilation.ready("ground")
         return replace(frame, timings={**frame.timings, "total": clock.perf_counter() - begin})
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:

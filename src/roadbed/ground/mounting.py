@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +64,9 @@ class Mountings:
         mounting, note = estimator.estimate(points) if scan.T_world_sensor is None else estimator.track(points)
         if note:
             notes.append(note)
+        if scan.front:  # height and tilt can be seen, which way the vehicle drives cannot
+            ahead = Pose.from_euler(yaw=-scan.front) @ mounting.T_vehicle_sensor
+            mounting = replace(mounting, T_vehicle_sensor=ahead)
         return mounting
 
     def reset(self) -> None:
