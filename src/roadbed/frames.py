@@ -137,7 +137,9 @@ class Scan:
             for name in arrays[0]
             if all(name in channels for channels in arrays)
         }
-        named = {name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
+        named: dict[str, Any] = {
+            name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")
+        }
         shared["sensor_index"] = np.repeat(np.arange(len(scans), dtype=np.uint8), [len(scan) for scan in scans])
         return cls(
             np.concatenate([mount.T_vehicle_sensor @ scan.points for mount, scan in zip(mounts, scans)]),

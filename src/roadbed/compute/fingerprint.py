@@ -24,7 +24,8 @@ _known: dict[int, str] = {}  # by id: kernels live as long as their module
 def fingerprint(kernel: Dispatcher) -> str:
     """Sixteen digits that change with anything that could change what the kernel computes."""
     if id(kernel) not in _known:
-        settings = (numba.config.BOUNDSCHECK, numba.config.OPT, numba.config.DEBUGINFO_DEFAULT)
+        config: Any = numba.config
+        settings = (config.BOUNDSCHECK, config.OPT, config.DEBUGINFO_DEFAULT)
         text = "\n".join([repr(settings), *_kernel(kernel, set())])
         _known[id(kernel)] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return _known[id(kernel)]

@@ -23,10 +23,11 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
     def decorate(function: Callable) -> Any:
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
         kernel: Any = _njit(no_cfunc_wrapper=True, **options)(function)
-        if isinstance(kernel, Dispatcher):  # with NUMBA_DISABLE_JIT it stays a function
-            compilation.enrol(kernel)
-            if cache:
-                kernel._cache = KernelCache(kernel)
+        if not isinstance(kernel, Dispatcher):  # with NUMBA_DISABLE_JIT it stays a function
+            return kernel
+        compilation.enrol(kernel)
+        if cache:
+            kernel._cache = KernelCache(kernel)  # type: ignore[attr-defined]
         return kernel
 
     return decorate
