@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first hour of a newcomer, command by command: demo, a scan and a bag of one's own, the viewer, a configuration."""
+"""The first hour of a newcomer, command by command: demo, own scan, own bag, configuration, viewer."""
 
 import json
 import re
@@ -67,9 +67,10 @@ def test_3_a_bag_of_ones_own(place):
         points = street(0.5 * frame)
         rows = np.zeros((len(points), POINT_STEP), np.uint8)
         rows[:, :12] = points.view(np.uint8).reshape(len(points), 12)
-        records.append(("/points", messages.cloud(10 + 0.1 * frame, rows.tobytes(), len(points)), 10 + 0.1 * frame))
-        records.append(("/odom", messages.odometry(10 + 0.1 * frame, 0.5 * frame), 10 + 0.1 * frame))
-    write_bag(place / "drive.bag", "ros1", records)
+        time = 10 + 0.1 * frame
+        records.append(("/points", time, messages.cloud(time, rows.tobytes(), len(points))))
+        records.append(("/odom", time, messages.odometry(time, 0.5 * frame)))
+    write_bag(place, "ros1", messages, records)
     facts = json.loads(done("run", "drive.bag", "-o", "results", "--json", cwd=place))
     assert facts["frames"] == 3
     assert len(list((place / "results" / "labels").iterdir())) == 3
