@@ -137,9 +137,7 @@ class Scan:
             for name in arrays[0]
             if all(name in channels for channels in arrays)
         }
-        named: dict[str, Any] = {
-            name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")
-        }
+        named: Any = {name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
         shared["sensor_index"] = np.repeat(np.arange(len(scans), dtype=np.uint8), [len(scan) for scan in scans])
         return cls(
             np.concatenate([mount.T_vehicle_sensor @ scan.points for mount, scan in zip(mounts, scans)]),
@@ -160,6 +158,12 @@ class Scan:
             return [(mount, np.arange(len(self)))]
         index = self.channels["sensor_index"]
         return [(mount, np.flatnonzero(index == k)) for k, mount in enumerate(self.mounts)]
+
+    def part(self, chosen: NDArray | slice) -> Scan:
+        """Only the chosen points, with every channel they have."""
+        arrays = {name: values[chosen] for name, values in self._per_point()}
+        named: Any = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
+        return replace(self, points=self.points[chosen], channels=arrays, **named)
 
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
         """The same scan with another pose (and time)."""

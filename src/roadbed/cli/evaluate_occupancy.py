@@ -21,8 +21,10 @@ _MOVER_COLUMNS = (
     "error_percent",
     "within_10_percent",
     "settled_after_s",
+    "settled_seeds",
     "dynamic_share_percent",
     "missed_frames",
+    "unseen_frames",
 )
 
 

@@ -26,11 +26,11 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
             options["pipeline_class"] = LeanCompiler
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
         kernel: Any = _njit(no_cfunc_wrapper=True, **options)(function)
-        if not isinstance(kernel, Dispatcher):  # with NUMBA_DISABLE_JIT it stays a function
-            return kernel
-        compilation.enrol(kernel)
-        if cache:
-            kernel._cache = KernelCache(kernel)  # type: ignore[attr-defined]
+        compiled = isinstance(kernel, Dispatcher)  # with NUMBA_DISABLE_JIT it stays a function
+        if compiled:
+            compilation.enrol(kernel)
+            if cache:
+                kernel._cache = KernelCache(kernel)
         return kernel
 
     return decorate

@@ -71,7 +71,7 @@ def matured(q, s, p_z, seen, rules):
 
 @njit(cache=True, inline="always")
 def transit(s, e, mature, rules):
-    """P9 in hit cells: empty and static mass become static or newborn dynamic mass."""
+    """P9: empty and static mass become static or newborn dynamic mass."""
     e_sd = rules.static_to_dynamic
     e_ed = rules.empty_to_dynamic * (1 - mature)
     e_es = rules.empty_to_static + mature * (rules.maturity_static - rules.empty_to_static)
@@ -104,8 +104,8 @@ def compose(s, arriving, e, born, u, rules):
 
 @njit(cache=True, inline="always")
 def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
-    """U1: looking at unknown mass makes it static, dynamic or empty."""
-    k = seen * u
+    """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
+    k = seen * u if rules.keep_unknown else u
     if hit:
         k_d = rules.hit_dynamic * (1 - mature)
         k_s = rules.hit_static + rules.hit_dynamic * mature
@@ -182,6 +182,7 @@ def _update_row(row, prior, observation, start, particles, rules, out, birth):
         born = mature = 0.0
         if hit:
             mature = mature_neighbour(prior.maturity, row, column, rules)
+        if hit or not rules.hits_only:
             s, e, born = transit(s, e, mature, rules)
         s = min(s + stopped, CEILING)
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
