@@ -2,6 +2,9 @@
 # mypy: ignore-errors
 """Parallel kernels compiled with less work: a loop's body is optimised and emitted three times instead of five.
 
+Only what is written with `prange` becomes parallel: Numba would make a loop of its own, with all that belongs to it,
+of every `zeros` and every assignment to a slice beside it.
+
 Numba wraps the body of a parallel loop in two small functions, each in a library of its own with a copy of the body,
 optimises and emits all three, and then links them into the kernel, where everything is optimised and emitted again.
 Nothing ever calls the wrappers' own copies: here they are only linked.
@@ -11,7 +14,10 @@ from __future__ import annotations
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.cpu_options import ParallelOptions
 
+_SILENT = ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion")
+PRANGE_ONLY = ParallelOptions({**dict.fromkeys(_SILENT, False), "prange": True})
 _WRAPPERS = ("parallelgufuncwrapper", "_GufuncWrapper")
 
 
