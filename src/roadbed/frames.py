@@ -233,6 +233,7 @@ class GroundFrame:
     mounting: Mounting
     scan: Scan | None = None
     time: float | None = None  # s, of the scan
+    own_vehicle: NDArray[np.bool_] | None = None  # (N,) points on the own body, label unknown; None: none is known
     T_world_lattice: Pose | None = None  # the lattice frame in the odometry's world; None without odometry
     used_prior: bool = False  # whether the surface of earlier scans was used
     cells: VarianceCells | None = None  # with the method "variance"

@@ -19,7 +19,6 @@ from roadbed.frames import OccupancyFrame
 from roadbed.geometry import Lattice, Pose
 
 LATTICE = Lattice.centred(40.0, 20.0, 0.2)
-FAR_AWAY = Pose.from_euler(x=100.0)
 
 
 def footprint(x, y, length=4.0, width=2.0):
@@ -59,7 +58,7 @@ def run(said=5.0, ghosts=(), masks=None, frames=40, parked=1):
         car = footprint(-12 + 5 * time, 0.0)
         van = footprint(10, 6) + 0.1 * np.sin([k, 3 * k])  # annotated with jitter, yet standing
         boxes = [Annotation("car", "Car", car), Annotation("van", "Van", van)]
-        judge.add(frame(time, [(car, (said, 0.0))], [van] * parked, ghosts), boxes, FAR_AWAY)
+        judge.add(frame(time, [(car, (said, 0.0))], [van] * parked, ghosts), boxes)
     return judge.result()
 
 

@@ -167,7 +167,7 @@ def registration(now, old, age, config, spacing):
             continue
 
         def agreement(dx, dy, present=present, former=former):
-            total = _sum_at(before, present - (dx, dy)) + _sum_at(here, former + (dx, dy))
+            total = _sum_at(before, present - (dx, dy)) + _sum_at(here, former - (-dx, -dy))
             return total / (len(present) + len(former))
 
         still = agreement(0, 0)

@@ -41,7 +41,7 @@ def rectangle(x, y, length, width, sides="nesw", step=0.05):
         "s": (along, 0 * along), "n": (along, 0 * along + width),
         "w": (0 * across, across), "e": (0 * across + length, across),
     }  # fmt: skip
-    return np.vstack([np.column_stack(lines[side]) for side in sides]) + (x, y)
+    return np.vstack([np.column_stack(lines[side]) for side in sides]) + np.array([x, y])
 
 
 def velocity_at(found, x, y):
@@ -92,7 +92,7 @@ def test_shifts_are_those_of_an_exhaustive_search(seed):
 
 def test_a_car_that_starts_is_found_while_it_still_covers_its_old_place():
     """Seen from behind: its rear and a little of its sides."""
-    pictures = [seen(rectangle(4, 4, 0.6, 1.8, "swn") + (0.5 * 2.0 * (0.1 * k) ** 2, 0)) for k in range(10)]
+    pictures = [seen(rectangle(4 + (0.1 * k) ** 2, 4, 0.6, 1.8, "swn")) for k in range(10)]
     found = velocity_at(registered(pictures), 4 + 0.81 + 0.1, 4.0)
     # The mean speed since 0.4 s ago: a car at 1.8 m/s that gains 2 m/s^2.
     assert found == pytest.approx([1.8 - 0.4, 0.0], abs=SUBCELL / 0.4 + 0.01)
@@ -111,9 +111,12 @@ def test_what_stands_and_what_slides_along_itself_does_not_move():
 
 def test_the_grids_own_motion_is_taken_out():
     """A grid that rolls by a cell per scan, and one that turns: what stands, stands; what moves, moves in its axes."""
-    walker = rectangle(8, 6, 0.5, 0.4)
+
+    def walker(k):
+        return rectangle(8 + 0.15 * k, 6, 0.5, 0.4)
+
     rolling = registered(
-        [seen(np.vstack([walker + (0.15 * k, 0), rectangle(4, 4, 1, 1)]) - (SPACING * k, 0)) for k in range(6)],
+        [seen(np.vstack([walker(k), rectangle(4, 4, 1, 1)]) - (SPACING * k, 0)) for k in range(6)],
         motion=GridMotion.rolled(1, 0, SPACING),
     )
     assert velocity_at(rolling, 4.05 - 1.0, 4.0) is None
@@ -123,7 +126,7 @@ def test_the_grids_own_motion_is_taken_out():
     rotation = np.array([[cosine, -sine], [sine, cosine]])  # p_old = rotation p_new
     pictures, to_now = [], np.eye(2)
     for k in range(6):
-        places = np.vstack([walker + (0.15 * k, 0), rectangle(4, 4, 1, 1)])
+        places = np.vstack([walker(k), rectangle(4, 4, 1, 1)])
         pictures.append(seen(places @ to_now.T))
         to_now = rotation.T @ to_now
     turning = registered(pictures, motion=GridMotion(rotation, np.zeros(2), None))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from roadbed.evaluate.masks import Masks
 from roadbed.frames import OccupancyFrame
-from roadbed.geometry import Float64, Lattice, Pose
+from roadbed.geometry import Float64, Lattice
 from roadbed.occupancy.objects import mean_velocity
 
 WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged
@@ -20,7 +20,6 @@ FIT_FRAMES = 2  # true velocities are lines through this many frames before and 
 REGION_MARGIN = 0.3  # m around a footprint whose cells belong to the object
 EXCLUDED_MARGIN = 0.6  # m around a mover that are left out of the static world
 MOVER_SPEED = 0.5  # m/s of net displacement from which an annotated object is a mover
-EGO_RADIUS = 2.5  # m around the vehicle that are left out
 MIN_HITS = 3  # observed cells an object needs in a frame to be judged there
 
 
@@ -51,7 +50,7 @@ class _Sight:
 @dataclass
 class _Frame:
     time: float
-    moving: Float64  # (N, 2) centres of moving cells away from the vehicle
+    moving: Float64  # (N, 2) centres of moving cells
     footprints: dict[str, Float64]
     static_sums: tuple[float, float]  # dynamic, static + dynamic over occupied cells
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -78,16 +77,16 @@ class BoxJudge:
         self._kinds: dict[str, str] = {}
         self._frames: list[_Frame] = []
 
-    def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation], vehicle: Pose) -> None:
-        """One frame with the boxes annotated in it and the vehicle's place, all in the lattice frame."""
+    def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation]) -> None:
+        """One frame with the boxes annotated in it, in the lattice frame; nothing but masks is left out."""
         x, y = frame.lattice.mesh()
         occupied = frame.static + frame.dynamic
-        away = np.hypot(x - vehicle.translation[0], y - vehicle.translation[1]) > EGO_RADIUS
+        open_to_all = np.ones(occupied.shape, bool)
         if self.masks is not None:
-            candidates = away & (frame.moving | (occupied > 0.5))
-            away[candidates] = ~self.masks.covers(len(self._frames), x[candidates], y[candidates])
-        counted = away & (occupied > 0.5)
-        moving = frame.moving & away
+            candidates = frame.moving | (occupied > 0.5)
+            open_to_all[candidates] = ~self.masks.covers(len(self._frames), x[candidates], y[candidates])
+        counted = open_to_all & (occupied > 0.5)
+        moving = frame.moving & open_to_all
         entry = _Frame(
             frame.time,
             np.column_stack([x[moving], y[moving]]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that find connected hits on a grid: 8-connected components, numbered in the order of their first cell."""
+"""Numba kernels that find connected hits on a grid: 8-connected components, numbered by their first cell."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def label_hits(picture, label):
 
 @njit(cache=True)
 def gather_cells(label, start, cells):
-    """Cells by component, in order: component k owns cells[start[k]:start[k + 1]]; `start` has one more than there are."""
+    """Cells by component, in order: component k owns cells[start[k]:start[k + 1]]."""
     flat = label.reshape(-1)
     count = start.shape[0] - 1
     start[:] = 0

@@ -59,7 +59,7 @@ def _agreement(picture, x, y):
 
 @njit(cache=True)
 def _score(present, former, now, old, between, dx, dy, least):
-    """Sum of g over the present points where they were, and the former ones where they are now, if all moved by (dx, dy).
+    """Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
 
     Given up as soon as it cannot reach `least`.
     """
@@ -88,7 +88,7 @@ def best_shift(present, former, now, old, between, reach, rule):
     if still > rule.same * count:
         return 0, 0
     wanted = max(rule.good * count, still + rule.gain * count)
-    best = int(math.ceil(wanted - COARSE_LOSS * count)) - 1
+    best = math.ceil(wanted - COARSE_LOSS * count) - 1
     found_x = found_y = 0
     for dy in range(-reach, reach + 1, 2):
         for dx in range(-reach, reach + 1, 2):
@@ -108,12 +108,13 @@ def best_shift(present, former, now, old, between, reach, rule):
         return 0, 0
     # Along a smooth face many shifts agree alike: one that is hardly a motion must not be among them.
     enough = best - rule.slack * count
-    small = int(math.ceil(rule.least))
+    small = math.ceil(rule.least)
     for dy in range(-small, small + 1):
         for dx in range(-small, small + 1):
-            if dx * dx + dy * dy < rule.least * rule.least:
-                if _score(present, former, now, old, between, dx, dy, enough) >= enough:
-                    return 0, 0
+            if dx * dx + dy * dy >= rule.least * rule.least:
+                continue
+            if _score(present, former, now, old, between, dx, dy, enough) >= enough:
+                return 0, 0
     return found_x, found_y
 
 
@@ -151,7 +152,7 @@ def _extent(cells, columns):
 
 @njit(cache=True)
 def _partner(cells, old_label, between, votes):
-    """The old component found most often in the 3 x 3 cells around some cells of now; -1: none. `votes` is zero again."""
+    """The old component found most often in the 3 x 3 cells around some cells of now, or -1; `votes` stays zero."""
     rows, columns = old_label.shape
     best = -1
     for turn in range(2):
