@@ -19,9 +19,11 @@ _MOVER_COLUMNS = (
     "estimated_speed",
     "error_percent",
     "within_10_percent",
+    "found_after_s",
     "settled_after_s",
     "dynamic_share_percent",
-    "missed_frames",
+    "visible_frames",
+    "missed_percent",
 )
 
 

@@ -188,7 +188,10 @@ class ObjectsConfig(Stage):
     gate: float = Field(2.0, gt=0, le=50, description="m around the prediction in which an object is found again")
     lag: float = Field(0.2, ge=0, le=2, description="s by which the cells' velocities are late")
     velocity_noise: float = Field(0.6, gt=0, le=10, description="m/s, common error of the cells of an object")
-    keep: float = Field(0.8, ge=0, le=60, description="s an object is remembered without being seen")
+    keep: float = Field(1.5, ge=0, le=60, description="s an object is remembered without being seen")
+    body_gap: float = Field(1.5, ge=0, le=20, description="m between parts of one body that move alike")
+    body_length: float = Field(6.0, gt=0, le=50, description="m; parts that make up more are several bodies")
+    body_width: float = Field(2.6, gt=0, le=20, description="m across")
 
 
 class OccupancyConfig(Stage):

@@ -9,7 +9,7 @@ from roadbed.config.base import Stage
 
 
 class BodyConfig(Stage):
-    """A box around the own vehicle, metres in the vehicle frame: its origin lies on the road, x ahead, y to the left."""
+    """A box around the own vehicle, metres in the vehicle frame: origin on the road, x ahead, y to the left."""
 
     front: float = Field(gt=0, le=50)
     rear: float = Field(lt=0, ge=-50)
@@ -21,9 +21,7 @@ class BodyConfig(Stage):
 class VehicleConfig(Stage):
     """What carries the sensors."""
 
-    body: BodyConfig | None = Field(
-        None, description="own body, whose returns count for nothing; none: found by itself"
-    )
+    body: BodyConfig | None = Field(None, description="own body, whose returns do not count; none: it is found")
     find_body: bool = Field(True, description="find the body from what travels along while the vehicle drives")
     clearance: float = Field(2.5, gt=0, le=50, description="m above the ground under which the vehicle passes")
 

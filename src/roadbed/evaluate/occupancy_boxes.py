@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.evaluate.masks import Masks
-from roadbed.frames import OccupancyFrame
+from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
+from roadbed.frames import OccupancyFrame, TrackedObject
 from roadbed.geometry import Float64, Lattice
-from roadbed.occupancy.objects import mean_velocity
+from roadbed.occupancy.clusters import mean_velocity
 
 WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged
 FIT_FRAMES = 2  # true velocities are lines through this many frames before and after
@@ -53,6 +54,7 @@ class _Frame:
     moving: Float64  # (N, 2) centres of moving cells
     footprints: dict[str, Float64]
     static_sums: tuple[float, float]  # dynamic, static + dynamic over occupied cells
+    objects: list[TrackedObject]  # outside masks
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -92,6 +94,7 @@ class BoxJudge:
             np.column_stack([x[moving], y[moving]]),
             {box.id: box.footprint for box in boxes},
             (float(frame.dynamic[counted].sum()), float(occupied[counted].sum())),
+            self._unmasked(frame),
         )
         for box in boxes:
             window = _window(frame.lattice, box.footprint, EXCLUDED_MARGIN)
@@ -105,6 +108,23 @@ class BoxJudge:
             self._sights.setdefault(box.id, []).append(_sight(frame, box, window, region))
         self._frames.append(entry)
 
+    def _unmasked(self, frame: OccupancyFrame) -> list[TrackedObject]:
+        if self.masks is None or not frame.objects:
+            return list(frame.objects)
+        x, y = np.array([thing.position for thing in frame.objects]).T
+        masked = self.masks.covers(len(self._frames), x, y)
+        return [thing for thing, hidden in zip(frame.objects, masked) if not hidden]
+
+    def _tracking(self, movers: list[str]) -> dict[str, Any]:
+        seen = {(key, sight.time): sight.visible for key in movers for sight in self._sights[key]}
+        frames = []
+        for frame in self._frames:
+            there = {key: box for key, box in frame.footprints.items() if key in movers}
+            visible = {key: box for key, box in there.items() if seen[key, frame.time]}
+            hidden = {key: box for key, box in there.items() if key not in visible}
+            frames.append(TrackingFrame(frame.time, frame.objects, visible, hidden))
+        return tracking_figures(frames, movers)
+
     def result(self) -> dict[str, Any]:
         """The figures that `roadbed evaluate occupancy --json` prints."""
         movers = [key for key, sights in self._sights.items() if _moves(sights)]
@@ -117,9 +137,15 @@ class BoxJudge:
         settled_false = [count for count, late in zip(false_counts, warm) if late]
         settled = [frame for frame, late in zip(self._frames, warm) if late]
         calm = {key: _after_warm_up(self._sights[key]) for key in standing}
+        rows = [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers]
+        seen_rows = [row for row in rows if row["visible_frames"]]
         return {
             "frames": len(self._frames),
-            "movers": [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers],
+            "movers": rows,
+            "movers_seen": len(seen_rows),
+            "movers_never_settled": float(sum(row["never_settled"] for row in seen_rows)),
+            "movers_never_found": float(sum(row["found_after_s"] is None for row in seen_rows)),
+            **self._tracking(movers),
             "standing": [
                 {"id": key, "kind": self._kinds[key], "dynamic_share_percent": _share(calm[key])} for key in standing
             ],
@@ -230,6 +256,7 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
     cell_errors = [_relative(s.cell_velocity, s.true_velocity) for s in late]
     known = [error for error in errors if error is not None]
     found = [s for s in late if s.velocity is not None]
+    settled = _settled(judged, start)
     return {
         "id": key,
         "kind": kind,
@@ -241,9 +268,17 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "within_10_percent": _mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors]),
         "heading_error_deg": _mean([e for s in late if (e := _heading_error(s)) is not None]),
         "missed_frames": len(errors) - len(known),
-        "settled_after_s": _settled(judged, start),
+        "settled_after_s": settled,
         "dynamic_share_percent": _share(late),
         "frames": len(late),
+        "visible_frames": len(judged),
+        "missed_percent": _mean([100.0 * (s.velocity is None) for s in judged]),
+        "every_frame_error_percent": _mean([100 * abs(e) for s in judged if (e := _speed_error(s)) is not None]),
+        "every_frame_within_10_percent": _mean(
+            [100.0 * ((e := _speed_error(s)) is not None and abs(e) <= 0.1) for s in judged]
+        ),
+        "found_after_s": next((round(s.time - start, 3) for s in judged if s.velocity is not None), None),
+        "never_settled": float(settled is None),
         "speeds": [
             (round(s.time - start, 3), _norm(s.true_velocity), _norm(s.velocity) if s.velocity is not None else None)
             for s in judged

@@ -132,6 +132,7 @@ class OccupancyOutput:
     moving: NDArray[np.bool_]
     observation: Float32  # p_z of the fused sensors
     observedness: Float32
+    surface: NDArray[np.uint16]  # which of a cell's 4 x 4 subcells returned a beam, bit by bit
     uncarried: float  # share of the dynamic mass that found no particle and became unknown
     timings: dict[str, float] = field(default_factory=dict)  # s per phase
 

@@ -65,5 +65,8 @@ ALIKE = 0.5  # square of the share by which velocities of neighbours may differ
 SEED_MASS = 0.2  # a neighbour with at least this much persistent mass passes its velocity on
 SEED_ATTEMPTS = 4
 
+# Objects.
+SIDE_FLOOR = 0.05  # m; a point this near to a side of a box lies on it
+
 _NUMBERS = (int, float, np.number)
 CONSTANTS = MappingProxyType({name: n for name, n in globals().items() if name[0] != "_" and isinstance(n, _NUMBERS)})
