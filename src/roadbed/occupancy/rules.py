@@ -48,12 +48,16 @@ class SensorModel(NamedTuple):
     underside: float
     underside_bins: int
     beneath: float
+    face: float  # m; 0: the sensor needs no faces
 
     @classmethod
-    def of(cls, whole: Config, spacing: float, reach: float) -> SensorModel:
+    def of(cls, whole: Config, spacing: float, reach: float, points: int) -> SensorModel:
+        """Of a sensor that returned `points` beams: few of them in each direction make it a sparse one."""
         config = whole.occupancy.observation
+        azimuth_bins = round(360 / config.azimuth_step)
+        sparse = points < config.sparse * azimuth_bins
         return cls(
-            azimuth_bins=round(360 / config.azimuth_step),
+            azimuth_bins=azimuth_bins,
             range_bins=math.ceil(reach / spacing) + 1,
             min_range=config.min_range,
             range_margin=config.range_margin,
@@ -73,7 +77,8 @@ class SensorModel(NamedTuple):
             unknown_ground=config.unknown_ground,
             underside=config.underside,
             underside_bins=round(config.underside_reach / spacing),
-            beneath=config.beneath,
+            beneath=config.sparse_beneath if sparse else config.beneath,
+            face=config.face if sparse else 0.0,
         )
 
 
