@@ -78,7 +78,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
         masses.append((1 - stop) * m)
     arriving = sum(masses)
     born = 0.0
-    if hit:
+    if hit or not config.hits_only:
         e_sd = over(config.static_to_dynamic)
         e_ed = over(config.empty_to_dynamic) * (1 - mature)
         e_es = over(config.empty_to_static)
@@ -105,7 +105,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
     k_s, k_d = split.static, split.dynamic
     if hit:
         k_s, k_d = k_s + mature * k_d, k_d * (1 - mature)
-    looked = seen * u
+    looked = seen * u if config.keep_unknown else u
     s, born, e, u = s + k_s * looked, born + k_d * looked, e + (1 - k_s - k_d) * looked, u - looked
     z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u
     scale = p_z / z * (d / arriving if arriving > 0 else 0.0)

@@ -46,10 +46,12 @@ def occupied(filter_):
     st.lists(st.tuples(st.floats(-3, 3, width=32), st.floats(-3, 3, width=32), st.floats(0.01, 0.6)), max_size=4),
     st.sampled_from(["odds", "static-first", "normalise"]),
     st.sampled_from([0.04, 0.1, 0.25]),
+    st.fixed_dictionaries({}, optional={n: st.booleans() for n in ("hits_only", "keep_unknown", "vacated_is_free")}),
 )
-def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, compose, dt):
+def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, compose, dt, switches):
     count = 4000
-    config = FilterConfig(particles=count, compose=compose, maturity={"enabled": False}, surface=False, **NO_CHANCE)
+    rules = {"maturity": {"enabled": False}, "surface": False, **NO_CHANCE, **switches}
+    config = FilterConfig(particles=count, compose=compose, **rules)
     filter_ = Filter((3, 3), 4.0, config)  # cells so large that nothing leaves its own
     s, d, e, _ = np.array(weights) / sum(weights)
     for layer, mass in zip(filter_.masses, (s, d, e)):
@@ -298,7 +300,8 @@ def test_a_seed_repeats_and_another_changes_little(Filter):
     np.testing.assert_array_equal(occupied(first), occupied(again))
     np.testing.assert_array_equal(crowd(first).x, crowd(again).x)
     assert not np.array_equal(crowd(first).x, crowd(other).x)
-    assert occupied(other).mean() == pytest.approx(occupied(first).mean(), rel=0.005)
+    # The paper's measure between its two implementations: the mean relative error of the cells, below 2 %.
+    assert np.mean(np.abs(occupied(other) - occupied(first)) / occupied(first)) < 0.02
 
 
 def test_forgetting_begins_again_with_the_same_numbers(Filter):

@@ -203,3 +203,23 @@ def test_what_was_seen_once_hardly_exists_and_turning_is_measured():
         (thing,) = tracker.update([cluster(5, 5, 6 * np.cos(angle), 6 * np.sin(angle))], 0.1 * k)
     assert thing.yaw_rate == pytest.approx(0.5, abs=0.2)
     assert np.linalg.norm(thing.acceleration) == pytest.approx(3.0, abs=1.2)
+
+
+@pytest.mark.parametrize(("metres", "found_again"), [(2.8, True), (3.3, False)])
+def test_an_object_is_found_again_within_the_gate_and_half_its_length(metres, found_again):
+    tracker = ObjectTracker(ObjectsConfig(gate=2.0))
+    first = tracker.update([cluster(0, 0, 5, 0)], 0.0)[0].id
+    later = tracker.update([cluster(0.5 + metres, 0, 5, 0)], 0.1)[0].id
+    assert (later == first) == found_again
+
+
+def test_what_the_cells_say_late_is_put_right():
+    """An object that speeds up: its cells show the velocity of 0.2 s ago, and it has that acceleration since."""
+    tracker = ObjectTracker(ObjectsConfig(lag=0.2))
+    position = 0.0
+    for k in range(30):
+        time, speed = 0.1 * k, 2.0 + 2.0 * 0.1 * k
+        position += 0.1 * speed
+        late = speed - 2.0 * 0.2
+        (found,) = tracker.update([cluster(position, 0, late, 0)], time)
+    assert late + 0.1 < found.velocity[0] <= speed

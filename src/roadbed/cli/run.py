@@ -11,6 +11,7 @@ import typer
 from roadbed.cli.options import Force, Frames, Output, Request, command_line, files_of
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
+from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
     from roadbed.outputs.report import RunSummary
@@ -37,6 +38,7 @@ def run(
     settings = request.settings()
     scans = request.scans(frames)
     out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(scans), force=force)
+    prepare(request.source, settings, occupancy=occupancy)
     pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
     folder = RunFolder(out, request.source, settings, layers)
     for result in progress(pipeline.run(scans), "perceiving", len(scans)):

@@ -170,6 +170,8 @@ class FilterConfig(Stage):
     unobserved_survival: Probability = Field(0.9, description="extra factor where nothing is seen")
     static_memory: float = Field(5.0, gt=0, le=1e6, description="s, tau_S: forgetting of unseen static mass")
     free_memory: float = Field(2.0, gt=0, le=1e6, description="s, tau_E: forgetting of unseen free mass")
+    hits_only: bool = Field(True, description="empty and static mass starts to move, or is born, in hit cells alone")
+    keep_unknown: bool = Field(True, description="what is not seen stays unknown; off: it is shared out in every step")
     vacated_is_free: bool = Field(True, description="what moved out of a visible cell leaves it empty")
     unknown_hit: UnknownSplit = UnknownSplit(static=0.2, dynamic=0.05)
     unknown_free: UnknownSplit = UnknownSplit(static=0.25, dynamic=0.0)

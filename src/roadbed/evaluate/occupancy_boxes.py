@@ -21,7 +21,7 @@ FIT_FRAMES = 2  # true velocities are lines through this many frames before and 
 REGION_MARGIN = 0.3  # m around a footprint whose cells belong to the object
 EXCLUDED_MARGIN = 0.6  # m around a mover that are left out of the static world
 MOVER_SPEED = 0.5  # m/s of net displacement from which an annotated object is a mover
-MIN_HITS = 3  # observed cells an object needs in a frame to be judged there
+MIN_HITS = 3  # observed cells an object needs in a frame to be judged there; else the frame counts as unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +251,8 @@ def _after_warm_up(sights: list[_Sight]) -> list[_Sight]:
 def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
     judged = [s for s in sights if s.visible and s.true_velocity is not None]
     start = sights[0].time
-    late = [s for s in _after_warm_up(sights) if s.visible and s.true_velocity is not None]
+    annotated = [s for s in _after_warm_up(sights) if s.true_velocity is not None]
+    late = [s for s in annotated if s.visible]
     errors = [_speed_error(s) for s in late]
     cell_errors = [_relative(s.cell_velocity, s.true_velocity) for s in late]
     known = [error for error in errors if error is not None]
@@ -268,6 +269,7 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "within_10_percent": _mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors]),
         "heading_error_deg": _mean([e for s in late if (e := _heading_error(s)) is not None]),
         "missed_frames": len(errors) - len(known),
+        "unseen_frames": len(annotated) - len(late),
         "settled_after_s": settled,
         "dynamic_share_percent": _share(late),
         "frames": len(late),

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadbed.compute import compilation
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
@@ -62,6 +63,7 @@ class GroundFilter:
             frame = self._method.segment(without(scan, own), moving).frame(scan)
             self._mounted[scan.sensor] = frame.mounting.T_vehicle_sensor
             self._own_body.look(scan, frame.mounting.T_vehicle_sensor)
+        compilation.ready("ground")
         return replace(frame, own_vehicle=own, timings={**frame.timings, "total": clock.perf_counter() - begin})
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from numba import njit, prange
-
 from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit, prange
 from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.model import (
     ARRIVAL_CEILING,
@@ -92,7 +91,7 @@ def matured(q, s, p_z, seen, rules):
 
 @njit(cache=True, inline="always")
 def transit(s, e, mature, rules):
-    """P9 in hit cells: empty and static mass become static or newborn dynamic mass."""
+    """P9: empty and static mass become static or newborn dynamic mass."""
     e_sd = rules.static_to_dynamic
     e_ed = rules.empty_to_dynamic * (1 - mature)
     e_es = rules.empty_to_static + mature * (rules.maturity_static - rules.empty_to_static)
@@ -125,8 +124,8 @@ def compose(s, arriving, e, born, u, rules):
 
 @njit(cache=True, inline="always")
 def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
-    """U1: looking at unknown mass makes it static, dynamic or empty."""
-    k = seen * u
+    """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
+    k = seen * u if rules.keep_unknown else u
     if hit:
         k_d = rules.hit_dynamic * (1 - mature)
         k_s = rules.hit_static + rules.hit_dynamic * mature
@@ -218,9 +217,9 @@ def _update_row(row, prior, observation, registered, start, particles, rules, ou
         component = registered.label[row, column]
         moves = component >= 0 and not math.isnan(registered.velocity[component, 0])
         born = mature = 0.0
-        if hit:
-            if not moves:
-                mature = maturity_around(prior, row, column, rules)
+        if hit and not moves:
+            mature = maturity_around(prior, row, column, rules)
+        if hit or not rules.hits_only:
             s, e, born = transit(s, e, mature, rules)
             if moves:
                 born += rules.released * s

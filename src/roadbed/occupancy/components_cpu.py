@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import HITS_IN_CELL
 
 

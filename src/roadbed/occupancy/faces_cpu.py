@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.observe_cpu import azimuth_bin, nearest_node, plane_at
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from roadbed.compute import compilation
 from roadbed.compute.arrays import lies_on_device, to_host
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host, parallel_kernels
@@ -70,7 +71,9 @@ class OccupancyFilter:
         if lies_on_device(scan.points):
             scan = replace(scan, points=to_host(scan.points))
         with self._turn, parallel_kernels():
-            return self._take(scan, ground)
+            frame = self._take(scan, ground)
+        compilation.ready("occupancy")
+        return frame
 
     def _take(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
         timings: dict[str, float] = {}

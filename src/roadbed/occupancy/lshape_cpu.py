@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import SIDE_FLOOR
 
 

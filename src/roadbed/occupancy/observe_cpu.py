@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
 
 from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit, prange
 from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.model import (
     FAR_ABOVE,

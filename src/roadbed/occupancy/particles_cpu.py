@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from numba import njit, prange
-
 from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit, prange
 from roadbed.compute.philox_cpu import normals, uniforms
 from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.model import PROPAGATE, SYSTEMATIC

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import CLEAR, COARSE_LOSS, FREE_BIT, HIT, HITS_IN_CELL, NEAR_SHIFT, SUBCELLS, WATCHED
 
 _BITS = SUBCELLS * SUBCELLS

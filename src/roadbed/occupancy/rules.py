@@ -147,6 +147,8 @@ class CellRules(NamedTuple):
     keep_static: float  # exp(-dt / tau_S)
     keep_free: float  # exp(-dt / tau_E)
     vacated: float  # 1: vacated mass becomes empty, 0: unknown
+    hits_only: bool
+    keep_unknown: bool
     empty_to_static: float  # e_ES
     empty_to_dynamic: float  # e_ED
     static_to_dynamic: float  # e_SD
@@ -189,6 +191,8 @@ class CellRules(NamedTuple):
             keep_static=math.exp(-dt / config.static_memory),
             keep_free=math.exp(-dt / config.free_memory),
             vacated=float(config.vacated_is_free),
+            hits_only=config.hits_only,
+            keep_unknown=config.keep_unknown,
             empty_to_static=over(config.empty_to_static),
             empty_to_dynamic=over(config.empty_to_dynamic),
             static_to_dynamic=over(config.static_to_dynamic),
