@@ -10,6 +10,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The paper's table I and parameters, without any addition of ours.
     "paper": {
         "ground": {
+            "opacity": {"enabled": False},
             "stcrf": {
                 "length": 120.0,
                 "width": 80.0,
