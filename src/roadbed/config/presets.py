@@ -21,6 +21,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         # Rummelhard et al. 2017, table I.
         "ground": {
             "mounting": {"estimate": False},
+            "opacity": {"enabled": False},
             "stcrf": {
                 "length": 120.0,
                 "width": 80.0,
