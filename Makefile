@@ -3,14 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz mutate figures audit lint format bench pictures docs gpu-test clean
+.PHONY: demo test warm fuzz mutate figures audit lint format bench pictures docs gpu-test clean
 
-demo: .stamps/warm
+demo: warm
 	$(BIN)/roadbed demo -o out --force
 
 # One process per core; the tests of a file mostly stay together, so that what they share is made once.
-test: .stamps/dev .stamps/system .stamps/ros .stamps/dds .stamps/warm
+test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations 20
+
+# Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
+warm: .stamps/roadbed
+	$(BIN)/roadbed warm-up
 
 # Damaged and made-up input for every reader, in a process with limits; what it finds is kept in out/fuzz.
 SECONDS ?= 60
@@ -68,11 +72,6 @@ $(BIN)/python:
 .stamps/roadbed: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@mkdir -p .stamps && touch $@
-
-# Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
-.stamps/warm: .stamps/roadbed
-	$(BIN)/roadbed warm-up
-	@touch $@
 
 .stamps/dev: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'

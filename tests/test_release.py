@@ -75,19 +75,8 @@ def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
     environment = tmp_path / "env"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
     python = environment / "bin" / "python"
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-index",
-        built[0],
-        cwd=tmp_path,
-    )
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    run(*pip, "install", "-q", "--no-deps", "--no-index", built[0], cwd=tmp_path)
     (packages,) = environment.glob("lib/python*/site-packages")
     (packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
     where = run(python, "-c", "import roadbed; print(roadbed.__file__)", cwd=tmp_path, PYTHONPATH="")

@@ -16,6 +16,7 @@ from roadbed.geometry import Lattice, Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.mounting import MountingEstimator
 from roadbed.occupancy import OccupancyFilter
+from roadbed.occupancy.objects import find_clusters
 from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.sources import lzf, open_source
 
@@ -48,6 +49,8 @@ def occupancy() -> None:
     for number in range(4):
         scan = _scan(number)
         filter_(scan, _level_ground(scan))
+    grid, none = Lattice.centred(4, 4, 1.0), np.zeros((4, 4, 3), np.float32)
+    find_clusters(grid, np.eye(4, dtype=bool), none[..., :2], none)
 
 
 def simulator() -> None:

@@ -14,9 +14,7 @@ def helped(x):
     return x + OFFSET
 """
 KERNEL = """
-import numpy as np
 from typing import NamedTuple
-from numba import njit as plain
 from helper import helped
 from roadbed.compute.kernels import njit
 
@@ -24,7 +22,7 @@ class Pair(NamedTuple):
     first: int
     second: int
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"nsz", "arcp", "contract", "afn", "reassoc"})
 def kernel(x, pair):
     return 10 * helped(x) + pair.first
 

@@ -36,7 +36,7 @@ FIGURE_8_RESOLUTIONS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 TASKS = {
     "particles_propagation": ("propagate_particles", "reorder_particles"),
     "priors_propagation": ("propagate_priors",),
-    "measurement_update": ("update_measurement", "estimate_velocities"),
+    "measurement_update": ("register_hits", "update_measurement", "estimate_velocities"),
     "resampling": ("give_birth", "resample", "normalise"),
     "multi_sensor_fusion": ("fuse",),
 }

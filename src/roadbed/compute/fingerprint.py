@@ -52,7 +52,8 @@ def _kernel(kernel: Dispatcher, seen: set[int]) -> Iterator[str]:
     if id(kernel) in seen:
         return
     seen.add(id(kernel))
-    yield f"{kernel.py_func.__qualname__} {sorted((k, repr(v)) for k, v in kernel.targetoptions.items())}"
+    options = sorted((name, _text(value)) for name, value in kernel.targetoptions.items())
+    yield f"{kernel.py_func.__qualname__} {options}"
     yield from _function(kernel.py_func, seen)
 
 
@@ -87,7 +88,12 @@ def _code(code: CodeType) -> Iterator[str]:
         if isinstance(constant, CodeType):
             yield from _code(constant)
         else:
-            yield repr(constant)
+            yield _text(constant)
+
+
+def _text(value: Any) -> str:
+    """As repr writes it, but a set in an order that is the same in every process."""
+    return repr(sorted(value, key=repr)) if isinstance(value, set | frozenset) else repr(value)
 
 
 def _value(value: Any, seen: set[int]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from numba.core.dispatcher import Dispatcher
 import roadbed.compute.host  # noqa: F401  (settles how threads wait before the first of them starts)
 from roadbed.compute import compilation
 from roadbed.compute.kernel_cache import KernelCache
+from roadbed.compute.lean import PRANGE_ONLY, LeanCompiler
 
 _njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
 prange: Any = numba.prange
@@ -21,6 +22,8 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
     """`numba.njit` with these options; with `cache` compiled code is kept in `kernel_cache.folder()`."""
 
     def decorate(function: Callable) -> Any:
+        if options.get("parallel"):
+            options.update(parallel=PRANGE_ONLY, pipeline_class=LeanCompiler)
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
         kernel: Any = _njit(no_cfunc_wrapper=True, **options)(function)
         compiled = isinstance(kernel, Dispatcher)  # with NUMBA_DISABLE_JIT it stays a function
