@@ -19,6 +19,7 @@ CHANGES = {
     "timeline.largest_step": 1e9,
     "timeline.largest_turn": 180.0,
     "ground.mounting.estimate": False,
+    "ground.opacity.enabled": False,
     "ground.stcrf.length": 120.0,  # table I: 120 x 80 m
     "ground.stcrf.width": 80.0,
     "ground.stcrf.iterations": 10,  # table I
@@ -34,6 +35,8 @@ CHANGES = {
     "ground.stcrf.coarse.climb": False,
     "ground.opacity.enabled": False,
     "ground.stcrf.walls.enabled": False,
+    "ground.stcrf.coarse.climb": False,
+    "ground.stcrf.islands": 0,
     "ground.time.motion": "vehicle",
     "ground.time.alignment": False,
     "ground.labels.threshold": 0.20,
@@ -63,6 +66,7 @@ CHANGES = {
     "occupancy.filter.compose": "normalise",
     "occupancy.filter.empty_to_static": 0.005,
     "occupancy.filter.acceleration": 2.0,
+    "occupancy.filter.registration.enabled": False,
     "occupancy.filter.unobserved_survival": 1.0,
     "occupancy.filter.static_memory": 1e6,
     "occupancy.filter.free_memory": 1e6,

@@ -37,6 +37,8 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "reach": 10,
                 "coarse": {"climb": False},
                 "walls": {"enabled": False},
+                "coarse": {"climb": False},
+                "islands": 0,
             },
             "time": {"motion": "vehicle", "alignment": False},
             "labels": {
