@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -48,6 +49,7 @@ def main() -> int:
     options = parser.parse_args()
     data = Path(os.environ.get("ROADBED_DATA") or ROOT.parent / "shared" / "data")
     have = {"data": data.is_dir(), "idle": options.idle, "slow": options.slow, "gpu": _has_gpu()}
+    have["x86_64"] = platform.machine() == "x86_64"
     figures = [figure for figure in load() if options.match in f"{figure.command} {figure.document}"]
     outputs = Outputs(ROOT / "out" / "figures", data)
     different = left = 0

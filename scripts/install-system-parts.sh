@@ -13,6 +13,8 @@ command -v roscore >/dev/null || missing+=(ros-core)
 /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 [ -e /usr/include/dds/dds.h ] && command -v idlc >/dev/null || missing+=(cyclonedds-dev cyclonedds-tools)
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+headers='import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+python3 -c "$headers" || missing+=(python3-dev)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 sudo=()

@@ -241,6 +241,7 @@ class GroundFrame(Shown):
     mounting: Mounting
     scan: Scan | None = None
     time: float | None = None  # s, of the scan
+    own_vehicle: NDArray[np.bool_] | None = None  # (N,) points on the own body, label unknown; None: none is known
     T_world_lattice: Pose | None = None  # the lattice frame in the odometry's world; None without odometry
     used_prior: bool = False  # whether the surface of earlier scans was used
     cells: VarianceCells | None = None  # with the method "variance"
@@ -261,16 +262,19 @@ class GroundFrame(Shown):
 
 @dataclass(frozen=True, eq=False)
 class TrackedObject:
-    """A group of moving cells, followed over time."""
+    """Something that moves, followed over time; its box is as large as it was ever seen."""
 
     id: int
-    position: Float64  # (2,) m, lattice frame
+    position: Float64  # (2,) m, middle of its box, lattice frame
     extent: Float64  # (2,) m, length along the heading and width across it
-    heading: float  # rad
+    heading: float  # rad, of its box
     velocity: Float64  # (2,) m/s
     velocity_covariance: Float64  # (2, 2)
-    cells: int
+    cells: int  # of it that move in this frame
     age: float  # s since first seen
+    existence: float = 1.0  # probability that there is something
+    acceleration: Float64 = field(default_factory=lambda: np.zeros(2))  # (2,) m/s^2
+    yaw_rate: float = 0.0  # rad/s of the direction in which it moves
 
 
 @dataclass(frozen=True, eq=False)

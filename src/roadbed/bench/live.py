@@ -69,7 +69,7 @@ def live_row(
             for what, found in delays.delays.items()
             for name, share in (("median", 50), ("p95", 95))
         },
-        "processor_ms_per_scan": round(1e3 * seconds / scans, 1),
+        "processor_ms_per_scan": round(1e3 * seconds / max(len(delays.delays["occupancy"]), 1), 1),
     }
 
 

@@ -48,7 +48,8 @@ def occupancy(
 
     measured = bench_occupancy(steps)
     out = report("occupancy", measured.pop("rows"), backend="cpu", **measured)
-    columns = ("particles", "resolution_m", "cells", "step_ms", "best_ms", "paper_many_core_ms", "paper_gpu_ms")
+    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms")
+    columns = ("particles", "resolution_m", "cells", *measures)
     _show(out, columns, as_json)
     if not as_json:
         default = [[row[key] for key in columns] for row in out["default_filter"]]

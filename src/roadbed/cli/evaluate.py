@@ -67,6 +67,10 @@ def ground(
     rows = [[row["frame"], *(row.get(key) for key in keys)] for row in out["per_frame"]]
     table(f"{request.source}, protocol {out['protocol']}", ["frame", *keys], rows)
     table("Mean over frames", ["measure", "value"], [(k, v) for k, v in out.items() if isinstance(v, float)])
+    for key, unit in (("recall_by_range", "m"), ("recall_by_slope", "")):
+        if key in out:
+            bands = [(f"{name} {unit}", band["recall"], band["points"]) for name, band in out[key].items()]
+            table(key.replace("_", " "), ["band", "recall, %", "ground points"], bands)
     if compare_temporal:
         values = out["without_temporal"].items()
         table("Without the temporal term", ["measure", "value"], [(k, v) for k, v in values if isinstance(v, float)])

@@ -20,11 +20,13 @@ _MOVER_COLUMNS = (
     "estimated_speed",
     "error_percent",
     "within_10_percent",
+    "found_after_s",
     "settled_after_s",
     "settled_seeds",
     "dynamic_share_percent",
     "missed_frames",
     "unseen_frames",
+    "missed_percent",
 )
 
 

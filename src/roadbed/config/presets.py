@@ -10,7 +10,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The papers' methods and parameters, without any addition of ours; docs/ground.md and docs/occupancy.md list what
     # the papers leave open and was chosen. Where an addition has no switch, its limit lies where nothing reaches.
     "paper": {
-        "vehicle": {"clearance": 50.0},  # no overhangs
+        "vehicle": {"clearance": 50.0, "find_body": False},  # no overhangs
         "timeline": {  # no cold starts
             "longest_pause": 1e9,
             "new_recording": 1e9,
@@ -21,6 +21,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         # Rummelhard et al. 2017, table I.
         "ground": {
             "mounting": {"estimate": False},
+            "opacity": {"enabled": False},
             "stcrf": {
                 "length": 120.0,
                 "width": 80.0,
@@ -54,7 +55,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         # Rakotovao et al. 2015: a grid in front of the vehicle that turns with it, and a filter without our rules.
         "occupancy": {
             # Every beam that passed a cell shows it free, however high it passed.
-            "observation": {"sure_height": 10.0, "underside": 0.0, "mixed_free": 1.0, "unknown_ground": 1.0},
+            "observation": {
+                "sure_height": 10.0,
+                "underside": 0.0,
+                "mixed_free": 1.0,
+                "unknown_ground": 1.0,
+                "sparse": 0.0,
+            },
             "fusion": {"forget": 1e-3},  # a sensor has a say only when it reports
             "grid": {"length": 50.0, "width": 30.0, "spacing": 0.1, "ahead": 25.0, "motion": "vehicle"},
             "filter": {
@@ -68,6 +75,8 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "max_gap": 60.0,
                 "empty_to_static": 0.005,
                 "acceleration": 2.0,
+                "acceleration_at_rest": 2.0,
+                "registration": {"enabled": False},
                 "unobserved_survival": 1.0,
                 "surface": False,
                 "unknown_hit": {"static": 0.25, "dynamic": 0.25},

@@ -47,8 +47,7 @@ def evaluate_occupancy(
         annotations = (
             _simulated(source, index, T_grid_sensor) if simulated else _annotated(source, index, T_grid_sensor)
         )
-        vehicle = T_grid_sensor @ result.ground.mounting.T_vehicle_sensor.inverse()
-        boxes.add(frame, [box for box in annotations if _in_grid(box, frame)], vehicle)
+        boxes.add(frame, [box for box in annotations if _in_grid(box, frame)])
         if cells is not None:
             cells.add(frame, source.truth(index), T_grid_sensor)  # type: ignore[attr-defined]
     out: dict[str, Any] = {"source": source.location, "against": "simulation" if simulated else "boxes"}

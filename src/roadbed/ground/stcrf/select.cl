@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which points shape the surface: none of a wall's pillar, none that move, at most LIMIT per node, and known road under
+// Which points shape the surface: none of a wall's pillar, none that stand or move, at most LIMIT per node, and known road under
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
@@ -42,7 +42,7 @@ FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
 }
 #endif
 
-KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL int2 *segments,
+KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
                      GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
     LOCAL_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
@@ -78,7 +78,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
-            if (in_wall || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
+            int stands = frame->some_stand && standing[SLOT * capacity + (int)BITS_OF(p.w)];
+            if (in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
                 points[k].z = FAR_ABOVE;
             } else {
                 ATOMIC_ADD(&usable[slot], 1);
