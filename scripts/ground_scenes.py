@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,10 @@ def evaluations(seeds: int, frames: int) -> Iterator[tuple[list[str], list[Groun
 
 
 class _Drive(list):
-    """Scans that were cast once, with their truth; alone they are not carried on from scan to scan."""
+    """Scans that were cast once, with their truth; alone they have no poses."""
 
     def __init__(self, location: str, scans: list, truth: list, alone: bool) -> None:
-        super().__init__(scans)
+        super().__init__(replace(scan, T_world_sensor=None) if alone else scan for scan in scans)
         self.location, self._truth, self.sequential = location, truth, not alone
 
     def truth(self, index: int) -> Any:
