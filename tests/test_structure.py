@@ -15,12 +15,13 @@ PACKAGE = Path(roadbed.__file__).parent
 ROOT = PACKAGE.parent.parent
 # From the top floor down; rooms of one floor may use each other only where the next table says so.
 FLOORS = (
-    ("cli", "viewer", "__main__"),
-    ("outputs", "evaluate", "bench"),
+    ("cli", "viewer", "__main__", "warmup", "exercises"),
+    ("outputs", "evaluate", "bench", "live"),
+    ("messages",),
     ("pipeline",),
     ("ground", "occupancy", "sources"),
     ("simulate", "mapping"),
-    ("frames", "timeline"),
+    ("frames", "timeline", "display"),
     ("geometry", "config", "compute"),
     ("reading",),
     ("errors", "atomic", "timing", "memory"),
@@ -28,8 +29,12 @@ FLOORS = (
 BESIDE = {
     ("cli", "viewer"),
     ("__main__", "cli"),
+    ("cli", "warmup"),
+    ("warmup", "exercises"),
     ("outputs", "evaluate"),
+    ("bench", "live"),
     ("frames", "timeline"),
+    ("frames", "display"),
     ("atomic", "errors"),
     ("memory", "errors"),
 }

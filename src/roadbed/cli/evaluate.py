@@ -13,6 +13,7 @@ from roadbed.cli.evaluate_occupancy import occupancy
 from roadbed.cli.options import Frames, Request
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
+from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
     from roadbed.evaluate.elevation import ElevationJudge
@@ -45,6 +46,7 @@ def ground(
 
     scans = request.scans(frames)
     settings = request.settings()
+    prepare(request.source, settings, occupancy=False)
     run = partial(
         evaluate_ground,
         scans,

@@ -78,12 +78,13 @@ class Request:
         if self.mounting is not None and self.height is not None:
             raise InputError("--mounting and --height: expected one of them, found both")
         if (self.start, self.stride, frames, self.mounting) != (0, 1, None, None):
-            source = part_of(source, self.start, self.stride, frames, self._T_vehicle_sensor())
+            source = part_of(source, self.start, self.stride, frames, self.T_vehicle_sensor())
         if self.height is not None and _brings_mounting(source):
             raise InputError(f"{self.source}: --height: these scans bring their mounting; --mounting replaces it")
         return source
 
-    def _T_vehicle_sensor(self):  # type: ignore[no-untyped-def]
+    def T_vehicle_sensor(self):  # type: ignore[no-untyped-def]
+        """The mounting asked for; None where none was."""
         from roadbed.geometry import Pose
 
         if self.mounting is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,10 @@ import typer
 from roadbed.cli.options import Force, Frames, Output, Request, command_line, files_of
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
+from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
+    from roadbed.live.foxglove import FoxgloveSink
     from roadbed.outputs.report import RunSummary
 
 
@@ -27,6 +30,10 @@ def run(
     map_folder: Annotated[
         Path | None, typer.Option("--map", help="Folder of the long-term ground map: read as prior, kept up to date.")
     ] = None,
+    foxglove: Annotated[
+        bool, typer.Option("--foxglove", help="Serve results to the Foxglove app on this machine while it runs.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port that Foxglove is served on.")] = 8765,
     as_json: Json = False,
 ) -> None:
     """Ground and occupancy of every scan: labels, layers, objects, the configuration used, and a report."""
@@ -37,10 +44,14 @@ def run(
     settings = request.settings()
     scans = request.scans(frames)
     out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(scans), force=force)
+    prepare(request.source, settings, occupancy=occupancy)
     pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
     folder = RunFolder(out, request.source, settings, layers)
-    for result in progress(pipeline.run(scans), "perceiving", len(scans)):
-        folder.add(result)
+    with _served(port, as_json) if foxglove else nullcontext() as sink:
+        for result in progress(pipeline.run(scans), "perceiving", len(scans)):
+            folder.add(result)
+            if sink is not None:
+                sink.show(result)
     pipeline.close()
     summary = folder.finish()
     if as_json:
@@ -48,6 +59,15 @@ def run(
     else:
         print_summary(summary)
         print(f"open {output / 'report.html'}")
+
+
+def _served(port: int, as_json: bool) -> FoxgloveSink:
+    from roadbed.live.foxglove import FoxgloveSink
+
+    sink = FoxgloveSink("127.0.0.1", port)
+    if not as_json:
+        print(f"Foxglove: open a connection to {sink.address}", flush=True)
+    return sink
 
 
 def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:

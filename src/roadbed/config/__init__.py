@@ -12,6 +12,7 @@ from pydantic import Field
 from roadbed.atomic import atomic_write
 from roadbed.config.base import Stage, merged
 from roadbed.config.ground import GroundConfig
+from roadbed.config.live import LiveConfig
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.config.presets import PRESETS
 from roadbed.config.report import from_report, is_report
@@ -30,6 +31,7 @@ class Config(Stage):
     timeline: TimelineConfig = TimelineConfig()
     ground: GroundConfig = GroundConfig()
     occupancy: OccupancyConfig = OccupancyConfig()
+    live: LiveConfig = LiveConfig()
 
     @classmethod
     def of(cls, config: Config | GroundConfig | OccupancyConfig | None) -> Config:
@@ -70,4 +72,4 @@ class Config(Stage):
             file.write(self.dumps().encode())
 
 
-__all__ = ["Config", "GroundConfig", "OccupancyConfig", "Stage", "TimelineConfig", "VehicleConfig"]
+__all__ = ["Config", "GroundConfig", "LiveConfig", "OccupancyConfig", "Stage", "TimelineConfig", "VehicleConfig"]

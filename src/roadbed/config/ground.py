@@ -13,6 +13,7 @@ from roadbed.config.base import Stage
 class MountingConfig(Stage):
     """The sensor over the road. What is not given is estimated from the first scans and tracked."""
 
+    estimate: bool = Field(True, description="find what is not given; off: it has to be given")
     height: float | None = Field(None, gt=-5, lt=30, description="m over the road; None: estimate")
     pitch: float | None = Field(None, ge=-90, le=90, description="degrees, positive lowers the view; None: estimate")
     roll: float | None = Field(None, ge=-90, le=90, description="degrees; None: estimate")
@@ -21,6 +22,10 @@ class MountingConfig(Stage):
     trials: int = Field(150, ge=10, le=10000, description="planes tried")
     smallest_quality: float = Field(0.25, ge=0, le=1, description="below it the estimate is not used")
     first_scans: int = Field(5, ge=1, le=1000, description="scans of a drive whose median is kept")
+
+    @property
+    def is_given(self) -> bool:
+        return None not in (self.height, self.pitch, self.roll)
 
 
 class CoarseConfig(Stage):

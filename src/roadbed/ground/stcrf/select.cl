@@ -95,6 +95,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         BARRIER();
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
             if (wall[slot * PILLARS + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
+#if COARSE_START
         // The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
         int row = node / COLUMNS, column = node % COLUMNS;
         int coarse = row / RATIO * COARSE_COLUMNS + column / RATIO;
@@ -111,6 +112,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
                 low[part] = FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
         }
         BARRIER();
+#endif
 #if LANES == 1
         if (LIMIT > 0 && usable[slot] > LIMIT) thin_out(points, count, usable[slot]);
 #endif
