@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from roadbed import __version__
-from roadbed.cli import bench, config, demo, evaluate, info, run, segment, simulate, view
+from roadbed.cli import bench, config, demo, evaluate, info, map, run, segment, simulate, view
 from roadbed.cli.screen import print_json
 from roadbed.errors import RoadbedError
 
@@ -29,6 +29,7 @@ app.command("simulate")(simulate.simulate)
 app.command("info")(info.info)
 app.command("view")(view.view)
 app.add_typer(config.app, name="config")
+app.add_typer(map.app, name="map")
 
 # The base of everything typer raises about a command line; it has lived in several packages.
 _UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]

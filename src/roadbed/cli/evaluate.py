@@ -44,6 +44,7 @@ def ground(
     from roadbed.evaluate.ground import evaluate_ground
 
     scans = request.scans(frames)
+    odometry = request.odometry_used(scans)
     settings = request.settings()
     run = partial(
         evaluate_ground,
@@ -58,12 +59,14 @@ def ground(
         scans.sequential = False
         without = run(alone).as_dict()
         out["without_temporal"] = {key: value for key, value in without.items() if key != "per_frame"}
+    out["odometry"] = odometry
     if as_json:
         print_json(out)
         return
     keys = [key for key in dict.fromkeys(key for row in out["per_frame"] for key in row) if key != "frame"]
     rows = [[row["frame"], *(row.get(key) for key in keys)] for row in out["per_frame"]]
     table(f"{request.source}, protocol {out['protocol']}", ["frame", *keys], rows)
+    print(f"odometry: {odometry}")
     table("Mean over frames", ["measure", "value"], [(k, v) for k, v in out.items() if isinstance(v, float)])
     if compare_temporal:
         values = out["without_temporal"].items()

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,27 +30,55 @@ def run(
     map_folder: Annotated[
         Path | None, typer.Option("--map", help="Folder of the long-term ground map: read as prior, kept up to date.")
     ] = None,
+    products: Annotated[
+        str | None,
+        typer.Option(
+            help="Also write products of the map, with or without --map: some of geotiff, laz, nav2, ascii, ply, gltf, "
+            "picture, with commas, or all."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Ground and occupancy of every scan: labels, layers, objects, the configuration used, and a report."""
     from roadbed import Pipeline
+    from roadbed.cli.map import product_names
+    from roadbed.mapping.stored import StoredMap
     from roadbed.outputs.folder import OutputFolder
+    from roadbed.outputs.maps import export_map
+    from roadbed.outputs.maps.export import PARTS as MAP_PARTS
     from roadbed.outputs.recording import RunFolder
 
     settings = request.settings()
     scans = request.scans(frames)
-    out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(scans), force=force)
-    pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
-    folder = RunFolder(out, request.source, settings, layers)
-    for result in progress(pipeline.run(scans), "perceiving", len(scans)):
-        folder.add(result)
-    pipeline.close()
+    odometry = request.odometry_used(scans)
+    wanted = None if products is None else product_names("" if products == "all" else products)
+    parts = RunFolder.PARTS + (MAP_PARTS if products else ())
+    out = OutputFolder(output, parts, command=command_line(), inputs=files_of(scans), force=force)
+    with map_for(products is not None, map_folder) as kept_in:
+        pipeline = Pipeline(settings, occupancy=occupancy, map_folder=kept_in)
+        folder = RunFolder(out, request.source, settings, layers)
+        for result in progress(pipeline.run(scans), "perceiving", len(scans)):
+            folder.add(result)
+        pipeline.close()
+        if wanted is not None and kept_in is not None:
+            export_map(StoredMap(kept_in), out, wanted, limits=settings.traversability)
     summary = folder.finish()
     if as_json:
-        print_json(run_facts(summary, output))
+        print_json({**run_facts(summary, output), "odometry": odometry})
     else:
         print_summary(summary)
+        print(f"odometry: {odometry}")
         print(f"open {output / 'report.html'}")
+
+
+@contextmanager
+def map_for(products: bool, map_folder: Path | None) -> Iterator[Path | None]:
+    """The folder of the map: the one asked for, one that goes when its products are written, or none."""
+    if map_folder is not None or not products:
+        yield map_folder
+        return
+    with TemporaryDirectory(prefix="roadbed-map-") as folder:
+        yield Path(folder)
 
 
 def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:

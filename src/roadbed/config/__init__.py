@@ -17,6 +17,7 @@ from roadbed.config.presets import PRESETS
 from roadbed.config.report import from_report, is_report
 from roadbed.config.shared import TimelineConfig, VehicleConfig
 from roadbed.config.text import load_text, parse_yaml
+from roadbed.config.traversability import TraversabilityConfig
 from roadbed.errors import ConfigError
 
 
@@ -30,6 +31,7 @@ class Config(Stage):
     timeline: TimelineConfig = TimelineConfig()
     ground: GroundConfig = GroundConfig()
     occupancy: OccupancyConfig = OccupancyConfig()
+    traversability: TraversabilityConfig = TraversabilityConfig()
 
     @classmethod
     def of(cls, config: Config | GroundConfig | OccupancyConfig | None) -> Config:
@@ -70,4 +72,12 @@ class Config(Stage):
             file.write(self.dumps().encode())
 
 
-__all__ = ["Config", "GroundConfig", "OccupancyConfig", "Stage", "TimelineConfig", "VehicleConfig"]
+__all__ = [
+    "Config",
+    "GroundConfig",
+    "OccupancyConfig",
+    "Stage",
+    "TimelineConfig",
+    "TraversabilityConfig",
+    "VehicleConfig",
+]

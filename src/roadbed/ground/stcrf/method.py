@@ -19,6 +19,7 @@ from roadbed.ground.engine import FrameInput, GroundEngine
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.stcrf.place import Place, Places
+from roadbed.mapping.information import SurfaceRules
 from roadbed.mapping.tiles import TileMap
 from roadbed.timeline import Link, Timeline
 from roadbed.timing import timed
@@ -55,7 +56,7 @@ class Stcrf:
         output = self.engine.frame(given)
         with timed(timings, "keep"):
             if moment.link in (Link.FIRST, Link.NEXT):
-                self.engine.keep()
+                self._places.keep(output)
         return Segmented(
             output,
             place.lattice,
@@ -140,4 +141,11 @@ def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
     time = config.ground.time
     if time.motion != "rolling":
         raise ConfigError(f"map_folder: a long-term map needs ground.time.motion = rolling, found {time.motion}")
-    return TileMap(folder, config.ground.stcrf.spacing, time.map_tiles_in_memory)
+    stcrf = config.ground.stcrf
+    surface = SurfaceRules(
+        height_information=stcrf.coarse_height_information if stcrf.start == "coarse" else stcrf.height_information,
+        slope_information=stcrf.slope_information,
+        point_variance=stcrf.sigma_up**2 * stcrf.variance_factor,
+        known_variance=stcrf.known_sigma**2,
+    )
+    return TileMap(folder, stcrf.spacing, time.map_tiles_in_memory, surface)
