@@ -47,3 +47,17 @@ def real_data() -> Path:
     if folder is None:
         pytest.skip("no real scans: set ROADBED_DATA to a folder laid out as docs/data.md says")
     return folder
+
+
+@pytest.fixture(scope="session")
+def moving_result():
+    """The whole chain over a simulated drive of a small sensor, until something moves."""
+    from roadbed import Pipeline
+    from roadbed.sources import open_source
+
+    result = None
+    pipeline = Pipeline()
+    for scan in open_source("sim:city?sensor=vlp16&frames=12"):
+        result = pipeline(scan)
+    assert result.occupancy.moving.any()
+    return result

@@ -16,7 +16,8 @@ ROOT = PACKAGE.parent.parent
 # From the top floor down; rooms of one floor may use each other only where the next table says so.
 FLOORS = (
     ("cli", "viewer", "__main__"),
-    ("outputs", "evaluate", "bench"),
+    ("outputs", "evaluate", "bench", "live"),
+    ("messages",),
     ("pipeline",),
     ("ground", "occupancy", "sources"),
     ("simulate", "odometry", "mapping"),

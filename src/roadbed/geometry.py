@@ -107,6 +107,19 @@ class Pose:
         return m
 
     @property
+    def quaternion(self) -> Float64:
+        """x, y, z, w: by the largest of the four squares, so that no half turn divides by zero."""
+        r = self.rotation
+        squares = 1 + np.array([*(2 * np.diag(r) - np.trace(r)), np.trace(r)])
+        x, y, z = r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]
+        xy, xz, yz = r[0, 1] + r[1, 0], r[0, 2] + r[2, 0], r[1, 2] + r[2, 1]
+        products = np.array(
+            [[squares[0], xy, xz, x], [xy, squares[1], yz, y], [xz, yz, squares[2], z], [x, y, z, squares[3]]]
+        )
+        longest = products[int(np.argmax(squares))]
+        return longest / np.linalg.norm(longest)
+
+    @property
     def is_identity(self) -> bool:
         """Exactly."""
         return bool((self.rotation == np.eye(3)).all() and not self.translation.any())

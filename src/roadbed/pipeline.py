@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -68,15 +68,22 @@ class Pipeline:
         scan: Scan | ArrayLike,
         T_world_sensor: Pose | ArrayLike | None = None,
         time: float | None = None,
+        on_ground: Callable[[Result], None] | None = None,
     ) -> Result:
-        """The next scan, or its points (N, 3) with a pose and a time where they are known."""
+        """The next scan, or its points (N, 3) with a pose and a time where they are known.
+
+        `on_ground` gets the result without its occupancy as soon as the labels are there.
+        """
         scan = Scan.of(scan, T_world_sensor, time)
         with self._turn:
             begin = perf_counter()
             ground = self.ground(scan, moving=self._moving())
             segmented = perf_counter()
             seconds = {"ground": segmented - begin}
+            if on_ground is not None:
+                on_ground(Result(scan, ground, None, dict(seconds)))
             if self.occupancy is not None:
+                segmented = perf_counter()
                 self._last = self.occupancy(scan, ground)
                 seconds["occupancy"] = perf_counter() - segmented
             if self._survey is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from roadbed import __version__
-from roadbed.cli import bench, config, demo, evaluate, info, map, run, segment, simulate, view
+from roadbed.cli import bench, config, demo, evaluate, info, live, map, ros, run, segment, simulate, view
 from roadbed.cli.screen import print_json
 from roadbed.errors import RoadbedError
 
@@ -28,6 +28,9 @@ app.add_typer(bench.app, name="bench")
 app.command("simulate")(simulate.simulate)
 app.command("info")(info.info)
 app.command("view")(view.view)
+app.command("live")(live.live)
+app.command("ros1")(ros.ros1)
+app.command("ros2")(ros.ros2)
 app.add_typer(config.app, name="config")
 app.add_typer(map.app, name="map")
 

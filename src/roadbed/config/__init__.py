@@ -12,6 +12,7 @@ from pydantic import Field
 from roadbed.atomic import atomic_write
 from roadbed.config.base import Stage, merged
 from roadbed.config.ground import GroundConfig
+from roadbed.config.live import LiveConfig
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.config.presets import PRESETS
 from roadbed.config.report import from_report, is_report
@@ -32,6 +33,7 @@ class Config(Stage):
     ground: GroundConfig = GroundConfig()
     occupancy: OccupancyConfig = OccupancyConfig()
     traversability: TraversabilityConfig = TraversabilityConfig()
+    live: LiveConfig = LiveConfig()
 
     @classmethod
     def of(cls, config: Config | GroundConfig | OccupancyConfig | None) -> Config:
@@ -75,6 +77,7 @@ class Config(Stage):
 __all__ = [
     "Config",
     "GroundConfig",
+    "LiveConfig",
     "OccupancyConfig",
     "Stage",
     "TimelineConfig",

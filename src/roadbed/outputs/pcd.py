@@ -93,20 +93,9 @@ def _header(columns: dict[str, NDArray], count: int, pose: Pose | None, data: st
 
 
 def _viewpoint(pose: Pose) -> list[float]:
-    """x y z qw qx qy qz, by the largest of the four squares, so that no half turn divides by zero."""
-    r = pose.rotation
-    squares = 1 + np.array([np.trace(r), *(2 * np.diag(r) - np.trace(r))])
-    products = np.array(
-        [
-            [squares[0], r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]],
-            [r[2, 1] - r[1, 2], squares[1], r[0, 1] + r[1, 0], r[0, 2] + r[2, 0]],
-            [r[0, 2] - r[2, 0], r[0, 1] + r[1, 0], squares[2], r[1, 2] + r[2, 1]],
-            [r[1, 0] - r[0, 1], r[0, 2] + r[2, 0], r[1, 2] + r[2, 1], squares[3]],
-        ]
-    )
-    quaternion = products[int(np.argmax(squares))]
-    quaternion = quaternion / np.linalg.norm(quaternion)
-    return [*pose.translation, *quaternion]
+    """x y z qw qx qy qz."""
+    x, y, z, w = pose.quaternion
+    return [*pose.translation, w, x, y, z]
 
 
 def _binary(columns: dict[str, NDArray], count: int) -> bytes:

@@ -76,14 +76,19 @@ class PcapSource(Source):
         except ImportError:
             raise missing_extra("velodyne-decoder", "io", f"reading {self.file}") from None
         turns = 0
-        with foreign_errors(self.file, "Velodyne capture"):
-            config = velodyne_decoder.Config(min_range=0.0, max_range=_FARTHEST_RETURN_M)
-            with open_regular(self.file) as capture:
-                for turn in velodyne_decoder.read_pcap(capture, config, as_pcl_structs=True):
-                    turns += 1
-                    yield turn.stamp.host, turn.points
+        with foreign_errors(self.file, "Velodyne capture"), open_regular(self.file) as capture:
+            for turn in velodyne_decoder.read_pcap(capture, decoder_config(), as_pcl_structs=True):
+                turns += 1
+                yield turn.stamp.host, turn.points
         if not turns:
             raise InputError(f"{self.file}: found no Velodyne data packets, expected packets of 1206 bytes")
+
+
+def decoder_config() -> Any:
+    """Every return is kept, whatever the sensor says about its range."""
+    import velodyne_decoder
+
+    return velodyne_decoder.Config(min_range=0.0, max_range=_FARTHEST_RETURN_M)
 
 
 def _check_capture(file: Path) -> None:

@@ -18,6 +18,7 @@ from roadbed.sources.location import parse_location
 # Asked in this order; the first whose `matches` says yes opens the location. Layouts come before loose files.
 _BUILT_IN = {
     "simulator": "roadbed.sources.simulator:SimulatorSource",
+    "velodyne": "roadbed.sources.velodyne_udp:VelodyneSource",
     "semantickitti": "roadbed.sources.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.rosbag:RosbagSource",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import Any
 
 from roadbed.geometry import Pose
@@ -29,8 +30,8 @@ def message_pose(message: Any) -> Pose:
     return _pose(pose.position, pose.orientation)
 
 
-class StaticTransforms:
-    """A graph of fixed transforms between named frames, from /tf_static."""
+class TransformGraph:
+    """Transforms between named frames as TF messages bring them; of one that moves the newest counts."""
 
     def __init__(self) -> None:
         self._edges: dict[str, dict[str, Pose]] = {}
@@ -42,23 +43,37 @@ class StaticTransforms:
             self._edges.setdefault(parent, {})[child] = T_parent_child
             self._edges.setdefault(child, {})[parent] = T_parent_child.inverse()
 
+    @property
+    def frames(self) -> list[str]:
+        return sorted(self._edges)
+
     def between(self, target: str, source: str) -> Pose | None:
         """T_target_source along the shortest chain; None where the frames are not connected."""
+        chain = self.chain(target, source)
+        if chain is None:
+            return None
+        T_target_source = Pose.identity()
+        for parent, child in pairwise(chain):
+            T_target_source = T_target_source @ self._edges[parent][child]
+        return T_target_source
+
+    def chain(self, target: str, source: str) -> list[str] | None:
+        """The frames from `target` to `source`, both included."""
         target, source = frame_name(target), frame_name(source)
-        if target == source:
-            return Pose.identity()
-        reached = {target: Pose.identity()}
+        before = {target: ""}
         waiting = deque([target])
-        while waiting:
+        while waiting and source not in before:
             frame = waiting.popleft()
-            for neighbour, T_frame_neighbour in self._edges.get(frame, {}).items():
-                if neighbour in reached:
-                    continue
-                reached[neighbour] = reached[frame] @ T_frame_neighbour
-                if neighbour == source:
-                    return reached[neighbour]
-                waiting.append(neighbour)
-        return None
+            for neighbour in self._edges.get(frame, {}):
+                if neighbour not in before:
+                    before[neighbour] = frame
+                    waiting.append(neighbour)
+        if source not in before:
+            return None
+        chain = [source]
+        while chain[-1] != target:
+            chain.append(before[chain[-1]])
+        return chain[::-1]
 
 
 def frame_name(name: str) -> str:

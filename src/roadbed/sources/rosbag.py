@@ -22,7 +22,7 @@ from roadbed.sources.ros_poses import (
     CLOUD_TYPE,
     POSE_TYPES,
     STATIC_TRANSFORMS_TYPE,
-    StaticTransforms,
+    TransformGraph,
     message_pose,
     stamp_seconds,
 )
@@ -151,7 +151,7 @@ class RosbagSource(Source):
         _, cloud = next(self._reader.messages(self._connections), (0, None))
         if not body or cloud is None:
             return None
-        transforms = StaticTransforms()
+        transforms = TransformGraph()
         links = [
             link
             for link in self._reader.connections

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import partial
 from heapq import merge
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +16,13 @@ from rosbags.rosbag1.reader import decompressors
 from rosbags.rosbag2 import Reader as Reader2
 from rosbags.rosbag2.reader import DirectoryReader
 from rosbags.rosbag2.storage_mcap import McapReader
-from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from roadbed.errors import InputError
 from roadbed.reading.files import check_regular, open_regular
 from roadbed.reading.foreign import foreign_errors
 from roadbed.sources.bags.database import BoundedSqlite3Reader
 from roadbed.sources.bags.folder import read_metadata, unpack_folder
+from roadbed.sources.bags.message_types import message_types
 from roadbed.sources.bags.unpacking import Pass, bound_mcap, ros1_chunk, unpack_part
 
 _INDEX_ENTRY_BYTES = 12
@@ -87,7 +87,7 @@ class BagReader:
         self, links: Iterable[Any], start: int | None = None, stop: int | None = None
     ) -> Iterator[tuple[int, Any]]:
         """Recording time (ns) and message, in order; from `start`, before `stop`."""
-        store = _standard_messages(self.is_ros1)
+        store = message_types(self.is_ros1)
         deserialize = store.deserialize_ros1 if self.is_ros1 else store.deserialize_cdr
         with foreign_errors(self.path, "ROS bag"):
             for link, stamp, raw in self._raw_messages(links, start, stop):
@@ -154,11 +154,3 @@ class _BoundedReader2(Reader2):
         ".mcap": McapReader,
         ".db3": BoundedSqlite3Reader,
     }
-
-
-@cache
-def _standard_messages(is_ros1: bool) -> Any:
-    store = get_typestore(Stores.ROS1_NOETIC if is_ros1 else Stores.ROS2_HUMBLE)
-    if is_ros1:
-        store.register(get_types_from_msg("geometry_msgs/TransformStamped[] transforms", "tf2_msgs/msg/TFMessage"))
-    return store

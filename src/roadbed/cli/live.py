@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`roadbed live`: the pipeline on a sensor or on a recording at its own pace, until it is stopped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roadbed.cli.options import Force, Request, command_line, files_of
+from roadbed.cli.screen import Json, print_json
+from roadbed.cli.spread import spread
+from roadbed.cli.stopping import until_stopped
+from roadbed.errors import OutputError
+
+if TYPE_CHECKING:
+    from roadbed.frames import Scan
+    from roadbed.live.counts import Statistics
+    from roadbed.live.stream import LiveResult
+
+_REPORT_S = 5.0
+
+
+@spread
+def live(
+    request: Request,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A folder for results as of `run`, or a file.mcap.")
+    ] = None,
+    force: Force = False,
+    foxglove: Annotated[bool, typer.Option("--foxglove", help="Serve results to the Foxglove app.")] = False,
+    host: Annotated[str, typer.Option(help="Address that Foxglove is served on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port that Foxglove is served on.")] = 8765,
+    pace: Annotated[float, typer.Option(min=0.01, max=1000, help="How fast a recording is played.")] = 1.0,
+    occupancy: Annotated[bool, typer.Option(help="Also run the occupancy filter.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Perceive as scans come: from velodyne:PORT, or from a recording at the pace it was measured."""
+    from roadbed.live.playing import Feeder
+    from roadbed.live.stream import Stream
+
+    mcap = _checked_mcap(output, force)
+    settings = request.settings()
+    T_vehicle_sensor = request._T_vehicle_sensor()
+    source = replace(request, mounting=None).scans()
+    say = (lambda text: None) if as_json else (lambda text: print(text, flush=True))
+    with until_stopped() as stopped, ExitStack() as sinks:
+        shown: list[Callable[[LiveResult], None]] = []
+        if foxglove or mcap is not None:
+            from roadbed.live.foxglove import FoxgloveSink
+
+            sink = sinks.enter_context(FoxgloveSink(host if foxglove else None, port, mcap))
+            shown.append(lambda live: sink.show(live.result, live.notes))
+            if foxglove:
+                say(f"Foxglove: open a connection to {sink.address}")
+        if output is not None and mcap is None:
+            from roadbed.outputs.folder import OutputFolder
+            from roadbed.outputs.recording import RunFolder
+
+            out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(source), force=force)
+            folder = RunFolder(out, request.source, settings)
+            sinks.callback(folder.finish)
+            shown.append(lambda live: folder.add(live.result))
+
+        def show(result: LiveResult) -> None:
+            for sink in shown:
+                sink(result)
+
+        def mounted(scan: Scan) -> Scan:
+            return scan if T_vehicle_sensor is None else replace(scan, T_vehicle_sensor=T_vehicle_sensor)
+
+        stream = Stream(
+            settings,
+            on_result=show,
+            on_problem=lambda problem: print(f"roadbed: {problem}", file=sys.stderr, flush=True),
+            occupancy=occupancy,
+        )
+        stream.warm_up()
+        stream.start()
+        feeder = Feeder(source, stream, pace, mounted)
+        say(f"{request.source}: {getattr(source, 'address', 'playing')}; Ctrl+C stops it")
+        try:
+            _wait(feeder, stopped, stream, say)
+        finally:
+            feeder.close()
+            stream.stop()
+        if feeder.failure is not None:
+            raise feeder.failure
+    statistics = stream.statistics()
+    if as_json:
+        print_json(_facts(request.source, statistics))
+    else:
+        print(statistics.line())
+
+
+def _wait(feeder: Any, stopped: Any, stream: Any, say: Any) -> None:
+    """Until the source ends or somebody stops it; a line every few seconds."""
+    waited = 0.0
+    while not (feeder.ended.wait(0.1) or stopped.is_set()):
+        waited += 0.1
+        if waited >= _REPORT_S:
+            waited = 0.0
+            say(stream.statistics().line())
+
+
+def _checked_mcap(output: Path | None, force: bool) -> Path | None:
+    """The MCAP to write, where `output` names one."""
+    if output is None or output.suffix != ".mcap":
+        return None
+    if output.exists() and not force:
+        raise OutputError(f"{output}: exists; name another file with -o, or replace it with --force")
+    return output
+
+
+def _facts(source: str, statistics: Statistics) -> dict[str, Any]:
+    total = statistics.total
+    names = ("received", "processed", "dropped", "refused", "without_pose")
+    latency = {
+        stage: {"median_ms": round(1e3 * median, 2), "p95_ms": round(1e3 * p95, 2)}
+        for stage, (median, p95) in statistics.latency.items()
+    }
+    return {"source": source, **{name: getattr(total, name) for name in names}, "latency": latency}

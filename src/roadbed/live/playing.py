@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A source into a stream: a sensor as it sends, a recording at the pace at which it was measured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from roadbed.errors import RoadbedError
+from roadbed.frames import Scan
+from roadbed.live.stream import Stream
+
+_LONGEST_PAUSE_S = 2.0  # between two scans of a recording that is played
+
+
+class Feeder:
+    """Pushes the scans of `source` from a thread of its own until it ends or `close` is called."""
+
+    def __init__(
+        self, source: Any, stream: Stream, pace: float | None = 1.0, change: Callable[[Scan], Scan] | None = None
+    ) -> None:
+        """`pace` 2 plays a recording twice as fast, None as fast as it is read; sensors have a pace of their own."""
+        self._source, self._stream, self._change = source, stream, change
+        self._pace = pace if _has_length(source) else None
+        self._closed, self.ended = threading.Event(), threading.Event()
+        self.failure: RoadbedError | None = None
+        self._thread = threading.Thread(target=self._feed, name="roadbed-feeder", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        end = getattr(self._source, "close", None)
+        if callable(end):
+            with suppress(Exception):
+                end()
+        self._thread.join()
+
+    def _feed(self) -> None:
+        try:
+            for scan in self._paced(self._source):
+                if self._closed.is_set():
+                    return
+                self._stream.push(scan if self._change is None else self._change(scan))
+        except RoadbedError as error:
+            if not self._closed.is_set():
+                self.failure = error
+        finally:
+            self.ended.set()
+
+    def _paced(self, source: Iterable[Scan]) -> Iterable[Scan]:
+        due, before = monotonic(), None
+        for scan in source:
+            if self._pace is not None and scan.time is not None and before is not None:
+                due += min(max(scan.time - before, 0.0), _LONGEST_PAUSE_S) / self._pace
+                if self._closed.wait(max(due - monotonic(), 0.0)):
+                    return
+            before = scan.time
+            yield scan
+
+
+def _has_length(source: Any) -> bool:
+    try:
+        len(source)
+    except (TypeError, NotImplementedError):
+        return False
+    return True

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ROS 1 by rospy: messages travel as bytes, so no package of message classes is needed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Literal
+from urllib.parse import urlsplit
+from xmlrpc.client import ServerProxy
+
+from roadbed.errors import DeviceError
+from roadbed.messages.store import RosMessages
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_WATCH_S = 2.0  # between looks whether the master still knows this node
+_BUFFER = 2**24  # bytes read at once: a smaller buffer makes large clouds arrive late
+
+
+class Ros1:
+    """A node on the ROS 1 graph that `ROS_MASTER_URI` names; it registers again when the master was restarted.
+
+    With a master on this machine, and unless ROS_IP or ROS_HOSTNAME say otherwise, it listens on loopback only.
+    """
+
+    version: Literal[1, 2] = 1
+
+    def __init__(self, name: str = "roadbed") -> None:
+        try:
+            import genpy
+            import rosgraph
+            import rospy
+        except ImportError:
+            raise DeviceError(
+                "roadbed ros1 needs rospy: install Debian's ros-core and python3-rospy, and run Roadbed in an "
+                "environment made with --system-site-packages (docs/ros.md)"
+            ) from None
+        self._rospy, self._genpy = rospy, genpy
+        uri = rosgraph.get_master_uri()
+        if urlsplit(uri).hostname in _LOOPBACK and not {"ROS_IP", "ROS_HOSTNAME"} & set(os.environ):
+            os.environ["ROS_IP"] = "127.0.0.1"
+        if not rosgraph.is_master_online():
+            raise DeviceError(f"ROS 1: found no master at {uri}: start roscore, or set ROS_MASTER_URI")
+        rospy.init_node(name, disable_signals=True)
+        self._master = rosgraph.Master(rospy.get_name())
+        self.address = rospy.get_node_uri()
+        self._messages = RosMessages(1)
+        self._publishers: dict[str, Any] = {}
+        self._subscribers: dict[str, Any] = {}
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="roadbed-ros1-watch", daemon=True)
+        self._watcher.start()
+
+    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
+        self._subscribers[topic] = self._rospy.Subscriber(
+            topic, self._raw(kind), lambda message: heard(message.data), buff_size=_BUFFER, tcp_nodelay=True
+        )
+
+    def advertise(self, topic: str, kind: str) -> None:
+        # Each connection sends from a queue of its own: a subscriber that is too slow loses the oldest messages.
+        self._publishers[topic] = self._rospy.Publisher(topic, self._raw(kind), queue_size=2, tcp_nodelay=True)
+
+    def has_listeners(self, topic: str) -> bool:
+        return self._publishers[topic].get_num_connections() > 0
+
+    def publish(self, topic: str, data: bytes) -> None:
+        publisher = self._publishers[topic]
+        message = publisher.data_class()
+        message.data = data
+        try:
+            publisher.publish(message)
+        except self._rospy.ROSException:  # closed while this was under way
+            if not self._closed.is_set():
+                raise
+
+    def say(self, problem: str) -> None:
+        self._rospy.logwarn(problem)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._watcher.join()
+        self._rospy.signal_shutdown("roadbed was stopped")
+
+    def _raw(self, kind: str) -> Any:
+        """A message class that hands bytes through; ROS compares its name and MD5 sum with the other side's."""
+        text, md5 = self._messages.definition(kind)
+
+        class Raw(self._genpy.Message):  # type: ignore[misc, name-defined]
+            _type, _md5sum, _full_text = kind.replace("/msg/", "/"), md5, text
+            _has_header = False
+            __slots__ = ("data",)
+            _slot_types = ("uint8[]",)
+
+            def __init__(self) -> None:
+                self.data = b""
+
+            def serialize(self, buffer: Any) -> None:
+                buffer.write(self.data)
+
+            def deserialize(self, data: bytes) -> Any:
+                self.data = bytes(data)
+                return self
+
+        return Raw
+
+    def _watch(self) -> None:
+        """A master that died and came back has forgotten every node: tell it again who publishes and subscribes."""
+        lost = False
+        while not self._closed.wait(_WATCH_S):
+            try:
+                known = self._is_known()
+            except OSError:
+                if not lost:
+                    self.say("ROS 1: the master does not answer; connections stay, new ones have to wait for it")
+                lost = True
+                continue
+            except Exception as error:  # whatever answers there is no master yet
+                self.say(f"ROS 1: the master answers with {type(error).__name__}")
+                continue
+            if not known:
+                self._register()
+                self.say("ROS 1: the master was restarted; registered again")
+            lost = False
+
+    def _is_known(self) -> bool:
+        _, subscribers, _ = self._master.getSystemState()
+        return any(self._rospy.get_name() in nodes for _, nodes in subscribers)
+
+    def _register(self) -> None:
+        node = ServerProxy(self.address)
+        for topic, publisher in self._publishers.items():
+            self._master.registerPublisher(topic, publisher.type, self.address)
+        for topic, subscriber in self._subscribers.items():
+            publishers = self._master.registerSubscriber(topic, subscriber.type, self.address)
+            node.publisherUpdate("/master", topic, publishers)

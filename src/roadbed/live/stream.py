@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The streaming core: push scans and poses from any thread, get results by callback or iterator."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from roadbed.config import Config
+from roadbed.errors import RoadbedError
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
+from roadbed.live.counts import Statistics, Tally
+from roadbed.live.poses import Found, PoseBuffer
+from roadbed.live.queues import SensorQueues, Waiting
+from roadbed.pipeline import Pipeline, Result
+
+
+@dataclass(frozen=True, eq=False)
+class LiveResult:
+    """A result with what its scan came with, how long each step took, and what was noticed on the way."""
+
+    result: Result
+    carried: Any = None  # as it was pushed beside the scan, e.g. the message
+    latency: Mapping[str, float] = field(default_factory=dict)  # s: waited, ground, occupancy, total since the push
+    stream_notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.stream_notes + self.result.notes
+
+
+class Stream:
+    """Runs a pipeline on what is pushed; `with Stream(config) as stream:` starts and stops it.
+
+    `on_ground` gets the labels before the occupancy is there, `on_result` everything, `on_problem` one line about what
+    could not be used; all three are called by the stream's own thread. `results()` gives the same by iteration.
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        on_result: Callable[[LiveResult], None] | None = None,
+        on_ground: Callable[[LiveResult], None] | None = None,
+        on_problem: Callable[[str], None] | None = None,
+        occupancy: bool = True,
+        map_folder: Any = None,
+    ) -> None:
+        self.config = config or Config()
+        self._make = partial(Pipeline, occupancy=occupancy, map_folder=map_folder)
+        self._pipeline = self._make(self.config)
+        self._on_result, self._on_ground, self._on_problem = on_result, on_ground, on_problem
+        self._change = threading.Condition()
+        self._queues = SensorQueues(self.config.live.queue)
+        self._poses = PoseBuffer(self.config.live.pose_memory, self.config.timeline.new_recording)
+        self._mountings: dict[str, Pose] = {}
+        self._tally = Tally()
+        self._out: deque[LiveResult] | None = None
+        self._next_config: Config | None = None
+        self._expects_poses = self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="roadbed-stream", daemon=True)
+
+    def warm_up(self) -> None:
+        """Load or compile every kernel on made-up scans, so that the first real ones need not wait for that."""
+        rng = np.random.default_rng(0)
+        pipeline = self._make(self.config)
+        for number in range(3):
+            points = np.column_stack([rng.uniform(-20, 20, (2000, 2)), rng.uniform(-1.7, 0.5, 2000)]).astype(np.float32)
+            place = Pose.from_euler(float(number))
+            pipeline(Scan(points, time=0.1 * number, T_world_sensor=place, intensity=points[:, 0]))
+
+    def start(self) -> Stream:
+        self._thread.start()
+        return self
+
+    def push(self, scan: Scan, carried: Any = None, *, posed: bool = True) -> bool:
+        """Hand in a scan; `carried` comes back with its result. False once the stream has been stopped.
+
+        A full queue drops its oldest scan, or with `live.when_full: wait` holds the caller until there is room. With
+        `posed` False no pose is looked for: nobody knows where this sensor sits on the body that poses describe.
+        """
+        arrived = monotonic()
+        with self._change:
+            self._tally.count(scan.sensor, "received")
+            while self.config.live.when_full == "wait" and self._queues.is_full(scan.sensor) and not self._stopping:
+                self._change.wait()
+            if self._stopping:
+                self._tally.count(scan.sensor, "dropped")
+                return False
+            if self._queues.add(Waiting(scan, carried, arrived, posed)) is not None:
+                self._tally.count(scan.sensor, "dropped")
+            self._change.notify_all()
+        return True
+
+    def push_pose(self, time: float, T_world_body: Pose) -> None:
+        """Where the body that carries the sensors was at `time`; may come before or after the scans of that time."""
+        with self._change:
+            self._expects_poses = True
+            note = self._poses.add(time, T_world_body)
+            self._change.notify_all()
+        if note:
+            self._report(note)
+
+    def expect_poses(self) -> None:
+        """Poses will come: scans that are here before the first of them wait too."""
+        with self._change:
+            self._expects_poses = True
+
+    def set_mounting(self, sensor: str, T_body_sensor: Pose) -> None:
+        """Where a sensor sits on the body whose poses are pushed."""
+        with self._change:
+            self._mountings[sensor] = T_body_sensor
+
+    def refuse(self, sensor: str, problem: str) -> None:
+        """Count a scan that could not even be read, and say why."""
+        with self._change:
+            self._tally.count(sensor, "received")
+            self._tally.count(sensor, "refused")
+        self._report(problem)
+
+    def change(self, config: Config) -> None:
+        """Use other parameters from the next scan on; the filters start anew. Queues and the backend stay."""
+        with self._change:
+            kept = {name: getattr(self.config, name) for name in ("live", "backend", "device")}
+            self._next_config = config.model_copy(update=kept)
+            self.config = self._next_config
+
+    def results(self, keep: int = 16) -> Iterator[LiveResult]:
+        """Results as they come, until the stream is stopped; who is too slow loses the oldest of `keep`."""
+        with self._change:
+            self._out = deque(maxlen=keep) if self._out is None else self._out
+        return self._iterate(self._out)
+
+    def _iterate(self, out: deque[LiveResult]) -> Iterator[LiveResult]:
+        while True:
+            with self._change:
+                while not out and self._thread.is_alive():
+                    self._change.wait(timeout=0.5)
+                if not out:
+                    return
+                found = out.popleft()
+            yield found
+
+    def statistics(self) -> Statistics:
+        with self._change:
+            return self._tally.statistics(len(self._queues))
+
+    def stop(self, finish: bool = True) -> Statistics:
+        """End the thread, after the scans that wait (`finish`) or at once; the long-term map is written. Idempotent."""
+        with self._change:
+            if not finish:
+                for entry in self._queues.clear():
+                    self._tally.count(entry.scan.sensor, "dropped")
+            first, self._stopping = not self._stopping, True
+            self._change.notify_all()
+        if self._thread.ident is not None and threading.current_thread() is not self._thread:
+            self._thread.join()
+        if first:
+            self._pipeline.close()
+        return self.statistics()
+
+    def __enter__(self) -> Stream:
+        return self.start()
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self.stop(finish=kind is None)
+
+    def _work(self) -> None:
+        try:
+            while (found := self._next()) is not None:
+                entry, pose = found
+                try:
+                    self._process(entry, pose)
+                except Exception as error:  # whatever one scan does, the next one is taken
+                    with self._change:
+                        self._tally.count(entry.scan.sensor, "refused")
+                    self._report(f"{entry.scan.sensor}: {_described(error)}")
+        finally:
+            with self._change:
+                self._change.notify_all()
+
+    def _next(self) -> tuple[Waiting, Found] | None:
+        """The next scan once its pose is there or has been waited for long enough; None at the end."""
+        with self._change:
+            while True:
+                entry = self._queues.next()
+                if entry is None:
+                    if self._stopping:
+                        return None
+                    self._change.wait()
+                    continue
+                found = self._pose_of(entry.scan, entry.posed)
+                left = entry.arrived + self.config.live.pose_wait - monotonic()
+                if found.may_come and left > 0 and not self._stopping:
+                    self._change.wait(timeout=left)
+                    continue
+                if self._queues.take(entry):
+                    self._change.notify_all()
+                    return entry, found
+
+    def _pose_of(self, scan: Scan, posed: bool) -> Found:
+        if scan.T_world_sensor is not None or scan.time is None or not (posed and self._expects_poses):
+            return Found(scan.T_world_sensor)
+        found = self._poses.at(scan.time)
+        T_body_sensor = self._mountings.get(scan.sensor, scan.T_vehicle_sensor)
+        if found.pose is None or T_body_sensor is None:
+            return found
+        return replace(found, pose=found.pose @ T_body_sensor)
+
+    def _process(self, entry: Waiting, found: Found) -> None:
+        begin = monotonic()
+        notes: tuple[str, ...] = (f"pose: {found.note}",) if found.note else ()
+        latency = {"waited": begin - entry.arrived}
+        with self._change:
+            config, self._next_config = self._next_config, None
+        if config is not None:
+            self._pipeline.close()
+            self._pipeline = self._make(config)
+            notes += ("parameters changed: started anew",)
+
+        def labelled(result: Result) -> None:
+            latency["ground"] = monotonic() - entry.arrived
+            if self._on_ground is not None:
+                self._on_ground(LiveResult(result, entry.carried, dict(latency), notes))
+
+        result = self._pipeline(entry.scan.at(found.pose), on_ground=labelled)
+        end = monotonic()
+        latency["total"] = end - entry.arrived
+        live = LiveResult(result, entry.carried, latency, notes)
+        with self._change:
+            self._tally.count(entry.scan.sensor, "processed")
+            if self._expects_poses and found.pose is None:
+                self._tally.count(entry.scan.sensor, "without_pose")
+            self._tally.took(latency, end)
+            if self._out is not None:
+                self._out.append(live)
+            self._change.notify_all()
+        if self._on_result is not None:
+            self._on_result(live)
+
+    def _report(self, problem: str) -> None:
+        if self._on_problem is not None:
+            self._on_problem(problem)
+
+
+def _described(error: Exception) -> str:
+    return str(error) if isinstance(error, RoadbedError) else f"{type(error).__name__}: {error}"

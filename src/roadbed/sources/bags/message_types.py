@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Message definitions that Roadbed reads and writes: the standard ones, and those that no type store has."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+GRID_MAP = "grid_map_msgs/msg/GridMap"
+_GRID_MAP_INFO = "grid_map_msgs/msg/GridMapInfo"
+_SIZE = "float64 resolution\nfloat64 length_x\nfloat64 length_y\ngeometry_msgs/Pose pose\n"
+_LAYERS = (
+    "string[] layers\nstring[] basic_layers\nstd_msgs/Float32MultiArray[] data\n"
+    "uint16 outer_start_index\nuint16 inner_start_index\n"
+)
+
+
+@cache
+def message_types(is_ros1: bool) -> Any:
+    """The type store of ROS 1 (Noetic) or ROS 2 (Humble)."""
+    store = get_typestore(Stores.ROS1_NOETIC if is_ros1 else Stores.ROS2_HUMBLE)
+    if is_ros1:
+        store.register(get_types_from_msg("geometry_msgs/TransformStamped[] transforms", "tf2_msgs/msg/TFMessage"))
+    # The header moved from the inner to the outer message between the two.
+    header = "std_msgs/Header header\n"
+    store.register(get_types_from_msg(header * is_ros1 + _SIZE, _GRID_MAP_INFO))
+    store.register(get_types_from_msg(header * (not is_ros1) + "grid_map_msgs/GridMapInfo info\n" + _LAYERS, GRID_MAP))
+    return store

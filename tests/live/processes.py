@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of a live test: started together, ended one by one whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from tests.conftest import ROOT, take_interrupts
+
+PATIENCE = 120.0  # s, a hang guard for a busy machine
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Processes:
+    """`start` gives a running process whose output goes to a file; leaving the block ends those that are left."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._folder = folder
+        self._environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
+        self._running: list[subprocess.Popen] = []
+
+    def start(self, name: str, *command: str | Path) -> subprocess.Popen:
+        log = (self._folder / f"{name}.log").open("wb")
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=take_interrupts,
+        )
+        log.close()
+        self._running.append(process)
+        return process
+
+    def said(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text(errors="replace")
+
+    def wait_for(self, name: str, text: str, times: int = 1) -> None:
+        """Until a process has printed `text` so many times."""
+        wait_until(lambda: self.said(name).count(text) >= times, lambda: f"{name}: no {text!r} in:\n{self.said(name)}")
+
+    def stop(self, process: subprocess.Popen, number: int = signal.SIGINT) -> int:
+        process.send_signal(number)
+        return process.wait(PATIENCE)
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._running):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # its own session: roscore has children
+                process.wait(PATIENCE)
+            process.stdin.close()
+
+
+def wait_until(condition, explain=lambda: "") -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, explain()
+        time.sleep(0.05)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ROS 2 node as a DDS participant: player, node and checker are processes of their own on a real DDS domain."""
+
+import os
+import pickle
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from rosbags.typesys import Stores, get_typestore
+
+from roadbed.messages.store import CLOUD, RosMessages
+from tests.conftest import ROOT, require
+from tests.live.drive import SCANS, check_clouds, drive_records
+from tests.live.processes import PATIENCE, Processes
+
+HERE = ROOT / "tests" / "live"
+
+
+@pytest.fixture
+def domain(tmp_path):
+    """A domain that no other test run on this machine is likely to use."""
+    require(find_spec("cyclonedds") is not None, "no cyclonedds: make .stamps/dds")
+    with Processes(tmp_path, {"ROS_DOMAIN_ID": str(50 + os.getpid() % 150)}) as processes:
+        processes.folder = tmp_path
+        yield processes
+
+
+def test_a_drive_goes_through_dds_and_nothing_is_lost(domain):
+    folder, messages = domain.folder, RosMessages(2)
+    records = list(drive_records(messages, period=0.5))
+    (folder / "drive.pickle").write_bytes(pickle.dumps(records))
+    (folder / "settings.yaml").write_text("live: {queue: 8, pose_wait: 20}\n")
+    options = ("--odometry", "/odom", "--on-road", "--reliable", "--config", folder / "settings.yaml")
+    node = domain.start("node", sys.executable, "-m", "roadbed", "ros2", "/points", *options)
+    domain.wait_for("node", "Ctrl+C stops it")
+    assert "on loopback" in domain.said("node")
+    checker = domain.start("checker", sys.executable, HERE / "dds_checker.py", folder / "seen.pickle", str(SCANS))
+    domain.wait_for("checker", "listening")
+    domain.start("player", sys.executable, HERE / "dds_player.py", folder / "drive.pickle")
+    assert checker.wait(PATIENCE) == 0, domain.said("checker")
+    assert domain.stop(node) == 0
+    clouds, grids = pickle.loads((folder / "seen.pickle").read_bytes())
+    assert f"{SCANS} scans in, {SCANS} out, 0 dropped, 0 refused" in domain.said("node"), domain.said("node")
+    # Read by a type store that Roadbed has not touched.
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    sent = [store.deserialize_cdr(data, CLOUD) for topic, _, data, _ in records if topic == "/points"]
+    check_clouds(sent, [store.deserialize_cdr(data, CLOUD) for data in clouds])
+    assert len(grids) == SCANS
+    frame, width, data = grids[-1]
+    percent = np.frombuffer(data, np.int8)
+    assert frame == "roadbed_lattice"
+    assert len(percent) % width == 0
+    assert percent.min() == -1
+    assert 50 < percent.max() <= 100
+
+
+def test_a_domain_that_does_not_exist_is_one_line(domain, tmp_path):
+    with Processes(tmp_path, {"ROS_DOMAIN_ID": "many"}) as processes:
+        node = processes.start("wrong", sys.executable, "-m", "roadbed", "ros2", "/points")
+        assert node.wait(PATIENCE) == 2
+        assert "ROS_DOMAIN_ID: expected a number from 0 to 232, found 'many'" in processes.said("wrong")

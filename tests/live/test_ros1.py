@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ROS 1 node with a real master: a drive is played, the node runs, a third process sees what comes out."""
+
+import os
+import pickle
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from roadbed.messages.results import TOPICS
+from roadbed.messages.store import DIAGNOSTICS, RosMessages
+from tests.conftest import ROOT, require
+from tests.live.drive import SCANS, check_clouds, drive_records
+from tests.live.processes import PATIENCE, Processes, free_port, wait_until
+
+PYTHON = ROOT / ".venv-ros" / "bin" / "python"
+HERE = ROOT / "tests" / "live"
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """A master on loopback, and processes that know it."""
+    require(shutil.which("roscore") is not None, "no roscore: apt-get install ros-core")
+    require(PYTHON.exists(), "no environment with rospy: make .stamps/ros")
+    port = free_port()
+    environment = {
+        "ROS_MASTER_URI": f"http://127.0.0.1:{port}",
+        "ROS_IP": "127.0.0.1",
+        "ROS_HOME": str(tmp_path),
+        "PATH": f"/usr/bin:{os.environ['PATH']}",  # roscore's own Python before any environment's
+    }
+    with Processes(tmp_path, environment) as processes:
+        processes.port = port
+        processes.folder = tmp_path
+        yield processes
+
+
+def start_master(graph):
+    master = graph.start("roscore", "/usr/bin/roscore", "-p", str(graph.port))
+    graph.wait_for("roscore", "started core service")
+    return master
+
+
+def start_node(graph, *options):
+    node = graph.start("node", PYTHON, "-m", "roadbed", "ros1", "/points", "--odometry", "/odom", *options)
+    graph.wait_for("node", "Ctrl+C stops it")
+    return node
+
+
+def start_player(graph, name, period):
+    path = graph.folder / f"{name}.pickle"
+    path.write_bytes(pickle.dumps(list(drive_records(RosMessages(1), period))))
+    return graph.start(name, PYTHON, HERE / "ros1_player.py", path, name)
+
+
+def start_checker(graph, name, count, topics):
+    path = graph.folder / f"{name}-seen.pickle"
+    kinds = [f"{topic}={kind.replace('/msg/', '/')}" for topic, kind in topics.items()]
+    process = graph.start(name, PYTHON, HERE / "ros1_checker.py", path, str(count), *kinds)
+    graph.wait_for(name, "listening")
+
+    def seen():
+        assert process.wait(PATIENCE) == 0
+        return pickle.loads(path.read_bytes())
+
+    return seen
+
+
+def test_a_drive_goes_through_the_node_and_nothing_is_lost(graph):
+    start_master(graph)
+    settings = graph.folder / "settings.yaml"
+    settings.write_text("live: {queue: 8, pose_wait: 20}\n")
+    node = start_node(graph, "--on-road", "--config", settings)
+    topics = {f"/roadbed/{name}": kind for name, kind in TOPICS.items() if name != "tf"}
+    checker = start_checker(graph, "checker", SCANS, topics)
+    start_player(graph, "player", period=0.5)
+    seen = checker()
+    assert graph.stop(node, signal.SIGTERM) == 0
+    messages = RosMessages(1)
+    arrived = {topic: [messages.from_bytes(data, topics[topic]) for data in found] for topic, found in seen.items()}
+    sent = [
+        messages.from_bytes(data, kind) for topic, kind, data, _ in drive_records(messages, 0.5) if topic == "/points"
+    ]
+    check_clouds(sent, arrived["/roadbed/labelled"])
+    assert f"{SCANS} scans in, {SCANS} out, 0 dropped, 0 refused" in graph.said("node")
+    assert "without pose" not in graph.said("node")
+    last = arrived["/roadbed/elevation"][-1]
+    assert last.layers == ["elevation", "variance", "slope_x", "slope_y"]
+    assert np.isfinite(last.data[0].data).any()
+    assert max(arrived["/roadbed/occupancy"][-1].data) > 50
+    assert len(arrived["/roadbed/velocities"]) == SCANS
+
+
+def test_trouble_on_the_graph_is_reported_and_survived(graph):
+    """A cloud that cannot be read, a publisher that vanishes, a master that dies and returns, unknown frames."""
+    master = start_master(graph)
+    node = start_node(graph, "--no-occupancy", "--vehicle", "chassis")
+    first = start_player(graph, "first", period=0.05)
+    graph.wait_for("first", "played")
+    graph.wait_for("node", "frames that exist: base_link, velodyne")
+    first.kill()
+    first.wait(PATIENCE)
+    os.killpg(master.pid, signal.SIGKILL)
+    master.wait(PATIENCE)
+    graph.wait_for("node", "the master does not answer")
+    start_master(graph)
+    graph.wait_for("node", "registered again")
+    checker = start_checker(graph, "checker", 1, {"/roadbed/labelled": TOPICS["labelled"], "/diagnostics": DIAGNOSTICS})
+    start_player(graph, "second", period=0.2)
+    found = checker()
+    assert RosMessages(1).from_bytes(found["/diagnostics"][-1], DIAGNOSTICS).status[0].name == "roadbed: pipeline"
+    assert graph.stop(node) == 0
+    wait_until(lambda: "scans in" in graph.said("node"))
+
+
+def test_without_a_master_it_is_one_line(graph):
+    node = graph.start("node", PYTHON, "-m", "roadbed", "ros1", "/points")
+    assert node.wait(PATIENCE) == 2
+    assert f"found no master at http://127.0.0.1:{graph.port}: start roscore" in graph.said("node")

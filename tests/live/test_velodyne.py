@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Velodyne on the wire: the packets of a real capture, sent to loopback in real time."""
+
+import json
+import signal
+import socket
+import sys
+import threading
+import time
+
+import dpkt
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+
+from roadbed import DeviceError, InputError
+from roadbed.sources import open_source
+from roadbed.sources.selection import part_of
+from tests.live.processes import PATIENCE, Processes
+
+
+@pytest.fixture(scope="module")
+def capture(real_data):
+    return real_data / "formats" / "sample_velodyne_vlp16_gps.pcap"
+
+
+def packets(capture):
+    """(s, bytes) of each UDP payload."""
+    with capture.open("rb") as file:
+        return [(when, bytes(dpkt.ethernet.Ethernet(frame).ip.udp.data)) for when, frame in dpkt.pcap.Reader(file)]
+
+
+def replay(capture, port, pace=1.0):
+    """Each packet when it is due."""
+    sent = packets(capture)
+    start, first = time.monotonic(), sent[0][0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+        for when, packet in sent:
+            time.sleep(max(start + (when - first) / pace - time.monotonic(), 0))
+            out.sendto(packet, ("127.0.0.1", port))
+
+
+def test_packets_on_the_wire_make_the_scans_of_their_capture(capture):
+    expected = [scan for scan, _ in zip(open_source(capture), range(3))]
+    source = open_source("velodyne:0")
+    assert source.address == f"UDP 127.0.0.1:{source.port}"
+    threading.Thread(target=replay, args=(capture, source.port), daemon=True).start()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.sendto(b"hello", ("127.0.0.1", source.port))
+    found = [scan for scan, _ in zip(source, range(len(expected)))]
+    source.close()
+    assert source.foreign_packets == 1
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine.points, theirs.points)
+        np.testing.assert_array_equal(mine.intensity, theirs.intensity)
+        np.testing.assert_array_equal(mine.ring, theirs.ring)
+
+
+def test_live_perceives_what_is_sent_and_ends_cleanly_with_everything_written(capture, tmp_path):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with Processes(tmp_path, {}) as processes:
+        command = ("live", f"velodyne:{port}", "-o", tmp_path / "drive.mcap", "--no-occupancy", "--foxglove")
+        run = processes.start("live", sys.executable, "-m", "roadbed", *command, "--port", "0")
+        processes.wait_for("live", f"UDP 127.0.0.1:{port}; Ctrl+C stops it")
+        assert "open a connection to ws://127.0.0.1:" in processes.said("live")
+        replay(capture, port)
+        time.sleep(1)
+        assert processes.stop(run, signal.SIGTERM) == 0, processes.said("live")
+        last = processes.said("live").splitlines()[-1]
+    with (tmp_path / "drive.mcap").open("rb") as file:
+        clouds = [m for _, channel, m in make_reader(file).iter_messages() if channel.topic == "/roadbed/labelled"]
+    assert len(clouds) > 0
+    assert f"{len(clouds)} out" in last
+
+
+def test_a_recording_is_played_into_a_folder(tmp_path):
+    with Processes(tmp_path, {}) as processes:
+        command = ("live", "sim:city?sensor=vlp16&frames=4", "-o", tmp_path / "out", "--pace", "2", "--json")
+        run = processes.start("live", sys.executable, "-m", "roadbed", *command)
+        assert run.wait(PATIENCE) == 0, processes.said("live")
+        facts = json.loads(processes.said("live"))
+    assert facts["received"] == 4
+    assert facts["processed"] + facts["dropped"] == 4
+    assert len(list((tmp_path / "out" / "labels").iterdir())) == facts["processed"] > 0
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_what_is_no_port_or_taken_is_one_line():
+    with pytest.raises(InputError, match="expected velodyne:PORT or velodyne:ADDRESS:PORT"):
+        open_source("velodyne:here")
+    first = open_source("velodyne:0")
+    with pytest.raises(DeviceError, match=f"cannot listen at 127.0.0.1:{first.port}"):
+        open_source(f"velodyne:{first.port}")
+    first.close()
+    second = open_source("velodyne:0")
+    with pytest.raises(InputError, match="found a live source, expected a recording"):
+        part_of(second, start=1)
+    second.close()
