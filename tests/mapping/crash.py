@@ -29,8 +29,8 @@ from roadbed.outputs.maps import export_map
 from roadbed.outputs.maps.export import PARTS
 from tests.mapping.maps import write_plane_map
 
-_PRODUCTS = ("geotiff", "ascii", "ply", "gltf")
-_LATTICE = Lattice.centred(200, 200, 1.0).around(0, 0)
+_PRODUCTS = ("geotiff", "ply")
+_LATTICE = Lattice.centred(120, 120, 1.0).around(0, 0)
 
 
 def write_map(folder: Path, first: int = 0, generations: int | None = None) -> None:
@@ -83,7 +83,7 @@ def kill_map_writers(folder: Path, kills: int) -> dict[str, int]:
 
 
 def kill_exporters(folder: Path, kills: int) -> dict[str, int]:
-    write_plane_map(folder / "map", size=120.0)
+    write_plane_map(folder / "map", size=60.0)
     begin = time.perf_counter()
     write_products(folder / "map", folder / "good")
     one = time.perf_counter() - begin

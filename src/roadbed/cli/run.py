@@ -14,6 +14,7 @@ import typer
 from roadbed.cli.options import Force, Frames, Output, Request, command_line, files_of
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
+from roadbed.errors import InputError
 
 if TYPE_CHECKING:
     from roadbed.outputs.report import RunSummary
@@ -39,10 +40,11 @@ def run(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Ground and occupancy of every scan: labels, layers, objects, the configuration used, and a report."""
+    """Ground and occupancy of every scan: a folder with labels, layers and a report, or with -o NAME.mcap a bag."""
     from roadbed import Pipeline
     from roadbed.cli.map import product_names
     from roadbed.mapping.stored import StoredMap
+    from roadbed.outputs.bag import is_bag_name, source_notes, write_bag
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.maps import export_map
     from roadbed.outputs.maps.export import PARTS as MAP_PARTS
@@ -51,6 +53,22 @@ def run(
     settings = request.settings()
     scans = request.scans(frames)
     odometry = request.odometry_used(scans)
+    notes = source_notes(scans)
+    if is_bag_name(output):
+        if products is not None:
+            raise InputError(f"{output}: --products: found a bag to write, expected a folder")
+        pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
+        results = progress(pipeline.run(scans), "perceiving", len(scans))
+        count, left_out = write_bag(output, scans, results, force)
+        pipeline.close()
+        notes += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
+        facts = {"source": request.source, "output": str(output), "frames": count, "odometry": odometry, "notes": notes}
+        if as_json:
+            print_json(facts)
+        else:
+            print_lines(odometry, notes)
+            print(f"{count} scans: {output} (play it, or open it in RViz or Foxglove)")
+        return
     wanted = None if products is None else product_names("" if products == "all" else products)
     parts = RunFolder.PARTS + (MAP_PARTS if products else ())
     out = OutputFolder(output, parts, command=command_line(), inputs=files_of(scans), force=force)
@@ -64,11 +82,19 @@ def run(
             export_map(StoredMap(kept_in), out, wanted, limits=settings.traversability)
     summary = folder.finish()
     if as_json:
-        print_json({**run_facts(summary, output), "odometry": odometry})
+        facts = run_facts(summary, output)
+        print_json({**facts, "notes": notes + facts["notes"], "odometry": odometry})
     else:
         print_summary(summary)
-        print(f"odometry: {odometry}")
+        print_lines(odometry, notes)
         print(f"open {output / 'report.html'}")
+
+
+def print_lines(odometry: str, notes: list[str]) -> None:
+    """Which poses were used, and what the source lacked."""
+    print(f"odometry: {odometry}")
+    for note in notes:
+        print(f"note: {note}")
 
 
 @contextmanager

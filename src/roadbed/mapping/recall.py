@@ -7,15 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.geometry import Float32, Lattice
-from roadbed.mapping.information import SurfaceRules, information_of, lower
+from roadbed.mapping.information import SurfaceRules, information_of, lower, planes_of
+
+_STEP_M = 0.3  # surfaces further apart than this are not the same one
+_ENOUGH = 1.0  # effective points from which a lower surface is believed, and
+_SHARE = 0.1  # its share of the points of the higher one
+_MANY = 10.0  # times as many points for a higher surface to replace a lower one
 
 
 class Recall:
-    """Follows the lattice; what leaves it goes to the map from here."""
+    """Follows the lattice; what leaves it goes to the map from here.
+
+    Of two surfaces the lower one is the ground: what was seen from afar may be the top of bushes over a slope.
+    """
 
     def __init__(self, lattice: Lattice, rules: SurfaceRules) -> None:
         self._rules = rules
         self.information: Float32 = np.zeros((9, *lattice.shape), np.float32)
+        self._heights: Float32 = np.full(lattice.shape, np.nan, np.float32)  # over the base, as last noticed
 
     def notice(self, prior: Float32, heights: Float32, slope: Float32) -> None:
         """Take the nodes that are known better now than ever before.
@@ -23,8 +32,15 @@ class Recall:
         The prior (9, rows, columns) leaves out the weak expectation that its surface also rests on: it is added here,
         so that what is kept says the same heights over the base (rows, columns) and slopes (rows, columns, 2).
         """
-        known = np.isfinite(heights)
-        better = known & (prior[0] + self._rules.height_information > self.information[0])
+        points, before = prior[0], self.information[0]
+        higher = heights - self._heights
+        with np.errstate(invalid="ignore"):  # nothing is higher or lower than the unknown
+            better = np.isnan(self._heights)
+            better |= (np.abs(higher) <= _STEP_M) & (points + self._rules.height_information > before)
+            better |= (higher < -_STEP_M) & (points > np.maximum(_ENOUGH, _SHARE * before))
+            better |= (higher > _STEP_M) & (points > _MANY * before)
+        better &= np.isfinite(heights)
+        self._heights[better] = heights[better]
         precision = prior[:6, better].astype(np.float64)
         precision[0] += self._rules.height_information
         precision[3] += self._rules.slope_information
@@ -34,22 +50,25 @@ class Recall:
     def roll(self, columns: int, rows: int, climb: float) -> None:
         """The lattice moves by so many nodes, and its base rises."""
         if columns or rows:
-            _, height, width = self.information.shape
-            shifted = np.zeros_like(self.information)
+            height, width = self._heights.shape
+            information, heights = np.zeros_like(self.information), np.full_like(self._heights, np.nan)
             if abs(columns) < width and abs(rows) < height:
-                to = _kept(-rows, height), _kept(-columns, width)
-                from_ = _kept(rows, height), _kept(columns, width)
-                shifted[(slice(None), *to)] = self.information[(slice(None), *from_)]
-            self.information = shifted
+                to = ..., _kept(-rows, height), _kept(-columns, width)
+                from_ = ..., _kept(rows, height), _kept(columns, width)
+                information[to], heights[to] = self.information[from_], self._heights[from_]
+            self.information, self._heights = information, heights
         if climb:
             lower(self.information.transpose(1, 0, 2), climb)
+            self._heights -= np.float32(climb)
 
     def take(self, prior: Float32, entering: NDArray[np.bool_]) -> None:
         """Nodes that have entered are known as the map knows them."""
         self.information[:, entering] = prior[:, entering]
+        self._heights[entering] = planes_of(prior, 0.0, self._rules).elevation[entering]
 
     def forget(self) -> None:
         self.information[:] = 0
+        self._heights[:] = np.nan
 
 
 def _kept(by: int, size: int) -> slice:

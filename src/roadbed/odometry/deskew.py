@@ -65,7 +65,8 @@ def deskew(scan: Scan, motion: Motion | None) -> Scan:
         angle = (speed * seconds)[:, None]
         along = axis * (points @ axis)[:, None]
         points = along + (points - along) * xp.cos(angle) + xp.cross(axis, points) * xp.sin(angle)
-    points = points + seconds[:, None] * xp.asarray(motion.velocity)
+    bend = np.cross(motion.turn_rate, motion.velocity) / 2  # the way is a bow: the direction turns along it
+    points = points + seconds[:, None] * (xp.asarray(motion.velocity) + seconds[:, None] * xp.asarray(bend))
     channels = {**scan.channels, _DONE: scan.point_time} if _DONE not in scan.channels else scan.channels
     return replace(scan, points=points.astype(xp.float32), point_time=None, channels=channels)
 

@@ -36,7 +36,10 @@ class Stcrf:
     ) -> None:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, stays)
-        self._places = Places(config, self.engine, _long_term_map(config, map_folder))
+        long_term_map = _long_term_map(config, map_folder)
+        self._places = Places(config, self.engine, long_term_map)
+        # A map believes its poses: scans fitted to the surface before them drift away from the world together.
+        self._aligns = config.ground.time.alignment and long_term_map is None
         self._timeline = Timeline(config.timeline)
         self._mountings = Mountings(config.ground.mounting)
 
@@ -51,7 +54,7 @@ class Stcrf:
             notes.extend(moment.notes)
             place, warm = self._places.follow(scan, mounting, moment)
             given = _input(scan.points, place, moving, warm)
-            if warm and self.config.ground.time.alignment:
+            if warm and self._aligns:
                 place, given = self._aligned(place, given, notes)
         output = self.engine.frame(given)
         with timed(timings, "keep"):
