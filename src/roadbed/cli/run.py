@@ -71,7 +71,13 @@ def run(
             count, left_out = write_bag(output, scans, results, force)
         pipeline.close()
         notes += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
-        facts = {"source": request.source, "output": str(output), "frames": count, "odometry": odometry, "notes": notes}
+        facts: dict[str, Any] = {
+            "source": request.source,
+            "output": str(output),
+            "frames": count,
+            "odometry": odometry,
+            "notes": notes,
+        }
         if as_json:
             print_json(facts)
         else:
