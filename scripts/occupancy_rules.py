@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each rule of the occupancy filter changes: every scene, every seed, as the Markdown tables of docs/occupancy.md.
 
-`python scripts/occupancy_rules.py [--seeds 3] [--scene NAME ...] [--rules NAME ...] [--drive kitti-raw-0005] [--keep FILE]`
+`python scripts/occupancy_rules.py [--seeds N] [--scene NAME ...] [--rules NAME ...] [--drive DRIVE] [--keep FILE]`
 `--keep` appends every run to a file of JSON lines and takes those that are there already.
 """
 

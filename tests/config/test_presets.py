@@ -12,6 +12,7 @@ from roadbed.errors import ConfigError
 
 CHANGES = {
     "vehicle.clearance": 50.0,
+    "vehicle.find_body": False,
     "timeline.longest_pause": 1e9,
     "timeline.new_recording": 1e9,
     "timeline.largest_speed": 1e9,
@@ -53,6 +54,7 @@ CHANGES = {
     "occupancy.observation.underside": 0.0,
     "occupancy.observation.mixed_free": 1.0,
     "occupancy.observation.unknown_ground": 1.0,
+    "occupancy.observation.sparse": 0.0,
     "occupancy.fusion.forget": 1e-3,
     "occupancy.filter.particles": 19_000,
     "occupancy.filter.compose": "normalise",
@@ -70,6 +72,7 @@ CHANGES = {
     "occupancy.filter.surface": False,
     "occupancy.filter.max_gap": 60.0,
     "occupancy.filter.maturity.enabled": False,
+    "occupancy.filter.registration.enabled": False,
     "occupancy.filter.birth.traffic": 0.0,
     "occupancy.filter.birth.fast": 0.0,
     "occupancy.filter.birth.seeded": 0.0,
