@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute.arrays import lies_on_device
+from roadbed.config import TraversabilityConfig
 from roadbed.display import Shown
 from roadbed.errors import InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
+from roadbed.traversability import Traversability, traversability
 
 Moving = tuple[
     Lattice, NDArray[np.bool_]
@@ -251,6 +253,10 @@ class GroundFrame(Shown):
     @property
     def is_ground(self) -> NDArray[np.bool_]:
         return self.label == Label.GROUND
+
+    def traversability(self, config: TraversabilityConfig | None = None) -> Traversability:
+        """Where a vehicle can drive: score and reason per node."""
+        return traversability(self.elevation, self.slope, self.variance, self.lattice.spacing, config)
 
     @property
     def points_lattice(self) -> Float32:

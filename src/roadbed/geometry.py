@@ -170,6 +170,37 @@ def rotation_to_level(slope_x: float, slope_y: float) -> Float64:
     return np.eye(3) + cross + cross @ cross / (1 + normal[2])
 
 
+def interpolate(first: Pose, second: Pose, fraction: float) -> Pose:
+    """The motion from `first` to `second` at constant speed and turn rate; fractions outside 0..1 extend it."""
+    axis_angle = rotation_vector(first.rotation.T @ second.rotation)
+    translation = first.translation + fraction * (second.translation - first.translation)
+    return Pose(first.rotation @ rotation_of(fraction * axis_angle), translation)
+
+
+def rotation_vector(rotation: Float64) -> Float64:
+    """Axis times angle of a rotation matrix."""
+    skew = np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]])
+    sine, cosine = np.linalg.norm(skew) / 2, (np.trace(rotation) - 1) / 2
+    angle = np.arctan2(sine, cosine)
+    if sine > 1e-6:
+        return skew * (angle / (2 * sine))
+    if cosine > 0:
+        return skew / 2
+    # Half a turn: the axis is the column of R + 1 that is longest.
+    columns = rotation + np.eye(3)
+    axis = columns[:, int(np.argmax(np.diag(columns)))]
+    return angle * axis / np.linalg.norm(axis)
+
+
+def rotation_of(axis_angle: Float64) -> Float64:
+    """Rotation matrix of axis times angle (Rodrigues)."""
+    angle = float(np.linalg.norm(axis_angle))
+    x, y, z = axis_angle
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    # np.sinc(t) is sin(pi t) / (pi t), finite at zero.
+    return np.eye(3) + np.sinc(angle / np.pi) * cross + 0.5 * np.sinc(angle / 2 / np.pi) ** 2 * (cross @ cross)
+
+
 @dataclass(frozen=True)
 class Lattice:
     """A regular grid on the xy plane. Layers are arrays of shape (rows, columns), indexed [y][x]."""

@@ -18,6 +18,7 @@ from roadbed.config import Config, GroundConfig, OccupancyConfig
 from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan
 from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
+from roadbed.mapping.survey import Survey
 from roadbed.occupancy import OccupancyFilter
 
 
@@ -56,6 +57,9 @@ class Pipeline:
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self.ground = GroundFilter(self.config, self.backend, map_folder=map_folder)
         self.occupancy = OccupancyFilter(self.config, self.backend) if occupancy else None
+        self._survey: Survey | None = None
+        if map_folder is not None:
+            self._survey = Survey(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
         self._turn = threading.RLock()
         self._last: OccupancyFrame | None = None
 
@@ -76,14 +80,16 @@ class Pipeline:
             ground = self.ground(scan, moving=self._moving())
             segmented = perf_counter()
             seconds = {"ground": segmented - begin}
-            labelled = Result(scan, ground, None, dict(seconds))
             if on_ground is not None:
-                on_ground(labelled)
-            if self.occupancy is None:
-                return labelled
-            segmented = perf_counter()
-            self._last = self.occupancy(scan, ground)
-            seconds["occupancy"] = perf_counter() - segmented
+                on_ground(Result(scan, ground, None, dict(seconds)))
+            if self.occupancy is not None:
+                segmented = perf_counter()
+                self._last = self.occupancy(scan, ground)
+                seconds["occupancy"] = perf_counter() - segmented
+            if self._survey is not None:
+                begin = perf_counter()
+                self._survey.add(ground, self._last)
+                seconds["map"] = perf_counter() - begin
             return Result(scan, ground, self._last, seconds)
 
     def run(self, source: Iterable[Scan]) -> Iterator[Result]:
@@ -105,6 +111,8 @@ class Pipeline:
     def close(self) -> None:
         """Write what the long-term map holds; without one there is nothing to do."""
         self.ground.save_map()
+        if self._survey is not None:
+            self._survey.flush()
 
     def _moving(self) -> Moving | None:
         """Cells that moved a frame ago, for the ground to leave out."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roadbed.cli import evaluate_map
 from roadbed.cli.evaluate_occupancy import occupancy
+from roadbed.cli.evaluate_odometry import odometry
 from roadbed.cli.options import Frames, Request
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Score results where truth is known.", no_args_is_help=True)
 app.command("occupancy")(occupancy)
+app.command("odometry")(odometry)
+app.command("map")(evaluate_map.map)
 
 
 @app.command("ground")
@@ -45,6 +49,7 @@ def ground(
     from roadbed.evaluate.ground import evaluate_ground
 
     scans = request.scans(frames)
+    poses = request.odometry_used(scans)
     settings = request.settings()
     prepare(request.source, settings, occupancy=False)
     run = partial(
@@ -60,12 +65,14 @@ def ground(
         scans.sequential = False
         without = run(alone).as_dict()
         out["without_temporal"] = {key: value for key, value in without.items() if key != "per_frame"}
+    out["odometry"] = poses
     if as_json:
         print_json(out)
         return
     keys = [key for key in dict.fromkeys(key for row in out["per_frame"] for key in row) if key != "frame"]
     rows = [[row["frame"], *(row.get(key) for key in keys)] for row in out["per_frame"]]
     table(f"{request.source}, protocol {out['protocol']}", ["frame", *keys], rows)
+    print(f"odometry: {poses}")
     table("Mean over frames", ["measure", "value"], [(k, v) for k, v in out.items() if isinstance(v, float)])
     for key, unit in (("recall_by_range", "m"), ("recall_by_slope", "")):
         if key in out:

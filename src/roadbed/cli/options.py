@@ -47,6 +47,16 @@ class Request:
     height: Annotated[
         float | None, typer.Option(help="m of the sensor over the road; the rest of its mounting is estimated.")
     ] = None
+    odometry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="kiss-icp|FILE|TOPIC|none",
+            help="Poses: estimated, of a TUM or KITTI file, of a bag's topic, or none; the source's own by default.",
+        ),
+    ] = None
+    deskew: Annotated[
+        bool, typer.Option(help="Remove motion distortion where times of the points and motion are known.")
+    ] = True
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")] = None
     preset: Annotated[str, typer.Option(help="default or paper; --config wins over it.")] = "default"
     method: Annotated[str | None, typer.Option(help="stcrf or variance; the configuration's by default.")] = None
@@ -72,16 +82,31 @@ class Request:
     def scans(self, frames: int | None = None) -> Source:
         """The source asked for: its scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
         from roadbed.sources import open_source
+        from roadbed.sources.odometry import ESTIMATED, Deskewed, with_odometry
         from roadbed.sources.selection import part_of
 
-        source = open_source(self.source, self.kind)
+        topic = {"odometry": self.odometry} if self._names_topic() else {}
+        source = open_source(self.source, self.kind, **topic)
+        if not topic and self.odometry != ESTIMATED:  # a file's poses belong to the whole source
+            source = with_odometry(source, self.odometry)
         if self.mounting is not None and self.height is not None:
             raise InputError("--mounting and --height: expected one of them, found both")
         if (self.start, self.stride, frames, self.mounting) != (0, 1, None, None):
             source = part_of(source, self.start, self.stride, frames, self.T_vehicle_sensor())
         if self.height is not None and _brings_mounting(source):
             raise InputError(f"{self.source}: --height: these scans bring their mounting; --mounting replaces it")
-        return source
+        if self.odometry == ESTIMATED:
+            source = with_odometry(source, ESTIMATED)
+        return Deskewed(source) if self.deskew else source
+
+    def odometry_used(self, source: Source) -> str:
+        """One line for the screen."""
+        from roadbed.sources.odometry import describe_odometry
+
+        return describe_odometry(source, self.odometry)
+
+    def _names_topic(self) -> bool:
+        return self.odometry is not None and self.odometry.startswith("/") and not Path(self.odometry).exists()
 
     def T_vehicle_sensor(self):  # type: ignore[no-untyped-def]
         """The mounting asked for; None where none was."""

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +15,10 @@ from roadbed.cli.options import Force, Frames, Output, Request, command_line, fi
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
 from roadbed.cli.warm_up import prepare
+from roadbed.errors import InputError
 
 if TYPE_CHECKING:
+    from roadbed import Result
     from roadbed.live.foxglove import FoxgloveSink
     from roadbed.outputs.report import RunSummary
 
@@ -34,30 +38,72 @@ def run(
         bool, typer.Option("--foxglove", help="Serve results to the Foxglove app on this machine while it runs.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port that Foxglove is served on.")] = 8765,
+    products: Annotated[
+        str | None,
+        typer.Option(
+            help="Also write products of the map, with or without --map: some of geotiff, laz, nav2, ascii, ply, gltf, "
+            "picture, with commas, or all."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Ground and occupancy of every scan: labels, layers, objects, the configuration used, and a report."""
+    """Ground and occupancy of every scan: a folder with labels, layers and a report, or with -o NAME.mcap a bag."""
     from roadbed import Pipeline
+    from roadbed.cli.map import product_names
+    from roadbed.mapping.stored import StoredMap
+    from roadbed.outputs.bag import is_bag_name, source_notes, write_bag
     from roadbed.outputs.folder import OutputFolder
+    from roadbed.outputs.maps import export_map
+    from roadbed.outputs.maps.export import PARTS as MAP_PARTS
     from roadbed.outputs.recording import RunFolder
 
     settings = request.settings()
     scans = request.scans(frames)
-    out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(scans), force=force)
+    odometry = request.odometry_used(scans)
+    notes = source_notes(scans)
+    if is_bag_name(output):
+        if products is not None:
+            raise InputError(f"{output}: --products: found a bag to write, expected a folder")
+        prepare(request.source, settings, occupancy=occupancy)
+        pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
+        with _served(port, as_json) if foxglove else nullcontext() as sink:
+            results = _shown(progress(pipeline.run(scans), "perceiving", len(scans)), sink)
+            count, left_out = write_bag(output, scans, results, force)
+        pipeline.close()
+        notes += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
+        facts: dict[str, Any] = {
+            "source": request.source,
+            "output": str(output),
+            "frames": count,
+            "odometry": odometry,
+            "notes": notes,
+        }
+        if as_json:
+            print_json(facts)
+        else:
+            print_lines(odometry, notes)
+            print(f"{count} scans: {output} (play it, or open it in RViz or Foxglove)")
+        return
+    wanted = None if products is None else product_names("" if products == "all" else products)
+    parts = RunFolder.PARTS + (MAP_PARTS if products else ())
+    out = OutputFolder(output, parts, command=command_line(), inputs=files_of(scans), force=force)
     prepare(request.source, settings, occupancy=occupancy)
-    pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
-    folder = RunFolder(out, request.source, settings, layers)
-    with _served(port, as_json) if foxglove else nullcontext() as sink:
-        for result in progress(pipeline.run(scans), "perceiving", len(scans)):
-            folder.add(result)
-            if sink is not None:
-                sink.show(result)
-    pipeline.close()
+    with map_for(products is not None, map_folder) as kept_in:
+        pipeline = Pipeline(settings, occupancy=occupancy, map_folder=kept_in)
+        folder = RunFolder(out, request.source, settings, layers)
+        with _served(port, as_json) if foxglove else nullcontext() as sink:
+            for result in _shown(progress(pipeline.run(scans), "perceiving", len(scans)), sink):
+                folder.add(result)
+        pipeline.close()
+        if wanted is not None and kept_in is not None:
+            export_map(StoredMap(kept_in), out, wanted, limits=settings.traversability)
     summary = folder.finish()
     if as_json:
-        print_json(run_facts(summary, output))
+        facts = run_facts(summary, output)
+        print_json({**facts, "notes": notes + facts["notes"], "odometry": odometry})
     else:
         print_summary(summary)
+        print_lines(odometry, notes)
         print(f"open {output / 'report.html'}")
 
 
@@ -68,6 +114,31 @@ def _served(port: int, as_json: bool) -> FoxgloveSink:
     if not as_json:
         print(f"Foxglove: open a connection to {sink.address}", flush=True)
     return sink
+
+
+def _shown(results: Iterable[Result], sink: FoxgloveSink | None) -> Iterator[Result]:
+    """The results, each shown in Foxglove after it was used."""
+    for result in results:
+        yield result
+        if sink is not None:
+            sink.show(result)
+
+
+def print_lines(odometry: str, notes: list[str]) -> None:
+    """Which poses were used, and what the source lacked."""
+    print(f"odometry: {odometry}")
+    for note in notes:
+        print(f"note: {note}")
+
+
+@contextmanager
+def map_for(products: bool, map_folder: Path | None) -> Iterator[Path | None]:
+    """The folder of the map: the one asked for, one that goes when its products are written, or none."""
+    if map_folder is not None or not products:
+        yield map_folder
+        return
+    with TemporaryDirectory(prefix="roadbed-map-") as folder:
+        yield Path(folder)
 
 
 def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:

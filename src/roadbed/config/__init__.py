@@ -18,6 +18,7 @@ from roadbed.config.presets import PRESETS
 from roadbed.config.report import from_report, is_report
 from roadbed.config.shared import TimelineConfig, VehicleConfig
 from roadbed.config.text import load_text, parse_yaml
+from roadbed.config.traversability import TraversabilityConfig
 from roadbed.errors import ConfigError
 
 
@@ -31,6 +32,7 @@ class Config(Stage):
     timeline: TimelineConfig = TimelineConfig()
     ground: GroundConfig = GroundConfig()
     occupancy: OccupancyConfig = OccupancyConfig()
+    traversability: TraversabilityConfig = TraversabilityConfig()
     live: LiveConfig = LiveConfig()
 
     @classmethod
@@ -72,4 +74,13 @@ class Config(Stage):
             file.write(self.dumps().encode())
 
 
-__all__ = ["Config", "GroundConfig", "LiveConfig", "OccupancyConfig", "Stage", "TimelineConfig", "VehicleConfig"]
+__all__ = [
+    "Config",
+    "GroundConfig",
+    "LiveConfig",
+    "OccupancyConfig",
+    "Stage",
+    "TimelineConfig",
+    "TraversabilityConfig",
+    "VehicleConfig",
+]

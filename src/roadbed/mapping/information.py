@@ -3,12 +3,130 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from roadbed.geometry import Float32
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roadbed.errors import InputError
+from roadbed.geometry import Float32, Float64
+
+_LEAST = 1e-6  # information about a slope, so that planes of which nothing but a height is known can be solved
+
+
+@dataclass(frozen=True)
+class SurfaceRules:
+    """How information becomes a surface, as the ground filter that gathered it was told."""
+
+    height_information: float = 2e-4  # effective points of the weak expectation that a surface also rests on
+    slope_information: float = 0.06
+    point_variance: float = 0.0025  # m^2 of one effective point
+    known_variance: float = 0.0625  # m^2, beyond it the surface is unknown
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < np.inf:
+                raise InputError(f"surface: {name} = {value:g}: expected a positive number")
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """The surface of nodes, arrays of one shape (rows, columns); NaN where it is unknown."""
+
+    elevation: Float64  # m, over the same zero as the base
+    slope_x: Float64  # dz/dx
+    slope_y: Float64
+    variance: Float64  # m^2 of the elevation
+
+    @property
+    def known(self) -> np.ndarray:
+        return np.isfinite(self.elevation)
+
+    @property
+    def slope(self) -> Float64:
+        """(rows, columns) steepness, a tangent."""
+        return np.hypot(self.slope_x, self.slope_y)
 
 
 def lower(information: Float32, by: float) -> None:
     """Count heights from a base that lies `by` metres higher: X - P (by, 0, 0), in place on (rows, 9, columns)."""
     for x, p in ((6, 0), (7, 1), (8, 2)):
         information[:, x] -= np.float32(by) * information[:, p]
+
+
+def information_of(precision: Float64, height: ArrayLike, slope_x: ArrayLike, slope_y: ArrayLike) -> Float64:
+    """P (6, N) with X = P (h, sx, sy): (9, N)."""
+    p00, p01, p02, p11, p12, p22 = precision
+    h, sx, sy = (np.asarray(values, np.float64) for values in (height, slope_x, slope_y))
+    x = (p00 * h + p01 * sx + p02 * sy, p01 * h + p11 * sx + p12 * sy, p02 * h + p12 * sx + p22 * sy)
+    return np.stack([*precision, *x])
+
+
+def planes_of(information: Float32, base: float, rules: SurfaceRules) -> Planes:
+    """P^-1 X of information (9, rows, columns), by L D L^T as the filter solves it, in float64."""
+    p00, p01, p02, p11, p12, p22, x0, x1, x2 = information.astype(np.float64)
+    seen = p00 > 0
+    p00 = np.where(seen, p00, 1.0)
+    l1, l2 = p01 / p00, p02 / p00
+    d1 = np.maximum(p11 - l1 * p01, _LEAST)
+    t = p12 - l1 * p02
+    l3 = t / d1
+    d2 = np.maximum(p22 - l2 * p02 - l3 * t, _LEAST)
+    b1 = x1 - l1 * x0
+    slope_y = (x2 - l2 * x0 - l3 * b1) / d2
+    slope_x = b1 / d1 - l3 * slope_y
+    height = x0 / p00 - l1 * slope_x - l2 * slope_y
+    lever = l1 * l3 - l2
+    variance = rules.point_variance * (1 / p00 + l1 * l1 / d1 + lever * lever / d2)
+    unknown = ~(seen & (variance <= rules.known_variance))
+    for layer in (height, slope_x, slope_y, variance):
+        layer[unknown] = np.nan
+    return Planes(height + base, slope_x, slope_y, variance)
+
+
+def carried(information: Float64, dx: Float64, dy: Float64) -> Float64:
+    """F^T (P, X) F: planes given at their nodes, as seen from places (dx, dy) metres away from those; (9, N)."""
+    p00, p01, p02, p11, p12, p22, x0, x1, x2 = information
+    a, b = -dx, -dy
+    return np.stack(
+        [
+            p00,
+            p01 + a * p00,
+            p02 + b * p00,
+            p11 + 2 * a * p01 + a * a * p00,
+            p12 + a * p02 + b * p01 + a * b * p00,
+            p22 + 2 * b * p02 + b * b * p00,
+            x0,
+            x1 + a * x0,
+            x2 + b * x0,
+        ]
+    )
+
+
+def turned(information: Float64, yaw: float) -> Float64:
+    """The same planes along axes in which the old ones are turned by `yaw`; (9, N)."""
+    c, s = np.cos(yaw), np.sin(yaw)
+    p00, p01, p02, p11, p12, p22, x0, x1, x2 = information
+    return np.stack(
+        [
+            p00,
+            c * p01 - s * p02,
+            s * p01 + c * p02,
+            c * c * p11 - 2 * c * s * p12 + s * s * p22,
+            c * s * (p11 - p22) + (c * c - s * s) * p12,
+            s * s * p11 + 2 * c * s * p12 + c * c * p22,
+            x0,
+            c * x1 - s * x2,
+            s * x1 + c * x2,
+        ]
+    )
+
+
+def tilted(information: Float64, slope_x: float, slope_y: float, lift: Float64) -> Float64:
+    """Heights raised by `lift` (N,) at each node and by a plane of these slopes around it: X + P (lift, sx, sy)."""
+    p00, p01, p02, p11, p12, p22 = information[:6]
+    out = information.copy()
+    out[6] += p00 * lift + p01 * slope_x + p02 * slope_y
+    out[7] += p01 * lift + p11 * slope_x + p12 * slope_y
+    out[8] += p02 * lift + p12 * slope_x + p22 * slope_y
+    return out

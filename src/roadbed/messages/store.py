@@ -43,6 +43,26 @@ class RosMessages:
             **{name: given[name] if name in given else self._default(node) for name, node in fields}
         )
 
+    def like(self, message: Any) -> Any:
+        """The same message of this ROS, from one of the other: fields by their names."""
+        kind = message.__msgtype__
+        return self.make(
+            kind,
+            **{
+                name: self._value_like(node, getattr(message, name))
+                for name, node in self.store.fielddefs[kind][1]
+                if hasattr(message, name)
+            },
+        )
+
+    def _value_like(self, node: Any, value: Any) -> Any:
+        kind, about = node
+        if kind.name == "NAME":
+            return self.like(value)
+        if kind.name in ("ARRAY", "SEQUENCE") and about[0][0].name == "NAME":
+            return [self.like(item) for item in value]
+        return value
+
     def to_bytes(self, message: Any) -> bytes:
         """As it travels: ROS 1's own serialisation, or CDR."""
         serialize = self.store.serialize_ros1 if self.version == 1 else self.store.serialize_cdr

@@ -75,4 +75,6 @@ def frame_arrays(frame: GroundFrame | OccupancyFrame) -> dict[str, NDArray]:
             arrays[field.name] = np.array(value)
     if isinstance(frame, GroundFrame):
         arrays["T_vehicle_sensor"] = frame.mounting.T_vehicle_sensor.matrix
+        drivable = frame.traversability()
+        arrays |= {"traversability": drivable.score, "traversability_reason": drivable.reason}
     return arrays

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.errors import InputError
-from roadbed.geometry import Float64, Pose
+from roadbed.geometry import Float64, Pose, interpolate
 from roadbed.reading.files import read_text
 
 # Between poses further apart a straight line is no longer a fair guess; past the ends it is fair for two sweeps.
@@ -62,37 +62,6 @@ class Trajectory:
     def seen_from(self, T_body_sensor: Pose) -> Trajectory:
         """Poses of a sensor fixed to the body that these poses describe."""
         return Trajectory(tuple(pose @ T_body_sensor for pose in self.poses), self.times, self.where)
-
-
-def interpolate(first: Pose, second: Pose, fraction: float) -> Pose:
-    """The motion from `first` to `second` at constant speed and turn rate; fractions outside 0..1 extend it."""
-    axis_angle = _log_rotation(first.rotation.T @ second.rotation)
-    translation = first.translation + fraction * (second.translation - first.translation)
-    return Pose(first.rotation @ _exp_rotation(fraction * axis_angle), translation)
-
-
-def _log_rotation(rotation: Float64) -> Float64:
-    """Axis times angle of a rotation matrix."""
-    skew = np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]])
-    sine, cosine = np.linalg.norm(skew) / 2, (np.trace(rotation) - 1) / 2
-    angle = np.arctan2(sine, cosine)
-    if sine > 1e-6:
-        return skew * (angle / (2 * sine))
-    if cosine > 0:
-        return skew / 2
-    # Half a turn: the axis is the column of R + 1 that is longest.
-    columns = rotation + np.eye(3)
-    axis = columns[:, int(np.argmax(np.diag(columns)))]
-    return angle * axis / np.linalg.norm(axis)
-
-
-def _exp_rotation(axis_angle: Float64) -> Float64:
-    """Rotation matrix of axis times angle (Rodrigues)."""
-    angle = float(np.linalg.norm(axis_angle))
-    x, y, z = axis_angle
-    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    # np.sinc(t) is sin(pi t) / (pi t), finite at zero.
-    return np.eye(3) + np.sinc(angle / np.pi) * cross + 0.5 * np.sinc(angle / 2 / np.pi) ** 2 * (cross @ cross)
 
 
 def make_trajectory(poses: list[Pose], times: list[float], where: str) -> Trajectory:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +31,14 @@ def message_pose(message: Any) -> Pose:
     return _pose(pose.position, pose.orientation)
 
 
+def transforms_of(message: Any) -> Iterator[tuple[str, str, float, Pose]]:
+    """Parent, child, time in s and T_parent_child of each transform of a TFMessage."""
+    for entry in message.transforms:
+        pose = _pose(entry.transform.translation, entry.transform.rotation)
+        stamp = stamp_seconds(entry.header.stamp)
+        yield frame_name(entry.header.frame_id), frame_name(entry.child_frame_id), stamp, pose
+
+
 class TransformGraph:
     """Transforms between named frames as TF messages bring them; of one that moves the newest counts."""
 
@@ -37,9 +46,7 @@ class TransformGraph:
         self._edges: dict[str, dict[str, Pose]] = {}
 
     def add(self, message: Any) -> None:
-        for entry in message.transforms:
-            parent, child = frame_name(entry.header.frame_id), frame_name(entry.child_frame_id)
-            T_parent_child = _pose(entry.transform.translation, entry.transform.rotation)
+        for parent, child, _, T_parent_child in transforms_of(message):
             self._edges.setdefault(parent, {})[child] = T_parent_child
             self._edges.setdefault(child, {})[parent] = T_parent_child.inverse()
 

@@ -7,6 +7,7 @@ import weakref
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,8 +24,10 @@ from roadbed.sources.ros_poses import (
     POSE_TYPES,
     STATIC_TRANSFORMS_TYPE,
     TransformGraph,
+    frame_name,
     message_pose,
     stamp_seconds,
+    transforms_of,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +39,8 @@ _FILE_SUFFIXES = (".bag", ".mcap", ".db3")
 class RosbagSource(Source):
     """`bag?topic=/points&odometry=/odom`; where a bag has one topic of a kind it need not be named.
 
-    `odometry=none` reads no poses. Odometry of another frame than the cloud's is moved to the sensor by /tf_static.
+    `odometry=none` reads no poses. Odometry of another frame than the cloud's is moved to the sensor by /tf_static;
+    without odometry the poses come from /tf.
     """
 
     name = "rosbag"
@@ -57,6 +61,7 @@ class RosbagSource(Source):
         self._connections = [
             link for link in self._reader.connections if (link.topic, link.msgtype) == (self.topic, CLOUD_TYPE)
         ]
+        self.notes: tuple[str, ...] = self._reader.notes  # what was missing or lost, one line each
         self.trajectory = self._find_trajectory()
         self.sequential = self.trajectory is not None
 
@@ -71,16 +76,32 @@ class RosbagSource(Source):
         index = range(len(self))[index]
         if index >= len(self._stamps):
             raise InputError(f"{self.path}: {self.topic}: found {len(self._stamps)} messages, expected {len(self)}")
-        stamp = self._stamps[index]
-        earlier_with_same_stamp = index - bisect_left(self._stamps, stamp)
-        for number, (_, message) in enumerate(self._reader.messages(self._connections, stamp, stamp + 1)):
-            if number == earlier_with_same_stamp:
-                return self._scan(message, index, stamp)
-        raise InputError(f"{self.path}: {self.topic}: message {index} is gone, expected {len(self)} messages")
+        return self._scan(self.message(index), index, self._stamps[index])
 
     def __iter__(self) -> Iterator[Scan]:
         for index, (stamp, message) in enumerate(self._reader.messages(self._connections)):
             yield self._scan(message, index, stamp)
+
+    @property
+    def is_ros1(self) -> bool:
+        return self._reader.is_ros1
+
+    def recorded(self) -> Iterator[tuple[Any, int, bytes]]:
+        """Every message of the bag as it lies there: connection, recording time (ns) and bytes, in order."""
+        return self._reader.raw_messages()
+
+    def recorded_at(self, index: int) -> int:
+        """Recording time (ns) of scan `index`."""
+        return self._stamps[index]
+
+    def message(self, index: int) -> Any:
+        """The PointCloud2 that scan `index` comes from."""
+        stamp = self._stamps[index]
+        earlier_with_same_stamp = index - bisect_left(self._stamps, stamp)
+        found = islice(self._reader.messages(self._connections, stamp, stamp + 1), earlier_with_same_stamp, None)
+        for _, message in found:
+            return message
+        raise InputError(f"{self.path}: {self.topic}: message {index} is gone, expected {len(self)} messages")
 
     @cached_property
     def _stamps(self) -> list[int]:
@@ -126,7 +147,7 @@ class RosbagSource(Source):
             return None
         topic = self._choose("odometry", POSE_TYPES, required=False)
         if topic is None:
-            return None
+            return self._trajectory_of_transforms()
         links = [link for link in self._reader.connections if link.topic == topic and link.msgtype in POSE_TYPES]
         poses: list[Pose] = []
         times: list[float] = []
@@ -143,14 +164,45 @@ class RosbagSource(Source):
         if not poses:
             return None
         trajectory = make_trajectory(poses, times, f"{self.path}: {topic}")
-        T_body_sensor = self._body_to_sensor(body)
+        T_body_sensor = None if not body else self._transforms.between(body, self._frame)
+        if body and T_body_sensor is None:
+            self.notes += (
+                f"no transform from {frame_name(body)} to {frame_name(self._frame)}, expected one in /tf_static "
+                f"(frames that exist: {_listed(self._transforms.frames)}): "
+                f"the poses of {topic} are taken as the sensor's",
+            )
         return trajectory if T_body_sensor is None else trajectory.seen_from(T_body_sensor)
 
-    def _body_to_sensor(self, body: str) -> Pose | None:
-        """Where the sensor sits on the body that the odometry follows; None where the bag does not say."""
+    def _trajectory_of_transforms(self) -> Trajectory | None:
+        """Without odometry: /tf, where a moving frame carries the sensor."""
+        links = [link for link in self._reader.connections if link.msgtype == STATIC_TRANSFORMS_TYPE]
+        moving = [link for link in links if not link.topic.endswith("tf_static")]
+        poses: dict[tuple[str, str], list[tuple[float, Pose]]] = {}
+        with foreign_errors(f"{self.path}: /tf", "transform"):
+            for _, message in self._reader.messages(moving):
+                for parent, child, time, pose in transforms_of(message):
+                    poses.setdefault((parent, child), []).append((time, pose))
+        for (parent, child), found in poses.items():
+            T_child_sensor = self._transforms.between(child, self._frame)
+            if T_child_sensor is not None:
+                trajectory = make_trajectory([p for _, p in found], [t for t, _ in found], f"{self.path}: {parent}")
+                return trajectory.seen_from(T_child_sensor)
+        if poses:
+            frames = _listed(sorted({name for edge in poses for name in edge}))
+            self.notes += (
+                f"no transform from a moving frame of /tf ({frames}) to {frame_name(self._frame)} "
+                f"(fixed frames: {_listed(self._transforms.frames)}): every scan stands alone",
+            )
+        return None
+
+    @cached_property
+    def _frame(self) -> str:
+        """The frame of the first cloud."""
         _, cloud = next(self._reader.messages(self._connections), (0, None))
-        if not body or cloud is None:
-            return None
+        return "" if cloud is None else str(cloud.header.frame_id)
+
+    @cached_property
+    def _transforms(self) -> TransformGraph:
         transforms = TransformGraph()
         links = [
             link
@@ -160,7 +212,11 @@ class RosbagSource(Source):
         with foreign_errors(f"{self.path}: /tf_static", "transform"):
             for _, message in self._reader.messages(links):
                 transforms.add(message)
-            return transforms.between(body, str(cloud.header.frame_id))
+        return transforms
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _open_reader(path: Path) -> BagReader:

@@ -13,7 +13,7 @@ from roadbed.frames import Scan
 from roadbed.geometry import Pose
 from roadbed.sources.registry import Source
 
-_PER_SCAN = ("truth", "objects")  # what some sources also give for a scan, by its number
+PER_SCAN = ("truth", "objects")  # what some sources also give for a scan, by its number
 
 
 class Selection(Source):
@@ -22,25 +22,25 @@ class Selection(Source):
     def __init__(self, source: Source, numbers: range, T_vehicle_sensor: Pose | None = None) -> None:
         self.location, self.path, self.options = source.location, source.path, source.options
         self.sequential = source.sequential
-        self._source, self._T_vehicle_sensor = source, T_vehicle_sensor
+        self.source, self._T_vehicle_sensor = source, T_vehicle_sensor
         self.numbers = numbers
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def __getitem__(self, index: int) -> Scan:
-        return self._mounted(self._source[self.numbers[index]])
+        return self._mounted(self.source[self.numbers[index]])
 
     def __iter__(self) -> Iterator[Scan]:
         if self.numbers == range(len(self.numbers)):  # from the beginning: bags and captures are fastest in one go
-            yield from map(self._mounted, islice(self._source, len(self)))
+            yield from map(self._mounted, islice(self.source, len(self)))
         else:
             yield from super().__iter__()
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _PER_SCAN:
+        if name not in PER_SCAN:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        of_scan = getattr(self._source, name)
+        of_scan = getattr(self.source, name)
         return lambda index: of_scan(self.numbers[index])
 
     def _mounted(self, scan: Scan) -> Scan:

@@ -23,6 +23,7 @@ from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.opacity import standing_points
 from roadbed.ground.stcrf.place import Place, Places
+from roadbed.mapping.information import SurfaceRules
 from roadbed.mapping.tiles import TileMap
 from roadbed.timeline import Link, Timeline
 from roadbed.timing import timed
@@ -39,7 +40,10 @@ class Stcrf:
     ) -> None:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, stays)
-        self._places = Places(config, self.engine, _long_term_map(config, map_folder))
+        long_term_map = _long_term_map(config, map_folder)
+        self._places = Places(config, self.engine, long_term_map)
+        # A map believes its poses: scans fitted to the surface before them drift away from the world together.
+        self._aligns = config.ground.time.alignment and long_term_map is None
         self._timeline = Timeline(config.timeline)
         self._mountings = Mountings(config.ground.mounting)
 
@@ -54,12 +58,12 @@ class Stcrf:
             notes.extend(moment.notes)
             place, warm = self._places.follow(scan, mounting, moment)
             given = _input(scan.points, place, moving, warm, self._standing(scan, mounting))
-            if warm and self.config.ground.time.alignment:
+            if warm and self._aligns:
                 place, given = self._aligned(place, given, notes)
         output = self.engine.frame(given)
         with timed(timings, "keep"):
             if moment.link in (Link.FIRST, Link.NEXT):
-                self.engine.keep()
+                self._places.keep(output)
         return Segmented(
             output,
             place.lattice,
@@ -154,4 +158,11 @@ def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
     time = config.ground.time
     if time.motion != "rolling":
         raise ConfigError(f"map_folder: a long-term map needs ground.time.motion = rolling, found {time.motion}")
-    return TileMap(folder, config.ground.stcrf.spacing, time.map_tiles_in_memory)
+    stcrf = config.ground.stcrf
+    surface = SurfaceRules(
+        height_information=stcrf.coarse_height_information if stcrf.start == "coarse" else stcrf.height_information,
+        slope_information=stcrf.slope_information,
+        point_variance=stcrf.sigma_up**2 * stcrf.variance_factor,
+        known_variance=stcrf.known_sigma**2,
+    )
+    return TileMap(folder, stcrf.spacing, time.map_tiles_in_memory, surface)

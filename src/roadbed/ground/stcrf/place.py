@@ -8,12 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from roadbed.compute.arrays import to_host
 from roadbed.config import Config
 from roadbed.frames import Mounting, Scan
 from roadbed.geometry import Float64, Lattice, Pose, rotation_to_level
-from roadbed.ground.engine import GroundEngine, Misalignment, MovingMask, Placement, Rolled, Turned, Vehicle
+from roadbed.ground.engine import (
+    FrameOutput,
+    GroundEngine,
+    Misalignment,
+    MovingMask,
+    Placement,
+    Rolled,
+    Turned,
+    Vehicle,
+)
 from roadbed.ground.stcrf.model import KNOWN_PRIOR
 from roadbed.ground.stcrf.sizes import lattice_of
+from roadbed.mapping.recall import Recall
 from roadbed.mapping.tiles import TileMap
 from roadbed.timeline import Link, Moment
 
@@ -75,6 +86,7 @@ class Places:
         self._engine, self._map = engine, long_term_map
         self.around_vehicle = lattice_of(config.ground)
         self._prior_lattice, self._prior_base = self.around_vehicle, 0.0
+        self._recall = None if long_term_map is None else Recall(self.around_vehicle, long_term_map.surface)
         self.reset()
 
     def reset(self) -> None:
@@ -93,6 +105,8 @@ class Places:
         if moment.link is Link.FIRST:
             self._store(np.ones(self._prior_lattice.shape, np.bool_))
             self._engine.forget()
+            if self._recall is not None:
+                self._recall.forget()
         if not self._rolls:
             if moment.link is Link.NEXT:
                 self._engine.move(Turned(moment.T_old_new, self.around_vehicle.x0, self.around_vehicle.y0))
@@ -108,6 +122,13 @@ class Places:
         place = Place(lattice, base, T_lattice_sensor, T_lattice_vehicle, self._T_lattice_world.inverse())
         known = moment.link is not Link.FIRST or (self._map is not None and self._knows_something())
         return place, known
+
+    def keep(self, output: FrameOutput) -> None:
+        """The engine's result becomes its prior, and what the map will take is brought up to date."""
+        self._engine.keep()
+        if self._recall is not None and self._prior_lattice is not self.around_vehicle:
+            elevation, slope = to_host(output.elevation), to_host(output.slope)
+            self._recall.notice(self._engine.prior, elevation - np.float32(self._prior_base), slope)
 
     def save_map(self) -> None:
         """Write everything known to the long-term map."""
@@ -129,6 +150,8 @@ class Places:
                 climb, base = 0.0, self._prior_base
             if columns or rows or climb:
                 self._engine.move(Rolled(columns, rows, climb))
+                if self._recall is not None:
+                    self._recall.roll(columns, rows, climb)
             entering = lattice.outside(-columns, -rows)
         self._prior_lattice, self._prior_base = lattice, base
         self._load(entering)
@@ -136,16 +159,19 @@ class Places:
 
     def _store(self, leaving: NDArray[np.bool_]) -> None:
         """Nodes that leave go to the long-term map, if there is one."""
-        if self._map is not None and self._prior_lattice is not self.around_vehicle and leaving.any():
-            self._map.store(self._prior_lattice, self._engine.prior, self._prior_base, leaving)
+        if self._map is None or self._recall is None or self._prior_lattice is self.around_vehicle:
+            return
+        if leaving.any():
+            self._map.store(self._prior_lattice, self._recall.information, self._prior_base, leaving)
 
     def _load(self, entering: NDArray[np.bool_]) -> None:
         """Nodes that enter are undefined, or what the map knows of them."""
-        if self._map is None or not entering.any():
+        if self._map is None or self._recall is None or not entering.any():
             return
         information = self._engine.prior
         if self._map.load(self._prior_lattice, information, self._prior_base, entering):
             self._engine.prior = information
+            self._recall.take(information, entering)
 
     def _knows_something(self) -> bool:
         return bool((self._engine.prior[0] > KNOWN_PRIOR).any())

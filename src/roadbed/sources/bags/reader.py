@@ -23,6 +23,7 @@ from roadbed.reading.foreign import foreign_errors
 from roadbed.sources.bags.database import BoundedSqlite3Reader
 from roadbed.sources.bags.folder import read_metadata, unpack_folder
 from roadbed.sources.bags.message_types import message_types
+from roadbed.sources.bags.salvage import salvage
 from roadbed.sources.bags.unpacking import Pass, bound_mcap, ros1_chunk, unpack_part
 
 _INDEX_ENTRY_BYTES = 12
@@ -34,16 +35,35 @@ class BagReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes: tuple[str, ...] = ()
         self._stack = ExitStack()
         try:
             with foreign_errors(path, "ROS bag"):
-                self._open()
+                self._open(path)
+        except InputError as error:
+            self._open_what_is_left(error)
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
-        path = _RegularPath(self.path)
+    def _open_what_is_left(self, error: InputError) -> None:
+        """A bag cut off in the middle has no index: what lies before the cut is copied into a whole one."""
+        self.close()
+        self._stack = ExitStack()
+        try:
+            folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="roadbed-bag-")))
+            with foreign_errors(self.path, "ROS bag"):
+                saved = salvage(self.path, folder)
+            if saved is None:
+                raise error
+            self.notes = (saved.note,)
+            self._open(saved.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, place: Path) -> None:
+        path = _RegularPath(place)
         is_folder = path.is_dir()
         has_metadata = is_folder and (path / "metadata.yaml").is_file()
         self.is_ros1 = path.suffix.lower() == ".bag" if not is_folder else not has_metadata
@@ -92,6 +112,11 @@ class BagReader:
         with foreign_errors(self.path, "ROS bag"):
             for link, stamp, raw in self._raw_messages(links, start, stop):
                 yield stamp, deserialize(raw, link.msgtype)
+
+    def raw_messages(self) -> Iterator[tuple[Any, int, bytes]]:
+        """Connection, recording time (ns) and bytes of every message, in order."""
+        with foreign_errors(self.path, "ROS bag"):
+            yield from self._raw_messages(self.connections, None, None)
 
     def _raw_messages(
         self, links: Iterable[Any], start: int | None, stop: int | None

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles of a map folder, a bounded number of them in memory; changed ones are written when they leave."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.atomic import atomic_write
+from roadbed.errors import InputError
+from roadbed.reading.arrays import read_arrays
+
+SIDE = 64  # nodes
+Key = tuple[int, int]  # row, column
+
+
+class Tile(Protocol):
+    """What one file holds."""
+
+    changed: bool
+
+    def arrays(self) -> dict[str, NDArray]: ...
+
+    @classmethod
+    def of(cls, arrays: dict[str, NDArray]) -> Tile:
+        """From the arrays of a file; ValueError or KeyError where they are none of a tile."""
+        ...
+
+
+T = TypeVar("T", bound=Tile)
+
+
+class TileCache(Generic[T]):
+    """Files `NAME_ROW_COLUMN.npz` of one kind."""
+
+    def __init__(self, folder: Path, name: str, kind: type[T], most_in_memory: int) -> None:
+        self.folder, self.name, self.most_in_memory = folder, name, most_in_memory
+        self._kind = kind
+        self._tiles: OrderedDict[Key, T] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._tiles)
+
+    def get(self, key: Key) -> T | None:
+        """A tile from memory or disk, None where there is none."""
+        if key in self._tiles:
+            self._tiles.move_to_end(key)
+            return self._tiles[key]
+        path = self.path(key)
+        if not path.exists():
+            return None
+        try:
+            tile = self._kind.of(read_arrays(path))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: expected a tile of the map ({error})") from None
+        self._tiles[key] = tile  # type: ignore[assignment]
+        return tile  # type: ignore[return-value]
+
+    def add(self, key: Key, tile: T) -> T:
+        self._tiles[key] = tile
+        return tile
+
+    def trim(self) -> None:
+        """Write and drop the tiles that were not used for longest."""
+        while len(self._tiles) > self.most_in_memory:
+            key, tile = next(iter(self._tiles.items()))
+            self._write(key, tile)  # before it is dropped: a full disk loses nothing that is in memory
+            del self._tiles[key]
+
+    def flush(self) -> None:
+        """Write every changed tile."""
+        for key, tile in self._tiles.items():
+            self._write(key, tile)
+
+    def keys(self) -> list[Key]:
+        """The tiles on disk, row by row."""
+        return sorted(_keys(self.folder, self.name))
+
+    def path(self, key: Key) -> Path:
+        return self.folder / f"{self.name}_{key[0]}_{key[1]}.npz"
+
+    def _write(self, key: Key, tile: T) -> None:
+        if tile.changed:
+            with atomic_write(self.path(key)) as file:
+                np.savez_compressed(file, **tile.arrays())  # type: ignore[arg-type]
+            tile.changed = False
+
+
+def _keys(folder: Path, name: str) -> Iterator[Key]:
+    pattern = re.compile(rf"{name}_(-?[0-9]{{1,9}})_(-?[0-9]{{1,9}})\.npz")
+    for path in folder.iterdir():
+        found = pattern.fullmatch(path.name)
+        if found:
+            yield int(found[1]), int(found[2])

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for a whole map: its node spacing, its frame, and how information becomes metres; one file, map.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from roadbed.atomic import atomic_write
+from roadbed.errors import InputError
+from roadbed.geometry import Pose
+from roadbed.mapping.information import SurfaceRules
+from roadbed.reading.files import read_text
+
+_FORMAT = 1
+_NAME = "map.json"
+
+
+@dataclass(frozen=True)
+class MapIndex:
+    """The index of a map."""
+
+    spacing: float  # m between nodes
+    T_lattice_world: Pose  # from the odometry's world to the frame of the tiles
+    surface: SurfaceRules
+
+    @classmethod
+    def read(cls, folder: Path, spacing: float | None = None) -> MapIndex | None:
+        """The index in a folder, None where there is none; another spacing than the one expected is refused."""
+        path = folder / _NAME
+        if not path.exists():
+            return None
+        try:
+            index = json.loads(read_text(path))
+            found, version = float(index["spacing"]), index["version"]
+            T_lattice_world = Pose.from_matrix(np.array(index["T_lattice_world"], float))
+            surface = SurfaceRules(**{name: float(value) for name, value in index.get("surface", {}).items()})
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise InputError(f"{path}: expected the index of a map ({error})") from None
+        expected = found if spacing is None else spacing
+        if version != _FORMAT or found != expected or not 0 < found < np.inf:
+            raise InputError(
+                f"{path}: expected version {_FORMAT} and spacing {expected:g} m, "
+                f"found version {version} and spacing {found:g} m"
+            )
+        return cls(found, T_lattice_world, surface)
+
+    @classmethod
+    def of(cls, folder: Path) -> MapIndex:
+        """The index of a map that must be there."""
+        index = cls.read(folder)
+        if index is None:
+            found = "no such folder" if not folder.is_dir() else f"found no {_NAME}"
+            raise InputError(f"{folder}: {found}, expected a map, as roadbed run --map keeps it with odometry")
+        return index
+
+    def write(self, folder: Path) -> None:
+        content = {
+            "version": _FORMAT,
+            "spacing": self.spacing,
+            "T_lattice_world": self.T_lattice_world.matrix.tolist(),
+            "surface": asdict(self.surface),
+        }
+        with atomic_write(folder / _NAME) as file:
+            file.write(json.dumps(content).encode())

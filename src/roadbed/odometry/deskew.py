@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motion distortion removed: every point brought to where the sensor was at the scan's time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from roadbed.compute.arrays import lies_on_device
+from roadbed.errors import missing_extra
+from roadbed.frames import Scan
+from roadbed.geometry import Float64, Pose, rotation_of, rotation_vector
+
+_LONGEST_S = 2.0  # between scans whose poses still tell a speed
+_DONE = "time"  # the channel that keeps the points' times once they are used
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """How the sensor moves at the time of a scan, along its own axes."""
+
+    velocity: Float64  # (3,) m/s
+    turn_rate: Float64  # (3,) rad/s
+
+    @classmethod
+    def between(cls, first: Scan | None, second: Scan | None) -> Motion | None:
+        """Steady motion from one scan to a later one; None where poses or times do not tell it."""
+        if first is None or second is None or first.time is None or second.time is None:
+            return None
+        if first.T_world_sensor is None or second.T_world_sensor is None:
+            return None
+        return cls.over(first.T_world_sensor.inverse() @ second.T_world_sensor, second.time - first.time)
+
+    @classmethod
+    def over(cls, T_old_new: Pose, seconds: float) -> Motion | None:
+        """Steady motion by `T_old_new` in so many seconds."""
+        if not 0 < seconds <= _LONGEST_S:
+            return None
+        turn = rotation_vector(T_old_new.rotation)
+        # The way was driven along a bow: its direction is along the axes halfway through the turn.
+        velocity = rotation_of(-turn / 2) @ T_old_new.translation / seconds
+        return cls(velocity, turn / seconds)
+
+    def mean(self, other: Motion | None) -> Motion:
+        if other is None:
+            return self
+        return Motion((self.velocity + other.velocity) / 2, (self.turn_rate + other.turn_rate) / 2)
+
+
+def deskew(scan: Scan, motion: Motion | None) -> Scan:
+    """The scan as a sensor at rest would have seen it, on the host or on the GPU, wherever its points lie.
+
+    A scan without times of its points, or without motion, comes back as it is. Points whose time is no number stay.
+    """
+    if scan.point_time is None or motion is None:
+        return scan
+    xp = _library(scan.points)
+    points = xp.asarray(scan.points).astype(xp.float64)
+    seconds = xp.nan_to_num(xp.asarray(scan.point_time).astype(xp.float64))
+    speed = float(np.linalg.norm(motion.turn_rate))
+    if speed > 1e-9:
+        axis = xp.asarray(motion.turn_rate / speed)
+        angle = (speed * seconds)[:, None]
+        along = axis * (points @ axis)[:, None]
+        points = along + (points - along) * xp.cos(angle) + xp.cross(axis, points) * xp.sin(angle)
+    bend = np.cross(motion.turn_rate, motion.velocity) / 2  # the way is a bow: the direction turns along it
+    points = points + seconds[:, None] * (xp.asarray(motion.velocity) + seconds[:, None] * xp.asarray(bend))
+    channels = {**scan.channels, _DONE: scan.point_time} if _DONE not in scan.channels else scan.channels
+    return replace(scan, points=points.astype(xp.float32), point_time=None, channels=channels)
+
+
+def _library(points: Any) -> Any:
+    """NumPy, or CuPy for points in GPU memory."""
+    if not lies_on_device(points):
+        return np
+    try:
+        import cupy
+    except ImportError:
+        raise missing_extra("cupy", "cuda", "motion distortion of points in GPU memory") from None
+    return cupy

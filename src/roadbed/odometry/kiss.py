@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Odometry from the scans themselves, by KISS-ICP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roadbed.compute.arrays import to_host
+from roadbed.errors import InputError, missing_extra
+from roadbed.frames import Scan
+from roadbed.geometry import Pose
+from roadbed.odometry.deskew import Motion, deskew
+
+_FEWEST_POINTS = 100
+_LONGEST_PAUSE_S = 2.0
+
+
+class KissOdometry:
+    """Scans of one drive in order; each gets the pose of its sensor in the frame of the first scan's."""
+
+    def __init__(self, max_range: float = 100.0, min_range: float = 2.0) -> None:
+        try:
+            from kiss_icp.config import KISSConfig
+            from kiss_icp.kiss_icp import KissICP
+        except ImportError:
+            raise missing_extra("kiss-icp", "odometry", "--odometry kiss-icp") from None
+        config: Any = KISSConfig()
+        # Points come deskewed to their scan's time, so that its pose is the sensor's at that time.
+        config.data.max_range, config.data.min_range, config.data.deskew = max_range, min_range, False
+        config.mapping.voxel_size = max_range / 100
+        self._icp = KissICP(config)
+        self._last_time: float | None = None
+
+    def pose(self, scan: Scan) -> Pose:
+        """The pose of the next scan."""
+        seconds = None if scan.time is None or self._last_time is None else scan.time - self._last_time
+        if seconds is not None and not 0 < seconds < _LONGEST_PAUSE_S:
+            raise InputError(
+                f"scan {scan.name}: {seconds:.3f} s after the one before, expected scans in order and at most "
+                f"{_LONGEST_PAUSE_S:g} s apart for odometry"
+            )
+        motion = None if seconds is None else Motion.over(_pose(self._icp.last_delta), seconds)
+        points = to_host(deskew(scan, motion).points).astype(np.float64)
+        points = points[np.isfinite(points).all(axis=1)]
+        if len(points) < _FEWEST_POINTS:
+            raise InputError(f"scan {scan.name}: found {len(points)} points, expected {_FEWEST_POINTS} for odometry")
+        self._icp.register_frame(points, np.empty(0))
+        self._last_time = scan.time
+        return _pose(self._icp.last_pose)
+
+
+def _pose(matrix: Any) -> Pose:
+    """Products of many rotations are rotations again."""
+    u, _, v = np.linalg.svd(np.asarray(matrix)[:3, :3])
+    return Pose(u @ v, np.asarray(matrix)[:3, 3])

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A new bag with the input's messages and Roadbed's beside them: `.mcap` or a folder for ROS 2, `.bag` for ROS 1."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from roadbed.atomic import output_errors
+from roadbed.errors import InputError, OutputError, missing_extra
+from roadbed.messages.results import FrameNames, ResultMessages
+from roadbed.messages.store import RosMessages
+from roadbed.pipeline import Result
+from roadbed.sources.rosbag import RosbagSource
+
+SUFFIXES = (".bag", ".mcap")
+PREFIX = "/roadbed"
+
+
+def is_bag_name(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES
+
+
+class BagWriter:
+    """`add` results in order; `finish` writes the rest of the input and puts the bag in its place. A context manager.
+
+    Until then it lies in a folder of its own beside that place; an error or an interrupt leaves nothing.
+    """
+
+    def __init__(self, path: Path, source: RosbagSource | None = None, *, force: bool = False) -> None:
+        self.path, self._source = path, source
+        self._check_place(force)
+        self._version: Any = 1 if path.suffix.lower() == ".bag" else 2
+        self._messages, self._others = RosMessages(self._version), RosMessages(3 - self._version)  # type: ignore[arg-type]
+        self._links: dict[tuple[str, str], Any] = {}
+        self.left_out: set[str] = set()  # topics whose messages the other ROS does not know
+        self._rest: Iterator[tuple[Any, int, bytes]] = iter(()) if source is None else source.recorded()
+        self._held: tuple[Any, int, bytes] | None = next(self._rest, None)
+        with output_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._folder = Path(tempfile.mkdtemp(prefix=".roadbed-", suffix=".tmp", dir=path.parent))
+        self._writer = self._open()
+
+    def __enter__(self) -> BagWriter:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if isinstance(self._rest, Generator):
+            self._rest.close()  # an open pass over a database keeps it locked
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, result: Result) -> None:
+        """The input up to the moment the scan was recorded, then what was found in it."""
+        with output_errors(self.path):
+            cloud, stamp = None, round((result.scan.time or 0.0) * 1e9)
+            if self._source is not None:
+                stamp = self._source.recorded_at(int(result.scan.name))
+                self._copy_until(stamp)
+                cloud = self._source.message(int(result.scan.name)) if self._same_version else None
+            for topic, message in ResultMessages(self._messages, result, FrameNames(), cloud):
+                name = "/tf" if topic == "tf" else f"{PREFIX}/{topic}"
+                self._write(name, message.__msgtype__, stamp, self._messages.to_bytes(message))
+
+    def finish(self) -> None:
+        with output_errors(self.path):
+            self._copy_until(None)
+            self._writer.close()
+            written = self._folder / self.path.name
+            if self._version == 2:  # a folder with its description; the file alone is a whole MCAP
+                written = next(written.glob("*.mcap"))
+            written.replace(self.path)
+
+    @property
+    def _same_version(self) -> bool:
+        return self._source is not None and self._source.is_ros1 == (self._version == 1)
+
+    def _check_place(self, force: bool) -> None:
+        if self.path.is_dir():
+            raise OutputError(f"{self.path}: found a folder, expected a new name")
+        if self._source is not None and self.path.exists() and self.path.samefile(self._source.path):
+            raise OutputError(f"{self.path}: is read, expected another name to write to")
+        if self.path.exists() and not force:
+            raise OutputError(f"{self.path}: exists; name another file with -o, or replace it with --force")
+
+    def _open(self) -> Any:
+        try:
+            from rosbags.rosbag1 import Writer as Writer1
+            from rosbags.rosbag2 import StoragePlugin
+            from rosbags.rosbag2 import Writer as Writer2
+        except ImportError:
+            raise missing_extra("rosbags", "io", f"writing {self.path}") from None
+        place = self._folder / self.path.name
+        writer: Any = (
+            Writer1(place) if self._version == 1 else Writer2(place, version=9, storage_plugin=StoragePlugin.MCAP)
+        )
+        writer.open()
+        return writer
+
+    def _copy_until(self, stamp: int | None) -> None:
+        """The input's messages recorded up to `stamp` (ns), or all that are left."""
+        while self._held is not None and (stamp is None or self._held[1] <= stamp):
+            link, recorded, raw = self._held
+            self._copy(link, recorded, raw)
+            self._held = next(self._rest, None)
+
+    def _copy(self, link: Any, stamp: int, raw: bytes) -> None:
+        if self._same_version:
+            self._write(link.topic, link.msgtype, stamp, raw, link)
+        elif all(link.msgtype in messages.store.types for messages in (self._messages, self._others)):
+            message = self._messages.like(self._others.from_bytes(raw, link.msgtype))
+            self._write(link.topic, link.msgtype, stamp, self._messages.to_bytes(message))
+        else:
+            self.left_out.add(f"{link.topic} ({link.msgtype})")
+
+    def _write(self, topic: str, kind: str, stamp: int, data: bytes, copied: Any = None) -> None:
+        link = self._links.get((topic, kind))
+        if link is None:
+            known = kind in self._messages.store.types
+            about: dict[str, Any] = {"typestore": self._messages.store}
+            if copied is not None and not known:  # its own description travels with what is copied
+                about = {"msgdef": copied.msgdef.data, ("md5sum" if self._version == 1 else "rihs01"): copied.digest}
+            link = self._links[topic, kind] = self._writer.add_connection(topic, kind, **about)
+        self._writer.write(link, stamp, data)
+
+
+def bag_source(source: Any) -> RosbagSource | None:
+    """The bag under a selection, other odometry or deskewing; None where the scans come from elsewhere."""
+    while not isinstance(source, RosbagSource):
+        source = getattr(source, "source", None)
+        if source is None:
+            return None
+    return source
+
+
+def source_notes(source: Any) -> list[str]:
+    """What a bag lacks, one line each."""
+    bag = bag_source(source)
+    return [] if bag is None else list(bag.notes)
+
+
+def write_bag(path: Path, source: Any, results: Iterable[Result], force: bool = False) -> tuple[int, set[str]]:
+    """A bag of the results and of the bag they come from; returns how many results, and which topics were left out."""
+    count = 0
+    with BagWriter(path, bag_source(source), force=force) as bag:
+        for result in results:
+            bag.add(result)
+            count += 1
+        if not count:
+            raise InputError(f"{path}: found no scans, expected at least one")
+        bag.finish()
+        return count, bag.left_out

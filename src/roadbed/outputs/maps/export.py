@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All products of a map, or those asked for, into a folder of results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from roadbed.atomic import atomic_write
+from roadbed.config import TraversabilityConfig
+from roadbed.errors import ConfigError, InputError
+from roadbed.mapping.cache import Key
+from roadbed.mapping.points import GROUND, OBSTACLE
+from roadbed.mapping.stored import StoredMap
+from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.maps.georeference import Georeference
+from roadbed.outputs.maps.geotiff import GeoTiffWriter
+from roadbed.outputs.maps.grids import write_ascii_grid, write_nav2_map
+from roadbed.outputs.maps.layers import LAYERS, tile_layers
+from roadbed.outputs.maps.laz import write_laz
+from roadbed.outputs.maps.mesh import write_glb, write_ply
+from roadbed.outputs.maps.relief import save_relief
+
+# product -> its files
+PRODUCTS = {
+    "geotiff": tuple(f"{name}.tif" for name in LAYERS),
+    "laz": ("ground.laz", "obstacles.laz"),
+    "nav2": ("static.pgm", "static.yaml"),
+    "ascii": ("elevation.asc",),
+    "ply": ("surface.ply",),
+    "gltf": ("surface.glb",),
+    "picture": ("relief.png",),
+}
+_NEED_SURVEY = ("laz", "nav2")
+PARTS = tuple(name for files in PRODUCTS.values() for name in files)
+
+
+@dataclass
+class Exported:
+    """What was written."""
+
+    files: list[str] = field(default_factory=list)
+    nodes: int = 0  # known
+    damaged: tuple[str, ...] = ()  # one line per tile that could not be read
+
+
+def check_products(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, each once; an unknown one is refused."""
+    for name in names:
+        if name not in PRODUCTS:
+            raise ConfigError(f"product {name!r}: expected some of {', '.join(PRODUCTS)}")
+    return tuple(dict.fromkeys(names))
+
+
+def export_map(
+    stored: StoredMap,
+    out: OutputFolder,
+    products: Sequence[str] = (),
+    place: Georeference | None = None,
+    limits: TraversabilityConfig | None = None,
+    watch: Callable[[Iterable[Key]], Iterable[Key]] = lambda keys: keys,
+) -> Exported:
+    """Write the products asked for, by default every one that the map has the data for."""
+    wanted = check_products(products)
+    if not wanted:
+        wanted = tuple(name for name in PRODUCTS if stored.survey is not None or name not in _NEED_SURVEY)
+    missing = [name for name in wanted if name in _NEED_SURVEY and stored.survey is None]
+    if missing:
+        raise InputError(
+            f"{stored.folder}: {', '.join(missing)}: this map holds the ground alone, expected points and cells too"
+        )
+    stored.extent  # noqa: B018  an empty map is refused before anything is written
+    place = place or Georeference()
+    done = Exported()
+
+    def file(name: str):  # type: ignore[no-untyped-def]
+        done.files.append(name)
+        return out.file(name)
+
+    if "geotiff" in wanted:
+        done.nodes = _write_layers(stored, file, place, limits, watch)
+    if "laz" in wanted:
+        for name, kind in (("ground.laz", GROUND), ("obstacles.laz", OBSTACLE)):
+            write_laz(file(name), stored, kind, place)
+    if "nav2" in wanted:
+        write_nav2_map(file("static.pgm"), file("static.yaml"), stored)
+    if "ascii" in wanted:
+        write_ascii_grid(file("elevation.asc"), stored, place)
+    if "ply" in wanted:
+        write_ply(file("surface.ply"), stored, place)
+    if "gltf" in wanted:
+        write_glb(file("surface.glb"), stored)
+    if "picture" in wanted:
+        save_relief(file("relief.png"), stored)
+    done.damaged = tuple(stored.damaged)
+    return done
+
+
+def _write_layers(stored, file, place, limits, watch) -> int:  # type: ignore[no-untyped-def]
+    """The rasters, all in one pass over the tiles; returns how many nodes are known."""
+    lattice = stored.extent
+    (first_row, _), (first, _) = stored.block
+    names = [name for name in LAYERS if name != "count" or stored.survey is not None]
+    known = 0
+    with ExitStack() as stack:
+        writers = {}
+        for name in names:
+            dtype = np.uint8 if name == "traversability-reason" else np.float32
+            target = stack.enter_context(atomic_write(file(f"{name}.tif")))
+            writers[name] = GeoTiffWriter(target, lattice, place, LAYERS[name], dtype)
+        for key in watch(stored.keys):
+            layers = tile_layers(stored, key, limits)
+            known += int(np.isfinite(layers["elevation"]).sum())
+            layers["elevation"] = layers["elevation"] + place.height
+            for name, writer in writers.items():
+                writer.write(key[0] - first_row, key[1] - first, layers[name])
+        for writer in writers.values():
+            writer.finish()
+    return known

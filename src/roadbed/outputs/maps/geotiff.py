@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GeoTIFF, one tile of the map at a time: memory does not grow with the map. Beyond 4 GB it is a BigTIFF."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from roadbed.geometry import Lattice
+from roadbed.mapping.cache import SIDE
+from roadbed.outputs.maps.georeference import Georeference
+
+_SHORT, _LONG, _DOUBLE, _ASCII, _LONG8 = 3, 4, 12, 2, 16
+_CODES = {_SHORT: "H", _LONG: "I", _DOUBLE: "d", _LONG8: "Q"}
+_DEFLATE, _FLOAT, _UNSIGNED = 8, 3, 1
+_CLASSIC_LIMIT = 3 << 30  # bytes of pixels, well below what 32-bit offsets reach
+
+
+class GeoTiffWriter:
+    """A north-up raster of square tiles, each written once in any order; those never written know nothing.
+
+    `lattice` says where the pixels' middles lie; its rows and columns are multiples of 64.
+    """
+
+    def __init__(
+        self, file: IO[bytes], lattice: Lattice, place: Georeference, description: str, dtype: DTypeLike = np.float32
+    ) -> None:
+        self._file, self._lattice, self._place, self._description = file, lattice, place, description
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._across, self._down = lattice.columns // SIDE, lattice.rows // SIDE
+        self._big = lattice.size * self._dtype.itemsize > _CLASSIC_LIMIT
+        self._offsets = np.zeros(self._across * self._down, np.uint64)
+        self._sizes = np.zeros_like(self._offsets)
+        file.write(struct.pack("<2sHHHQ", b"II", 43, 8, 0, 0) if self._big else struct.pack("<2sHI", b"II", 42, 0))
+        self._at = file.tell()
+        nothing = np.nan if self._dtype.kind == "f" else 0
+        self._empty = self._append(np.full((SIDE, SIDE), nothing, self._dtype))
+
+    def write(self, row: int, column: int, values: NDArray) -> None:
+        """A tile (64, 64) by its place in the lattice, row 0 in the south."""
+        if np.isfinite(values).any():
+            number = (self._down - 1 - row) * self._across + column
+            self._offsets[number], self._sizes[number] = self._append(values[::-1])
+
+    def finish(self) -> None:
+        """Write the directory of the tiles and of what the pixels mean."""
+        unwritten = self._sizes == 0
+        self._offsets[unwritten], self._sizes[unwritten] = self._empty
+        x_min, _, _, y_max = self._lattice.extent
+        spacing = self._lattice.spacing
+        offset = _LONG8 if self._big else _LONG
+        floating = self._dtype.kind == "f"
+        tags: list[tuple[int, int, Any]] = [
+            (256, _LONG, [self._lattice.columns]),
+            (257, _LONG, [self._lattice.rows]),
+            (258, _SHORT, [8 * self._dtype.itemsize]),
+            (259, _SHORT, [_DEFLATE]),
+            (262, _SHORT, [1]),  # black is zero
+            (270, _ASCII, self._description.encode("ascii") + b"\0"),
+            (277, _SHORT, [1]),  # samples per pixel
+            (322, _LONG, [SIDE]),
+            (323, _LONG, [SIDE]),
+            (324, offset, self._offsets),
+            (325, offset, self._sizes),
+            (339, _SHORT, [_FLOAT if floating else _UNSIGNED]),
+            (33550, _DOUBLE, [spacing, spacing, 0.0]),
+            (33922, _DOUBLE, [0.0, 0.0, 0.0, self._place.easting + x_min, self._place.northing + y_max, 0.0]),
+            (34735, _SHORT, self._place.geo_keys()),
+            (42113, _ASCII, b"nan\0" if floating else b"0\0"),
+        ]
+        self._write_directory([tag for tag in tags if len(tag[2])])
+
+    def _append(self, values: NDArray) -> tuple[int, int]:
+        """Where the compressed tile lies, and its size."""
+        data = zlib.compress(np.ascontiguousarray(values, self._dtype).tobytes(), 6)
+        self._file.write(data)
+        self._at += len(data)
+        return self._at - len(data), len(data)
+
+    def _write_directory(self, tags: list[tuple[int, int, Any]]) -> None:
+        inline = 8 if self._big else 4
+        word = "Q" if self._big else "I"
+        entries = []
+        for tag, kind, values in tags:
+            packed = values if kind == _ASCII else np.asarray(values).astype(f"<{_numpy_code(kind)}").tobytes()
+            if len(packed) > inline:
+                where = self._pad()
+                self._file.write(packed)
+                self._at += len(packed)
+                packed = struct.pack(f"<{word}", where)
+            entries.append(struct.pack(f"<HH{word}", tag, kind, len(values)) + packed.ljust(inline, b"\0"))
+        start = self._pad()
+        self._file.write(struct.pack("<Q" if self._big else "<H", len(entries)) + b"".join(entries) + bytes(inline))
+        self._file.seek(8 if self._big else 4)
+        self._file.write(struct.pack(f"<{word}", start))
+
+    def _pad(self) -> int:
+        """Directories and their values begin at even places."""
+        if self._at % 2:
+            self._file.write(b"\0")
+            self._at += 1
+        return self._at
+
+
+def _numpy_code(kind: int) -> str:
+    return {"H": "u2", "I": "u4", "d": "f8", "Q": "u8"}[_CODES[kind]]

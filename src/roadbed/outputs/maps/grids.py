@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grids by rows from north to south: the Esri ASCII grid, and the image and YAML that Nav2's map server loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from roadbed.atomic import atomic_write
+from roadbed.mapping.cells import CELLS
+from roadbed.mapping.stored import StoredMap, block_of
+from roadbed.outputs.maps.georeference import Georeference
+
+_NODATA = -9999
+_OCCUPIED, _FREE = 0.65, 0.25  # probabilities, Nav2's defaults
+_BLACK, _GREY, _WHITE = 0, 205, 254  # occupied, unknown, free
+
+
+def write_ascii_grid(path: Path, stored: StoredMap, place: Georeference) -> None:
+    """Elevation in metres with three digits."""
+    lattice = stored.extent
+    x_min, _, y_min, _ = lattice.extent
+    header = {
+        "ncols": lattice.columns,
+        "nrows": lattice.rows,
+        "xllcorner": repr(place.easting + x_min),
+        "yllcorner": repr(place.northing + y_min),
+        "cellsize": repr(lattice.spacing),
+        "NODATA_value": _NODATA,
+    }
+    (first_row, last_row), (first, last) = stored.block
+    with atomic_write(path) as file:
+        file.write("".join(f"{name} {value}\n" for name, value in header.items()).encode())
+        for row in range(last_row, first_row - 1, -1):
+            strip = np.hstack([stored.planes((row, column)).elevation for column in range(first, last + 1)])
+            _write_rows(file, strip[::-1] + place.height)
+
+
+def _write_rows(file: IO[bytes], values: NDArray) -> None:
+    for row in values:
+        words = [f"{value:.3f}" if np.isfinite(value) else str(_NODATA) for value in row.tolist()]
+        file.write((" ".join(words) + "\n").encode())
+
+
+def write_nav2_map(image: Path, description: Path, stored: StoredMap) -> None:
+    """The static world: black occupied, white free, grey unknown. The description goes beside the image."""
+    assert stored.survey is not None
+    cell = stored.survey.cell
+    (first_row, last_row), (first, last) = block_of(stored.cell_keys, stored.folder)
+    with atomic_write(image) as file:
+        file.write(f"P5\n{CELLS * (last - first + 1)} {CELLS * (last_row - first_row + 1)}\n255\n".encode())
+        for strip in _strips(stored, range(last_row, first_row - 1, -1), range(first, last + 1)):
+            file.write(strip.tobytes())
+    meta = {
+        "image": image.name,
+        "mode": "trinary",
+        "resolution": cell,
+        "origin": [first * CELLS * cell, first_row * CELLS * cell, 0.0],
+        "negate": 0,
+        "occupied_thresh": _OCCUPIED,
+        "free_thresh": _FREE,
+    }
+    with atomic_write(description) as file:
+        file.write(yaml.safe_dump(meta, sort_keys=False).encode())
+
+
+def _strips(stored: StoredMap, rows: range, columns: range) -> Iterator[NDArray[np.uint8]]:
+    for row in rows:
+        strip = np.full((CELLS, CELLS * len(columns)), _GREY, np.uint8)
+        for number, column in enumerate(columns):
+            tile = stored.cells((row, column)) if (row, column) in stored.cell_keys else None
+            if tile is not None:
+                probability = tile.probability[::-1]
+                part = strip[:, number * CELLS : (number + 1) * CELLS]
+                part[probability > _OCCUPIED] = _BLACK
+                part[probability < _FREE] = _WHITE
+        yield strip

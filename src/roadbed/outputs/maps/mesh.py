@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The surface as triangles: PLY and binary glTF, which Blender and browsers open. A tile after the other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed import __version__
+from roadbed.atomic import atomic_write
+from roadbed.errors import OutputError
+from roadbed.geometry import Float32, Float64
+from roadbed.mapping.stored import StoredMap
+from roadbed.outputs.maps.georeference import Georeference
+
+_FLOAT, _UINT16, _VERTICES, _INDICES = 5126, 5123, 34962, 34963  # glTF
+_LARGEST_GLB = 2**32 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class TileMesh:
+    """Triangles between the nodes of a tile and the first ones of the tiles beyond, so that no gap is left."""
+
+    origin: Float64  # (3,) m
+    vertices: Float32  # (N, 3) m from the origin
+    normals: Float32  # (N, 3)
+    triangles: NDArray[np.uint16]  # (M, 3)
+
+
+def tile_meshes(stored: StoredMap) -> Iterator[TileMesh]:
+    for key in stored.keys:
+        planes = stored.planes(key, border=1)
+        z, slope_x, slope_y = (layer[1:, 1:] for layer in (planes.elevation, planes.slope_x, planes.slope_y))
+        known = np.isfinite(z)
+        whole = known[:-1, :-1] & known[:-1, 1:] & known[1:, :-1] & known[1:, 1:]
+        if not whole.any():
+            continue
+        rows, columns = np.nonzero(whole)
+        side = z.shape[1]
+        corner = rows * side + columns
+        quads = np.stack([corner, corner + 1, corner + side + 1, corner + side], axis=1)
+        triangles = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
+        used, renumbered = np.unique(triangles, return_inverse=True)
+        lattice = stored.lattice(key)
+        origin = np.array([lattice.x0, lattice.y0, np.nanmean(z)])
+        place = np.stack([used % side * stored.spacing, used // side * stored.spacing, z.ravel()[used] - origin[2]], 1)
+        normals = np.stack([-slope_x.ravel()[used], -slope_y.ravel()[used], np.ones(len(used))], axis=1)
+        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+        yield TileMesh(
+            origin,
+            place.astype(np.float32),
+            normals.astype(np.float32),
+            renumbered.reshape(-1, 3).astype(np.uint16),
+        )
+
+
+def write_ply(path: Path, stored: StoredMap, place: Georeference) -> None:
+    """Binary PLY with coordinates in double precision, as they may count from far away."""
+    offset = np.array([place.easting, place.northing, place.height])
+    vertex = np.dtype([("place", "<f8", 3), ("normal", "<f4", 3)])
+    face = np.dtype([("corners", "u1"), ("vertices", "<i4", 3)])
+    vertices, faces = 0, 0
+    with atomic_write(path) as file, _scratch(path) as body, _scratch(path) as tail:
+        for mesh in tile_meshes(stored):
+            table = np.empty(len(mesh.vertices), vertex)
+            table["place"], table["normal"] = mesh.vertices + (mesh.origin + offset), mesh.normals
+            body.write(table.tobytes())
+            corners = np.empty(len(mesh.triangles), face)
+            corners["corners"], corners["vertices"] = 3, mesh.triangles.astype(np.int64) + vertices
+            tail.write(corners.tobytes())
+            vertices, faces = vertices + len(table), faces + len(corners)
+        if vertices > 2**31 - 1:
+            raise OutputError(f"{path}: a mesh of {vertices} vertices, expected at most {2**31 - 1}: crop the map")
+        names = [f"double {axis}" for axis in "xyz"] + [f"float n{axis}" for axis in "xyz"]
+        header = [
+            "ply",
+            "format binary_little_endian 1.0",
+            f"comment roadbed {__version__}",
+            f"element vertex {vertices}",
+        ]
+        header += [f"property {name}" for name in names]
+        header += [f"element face {faces}", "property list uchar int vertex_indices", "end_header"]
+        file.write(("\n".join(header) + "\n").encode())
+        _append(file, body)
+        _append(file, tail)
+
+
+def write_glb(path: Path, stored: StoredMap) -> None:
+    """Binary glTF, y up: one node per tile, placed in double precision over coordinates that stay small."""
+    parts: dict[str, list[dict[str, Any]]] = {"nodes": [], "meshes": [], "accessors": [], "bufferViews": []}
+    centre: Float64 | None = None
+    with atomic_write(path) as file, _scratch(path) as body:
+        for mesh in tile_meshes(stored):
+            centre = mesh.origin if centre is None else centre  # near the origin, where viewers look first
+            position, normal, index = (
+                _add_array(parts, body, _y_up(mesh.vertices), _VERTICES),
+                _add_array(parts, body, _y_up(mesh.normals), _VERTICES),
+                _add_array(parts, body, mesh.triangles.reshape(-1), _INDICES),
+            )
+            primitive = {"attributes": {"POSITION": position, "NORMAL": normal}, "indices": index, "material": 0}
+            x, y, z = (mesh.origin - centre).tolist()
+            parts["nodes"].append({"mesh": len(parts["meshes"]), "translation": [x, z, -y]})
+            parts["meshes"].append({"primitives": [primitive]})
+        length = body.tell()
+        earth = {"baseColorFactor": [0.55, 0.52, 0.45, 1.0], "metallicFactor": 0.0, "roughnessFactor": 1.0}
+        content = {
+            "asset": {"version": "2.0", "generator": f"roadbed {__version__}"},
+            "scene": 0,
+            "scenes": [{"nodes": list(range(len(parts["nodes"])))}],
+            "materials": [{"pbrMetallicRoughness": earth, "doubleSided": True}],
+            "buffers": [{"byteLength": length}],
+            "extras": {"origin": [] if centre is None else centre.tolist()},
+            **parts,
+        }
+        text = json.dumps(content).encode()
+        text += b" " * (-len(text) % 4)
+        total = 12 + 8 + len(text) + 8 + length
+        if total > _LARGEST_GLB:
+            raise OutputError(f"{path}: a mesh of {total} bytes, expected at most {_LARGEST_GLB}: crop the map")
+        file.write(struct.pack("<4sII", b"glTF", 2, total))
+        file.write(struct.pack("<I4s", len(text), b"JSON") + text)
+        file.write(struct.pack("<I4s", length, b"BIN\0"))
+        _append(file, body)
+
+
+def _y_up(vectors: Float32) -> Float32:
+    return np.stack([vectors[:, 0], vectors[:, 2], -vectors[:, 1]], axis=1)
+
+
+def _add_array(parts: dict[str, list[dict[str, Any]]], body: IO[bytes], values: NDArray, target: int) -> int:
+    """Append an array to the buffer, padded to whole words; returns the number of its accessor."""
+    data = values.tobytes()
+    view = {"buffer": 0, "byteOffset": body.tell(), "byteLength": len(data), "target": target}
+    body.write(data + bytes(-len(data) % 4))
+    accessor: dict[str, Any] = {"bufferView": len(parts["bufferViews"]), "count": len(values)}
+    if target == _VERTICES:
+        accessor |= {"componentType": _FLOAT, "type": "VEC3"}
+        accessor |= {"min": values.min(axis=0).tolist(), "max": values.max(axis=0).tolist()}
+    else:
+        accessor |= {"componentType": _UINT16, "type": "SCALAR"}
+    parts["bufferViews"].append(view)
+    parts["accessors"].append(accessor)
+    return len(parts["accessors"]) - 1
+
+
+def _scratch(beside: Path) -> IO[bytes]:
+    """A nameless file on the disk of the result, gone when it is closed."""
+    return tempfile.TemporaryFile(dir=beside.parent)  # type: ignore[return-value]
+
+
+def _append(file: IO[bytes], part: IO[bytes]) -> None:
+    part.seek(0)
+    shutil.copyfileobj(part, file, 1 << 20)

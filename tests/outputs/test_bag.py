@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bag in, a bag out: the input is all there, Roadbed's topics stand beside it, and rosbags reads the result."""
+
+import numpy as np
+import pytest
+from rosbags.highlevel import AnyReader
+from rosbags.rosbag1 import Writer as Writer1
+
+from roadbed import Pipeline
+from roadbed import open as open_source
+from roadbed.errors import InputError, OutputError
+from roadbed.outputs.bag import BagWriter, source_notes, write_bag
+from roadbed.sources.bags.message_types import message_types
+from tests.sources.bag_files import Messages, drive_records
+from tests.sources.bag_files import write_bag as make_bag
+
+CLOUDS = {"/roadbed/labelled", "/roadbed/ground", "/roadbed/obstacles", "/roadbed/surface"}
+
+
+def recorded(folder, kind, scans=3, extra=()):
+    messages = Messages(kind == "ros1")
+    return make_bag(folder, kind, messages, [*drive_records(messages, scans), *extra])
+
+
+def perceived(source):
+    return Pipeline(occupancy=False).run(source)
+
+
+def contents(path):
+    """Messages by topic: (recording time, decoded)."""
+    found: dict[str, list] = {}
+    store = message_types(path.suffix == ".bag")
+    with AnyReader([path], default_typestore=store) as reader:
+        for link, stamp, raw in reader.messages():
+            found.setdefault(link.topic, []).append((stamp, reader.deserialize(raw, link.msgtype)))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["ros1", "sqlite3", "mcap"])
+@pytest.mark.parametrize("name", ["out.bag", "out.mcap"])
+def test_the_new_bag_holds_the_input_and_the_results(tmp_path, kind, name):
+    source = open_source(recorded(tmp_path, kind))
+    count, left_out = write_bag(tmp_path / name, source, perceived(source))
+    assert (count, left_out) == (3, set())
+    given, found = contents(tmp_path / ("drive.bag" if kind == "ros1" else "drive")), contents(tmp_path / name)
+    for topic, messages in given.items():
+        assert [stamp for stamp, _ in found[topic]] == [stamp for stamp, _ in messages]
+    for (_, before), (_, after) in zip(given["/points"], found["/points"]):
+        assert bytes(before.data) == bytes(after.data)
+        assert before.header.frame_id == after.header.frame_id
+    assert found.keys() >= CLOUDS | {"/tf", "/roadbed/elevation"}
+    for topic in CLOUDS:
+        assert [stamp for stamp, _ in found[topic]] == [stamp for stamp, _ in found["/points"]]
+    labelled = found["/roadbed/labelled"][1][1]
+    assert {"x", "intensity", "ring", "label", "height_above_ground"} <= {field.name for field in labelled.fields}
+    again = open_source(f"{tmp_path / name}?topic=/roadbed/labelled")
+    assert len(again) == 3
+    assert not list(tmp_path.glob(".roadbed*"))
+
+
+def test_a_part_of_a_bag_and_scans_from_elsewhere(tmp_path):
+    source = open_source(recorded(tmp_path, "mcap", 5))
+    write_bag(tmp_path / "part.mcap", source[1:4:2], perceived(source[1:4:2]))
+    found = contents(tmp_path / "part.mcap")
+    assert len(found["/points"]) == 5  # the input is whole
+    assert [stamp for stamp, _ in found["/roadbed/ground"]] == [found["/points"][k][0] for k in (1, 3)]
+    scans = open_source("sim:city?sensor=vlp16&frames=1")
+    write_bag(tmp_path / "sim.mcap", scans, perceived(scans))
+    assert len(contents(tmp_path / "sim.mcap")["/roadbed/labelled"]) == 1
+
+
+def test_nothing_is_replaced_unasked_and_nothing_half_written(tmp_path):
+    path = recorded(tmp_path, "ros1")
+    source = open_source(path)
+    with pytest.raises(OutputError, match="is read"):
+        write_bag(path, source, [], force=True)
+    (tmp_path / "out.mcap").write_text("mine")
+    with pytest.raises(OutputError, match="--force"):
+        write_bag(tmp_path / "out.mcap", source, perceived(source))
+    assert (tmp_path / "out.mcap").read_text() == "mine"
+
+    def broken():
+        yield from list(perceived(source))[:1]
+        raise InputError("the drive ends here")
+
+    with pytest.raises(InputError, match="the drive ends"):
+        write_bag(tmp_path / "out.mcap", source, broken(), force=True)
+    assert (tmp_path / "out.mcap").read_text() == "mine"
+    with BagWriter(tmp_path / "new.mcap", source):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["drive.bag", "out.mcap"]
+
+
+def chunked_bag(path, messages, records):
+    """A ROS 1 bag of many small compressed chunks, as a long drive has many large ones."""
+    bag = Writer1(path)
+    bag.set_compression(Writer1.CompressionFormat.LZ4)
+    bag.chunk_threshold = 2000
+    with bag as writer:
+        links = {}
+        for topic, time, message in records:
+            if topic not in links:
+                links[topic] = writer.add_connection(topic, message.__msgtype__, typestore=messages.store)
+            data = messages.store.serialize_ros1(message, message.__msgtype__)
+            writer.write(links[topic], int(time * 1e9), data)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["ros1", "mcap"])
+def test_a_bag_cut_off_in_the_middle_is_read_up_to_there(tmp_path, kind):
+    messages = Messages(kind == "ros1")
+    records = sorted(drive_records(messages, 40), key=lambda record: record[1])
+    if kind == "ros1":
+        whole = chunked_bag(tmp_path / "drive.bag", messages, records)
+    else:
+        whole = next(make_bag(tmp_path, kind, messages, records).glob("*.mcap"))
+    cut = tmp_path / f"cut{whole.suffix}"
+    data = whole.read_bytes()
+    cut.write_bytes(data[: int(0.6 * len(data))])
+    source = open_source(cut)
+    assert 3 < len(source) < 40
+    full = open_source(whole)
+    for scan, expected in zip(source, full):
+        np.testing.assert_array_equal(scan.points, expected.points)
+        assert scan.time == expected.time
+    assert source[0].T_world_sensor is not None
+    assert "cut off or damaged: found" in source_notes(source)[0]
+    assert f"of {cut.stat().st_size} bytes" in source_notes(source)[0]
+
+
+def test_stamps_out_of_order_are_taken_as_recorded(tmp_path):
+    messages = Messages(ros1=False)
+    records = list(drive_records(messages, 4))
+    clouds = [record for record in records if record[0] == "/points"]
+    for (_, _, cloud), time in zip(clouds, (100.0, 100.2, 100.1, 100.3)):
+        cloud.header.stamp.nanosec = round((time - 100) * 1e9)
+    source = open_source(make_bag(tmp_path, "mcap", messages, records))
+    results = list(perceived(source))
+    assert [round(result.scan.time, 1) for result in results] == [100.0, 100.2, 100.1, 100.3]
+    assert any("late scan" in note for note in results[2].notes)
+    write_bag(tmp_path / "out.mcap", source, iter(results))
+    assert len(contents(tmp_path / "out.mcap")["/roadbed/ground"]) == 4
+
+
+def test_missing_transforms_name_the_frames_that_exist(tmp_path):
+    messages = Messages(ros1=False)
+    tf = [("/tf_static", 99.0, messages.static("chassis", "camera", 1.0))]
+    source = open_source(recorded(tmp_path, "mcap", extra=tf))
+    assert "no transform from base_link to lidar_top" in source_notes(source)[0]
+    assert "frames that exist: camera, chassis" in source_notes(source)[0]
+    assert source[0].T_world_sensor is not None
+
+
+def test_without_odometry_the_poses_come_from_tf(tmp_path):
+    messages = Messages(ros1=False)
+
+    def moving(time, x):
+        message = messages.static("odom", "base_link", 0.0)
+        message.transforms[0].header = messages.header(time, "odom")
+        message.transforms[0].transform.translation.x = x
+        return message
+
+    records = [record for record in drive_records(messages) if record[0] == "/points"]
+    records += [("/tf", 99.9 + 0.1 * k, moving(99.9 + 0.1 * k, float(k))) for k in range(6)]
+    (tmp_path / "lost").mkdir()
+    source = open_source(make_bag(tmp_path / "lost", "mcap", messages, records))
+    assert source[0].T_world_sensor is None
+    assert "every scan stands alone" in source_notes(source)[0]
+    assert "base_link, odom" in source_notes(source)[0]
+    records.append(("/tf_static", 99.0, messages.static("base_link", "lidar_top", 1.7)))
+    source = open_source(make_bag(tmp_path, "mcap", messages, records))
+    assert source_notes(source) == []
+    np.testing.assert_allclose(source[1].T_world_sensor.translation, [2.0, 0.0, 1.7], atol=1e-6)
+
+
+def test_of_several_lidars_one_is_chosen_by_name(tmp_path):
+    messages = Messages(ros1=True)
+    records = list(drive_records(messages))
+    records += [("/left", time, message) for topic, time, message in records if topic == "/points"]
+    path = make_bag(tmp_path, "ros1", messages, records)
+    with pytest.raises(InputError, match=r"several topics of PointCloud2 \(/left, /points\); choose by \?topic=NAME"):
+        open_source(path)
+    source = open_source(f"{path}?topic=/left")
+    write_bag(tmp_path / "out.bag", source, perceived(source))
+    found = contents(tmp_path / "out.bag")
+    assert len(found["/points"]) == len(found["/left"]) == len(found["/roadbed/ground"]) == 3
