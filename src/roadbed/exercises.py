@@ -9,7 +9,8 @@ import numpy as np
 
 import roadbed.ground.stcrf.cpu
 import roadbed.ground.variance.cpu
-import roadbed.occupancy.cpu  # noqa: F401  (all kernels are known once this module is)
+import roadbed.occupancy.cpu
+import roadbed.simulate.drive  # noqa: F401  (all kernels are known once this module is)
 from roadbed.config import Config
 from roadbed.frames import GroundFrame, Label, Mounting, Scan
 from roadbed.geometry import Lattice, Pose

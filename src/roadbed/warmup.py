@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from roadbed.errors import InputError, RoadbedError
@@ -37,6 +38,10 @@ class Job:
         from roadbed.compute.compilation import entrances
 
         import_module("roadbed.exercises")
+        for package in self.packages:  # some files of kernels are loaded only when they are needed
+            for module in iter_modules(import_module(package).__path__, f"{package}."):
+                if module.name.endswith("_cpu"):
+                    import_module(module.name)
         return entrances(self.packages)
 
 
