@@ -3,19 +3,40 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz lint format bench pictures gpu-test clean
+.PHONY: demo test warm fuzz mutate figures audit lint format bench pictures docs gpu-test clean
 
-demo: .stamps/roadbed
+demo: warm
 	$(BIN)/roadbed demo -o out --force
 
-test: .stamps/dev .stamps/system
-	$(BIN)/python -m pytest
+# One process per core; the tests of a file mostly stay together, so that what they share is made once.
+test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations 20
+
+# Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
+warm: .stamps/roadbed
+	$(BIN)/roadbed warm-up
 
 # Damaged and made-up input for every reader, in a process with limits; what it finds is kept in out/fuzz.
 SECONDS ?= 60
 SEED ?= 0
 fuzz: .stamps/dev
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+# Changes made to the code on purpose, one at a time, in a copy: does a test turn red? Goes on where it stopped.
+MINUTES ?= 600
+mutate: .stamps/dev .stamps/system
+	$(BIN)/python -m tests.mutate --minutes $(MINUTES)
+
+# The installed versions against public advisories; needs a network.
+audit: .stamps/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --local --strict --skip-editable
+
+# Every figure of README and docs printed again: ends with 1 where a text says something else. Without --idle and --slow
+# times and what takes long are only listed: make figures FIGURES="--idle --slow"
+FIGURES ?=
+figures: .stamps/dev
+	$(BIN)/python scripts/figures.py $(FIGURES)
 
 lint: .stamps/dev
 	$(BIN)/ruff check src tests scripts examples
@@ -39,6 +60,11 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 pictures: .stamps/dev .stamps/system
 	$(BIN)/python scripts/make_pictures.py
 
+# The documentation as a site of plain files: out/site/index.html. Links are checked, nothing comes from other hosts.
+docs: .stamps/dev
+	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python scripts/check_site.py out/site
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Roadbed needs Python 3.11 or later, found " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
@@ -55,5 +81,15 @@ $(BIN)/python:
 	bash scripts/install-system-parts.sh
 	@mkdir -p .stamps && touch $@
 
+# Roadbed beside the system's rospy, for `roadbed ros1`.
+.stamps/ros: pyproject.toml .stamps/system scripts/make-ros-environment.sh
+	bash scripts/make-ros-environment.sh .venv-ros
+	@touch $@
+
+# Cyclone DDS for `roadbed ros2`, built for the system's library.
+.stamps/dds: .stamps/dev .stamps/system scripts/install-cyclonedds.sh
+	bash scripts/install-cyclonedds.sh $(BIN)/python
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .stamps out build dist
+	rm -rf $(VENV) .venv-ros .stamps out build dist

@@ -17,9 +17,8 @@ from PIL import Image
 
 import roadbed
 from roadbed.outputs.pictures import frame_figure, overview_figure, png_bytes, quick_image, save_animation
-from roadbed.outputs.pictures.perspective import Camera
+from roadbed.outputs.pictures.choice import corner_camera, liveliness
 from roadbed.outputs.pictures.scene3d import chase_camera, ground_view
-from roadbed.outputs.pictures.vehicle import T_lattice_vehicle
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"
@@ -41,17 +40,17 @@ def main() -> None:
 def city_pictures(folder: Path) -> None:
     """The overview, a frame in every panel, and a drive as an animation, all from one run."""
     slides = []
-    best: Result | None = None
+    best, most = None, -1.0
     for index, result in enumerate(drive(CITY)):
         assert result.occupancy is not None
         if index % 4 == 0:
-            slides.append(quick_image(result.ground, result.occupancy, (340, 270)))
+            slides.append(quick_image(result.ground, result.occupancy, (480, 380)))
         # The frame that says most: past the start, with the most moving things near the vehicle.
-        if index >= 20 and (best is None or near_movers(result) > near_movers(best)):
-            best = result
+        if index >= 20 and (lively := liveliness(result.ground, result.occupancy)) > most:
+            best, most = result, lively
     assert best is not None
     assert best.occupancy is not None
-    save(folder / "overview.png", png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best))))
+    save(folder / "overview.png", png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground))))
     save(folder / "frame.png", png_bytes(frame_figure(best.ground, best.occupancy)))
     report(save_animation(folder / "drive.gif", slides, frames_per_second=4))
 
@@ -95,7 +94,7 @@ def viewer_picture(folder: Path) -> None:
 
 
 def settled_screenshot(browser: object, viewer: object, seconds: float = 240.0) -> bytes:
-    """The screen once the asked frame is drawn and nothing changes any more."""
+    """The screen once the asked frame is drawn with its whole past and nothing changes any more."""
     from selenium.common.exceptions import TimeoutException
 
     end, last = monotonic() + seconds, b""
@@ -111,7 +110,7 @@ def settled_screenshot(browser: object, viewer: object, seconds: float = 240.0) 
             continue
         colours = np.asarray(Image.open(BytesIO(image)).convert("RGB")).astype(int)
         green = (np.abs(colours - (0, 0x9E, 0x73)).max(-1) < 25).sum()
-        if shown and shown.index == 25 and green > 2000 and image == last and not close:
+        if shown and shown.index == 25 and shown.settled and green > 2000 and image == last and not close:
             return image
         last = image
         sleep(1.0)
@@ -123,25 +122,6 @@ def drive(location: str, frames: int | None = None, occupancy: bool = True) -> I
     pipeline = roadbed.Pipeline(occupancy=occupancy)
     for index in range(frames or len(source)):
         yield pipeline(source[index])
-
-
-def near_movers(result: Result) -> float:
-    """How much moves before the camera: long things near the vehicle count most."""
-    assert result.occupancy is not None
-    T_vehicle_lattice = T_lattice_vehicle(result.ground).inverse()
-    total = 0.0
-    for thing in result.occupancy.objects:
-        ahead, aside, _ = T_vehicle_lattice @ np.array([*thing.position, 0.0])
-        if np.hypot(*thing.velocity) > 1.5:
-            total += min(float(thing.extent[0]), 5.0) * np.exp(-np.hypot(ahead - 4, aside - 2) / 8)
-    return total
-
-
-def corner_camera(result: Result) -> Camera:
-    """From behind, above and a little to the right."""
-    pose = T_lattice_vehicle(result.ground)
-    eye, target = (pose @ np.array([place]) for place in ((-21.0, -10.0, 14.0), (4.5, 1.0, 0.0)))
-    return Camera(tuple(eye[0]), tuple(target[0]), field_of_view=52.0)
 
 
 def save(path: Path, png: bytes) -> None:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared fixtures, and the rule that a missing real part skips with a reason or, under ROADBED_REQUIRE=all, fails."""
+"""Shared fixtures, and the rule that a missing real part skips with a reason or, under ROADBED_REQUIRE=all, fails.
+
+Real scans are not part of the project: they are asked for by ROADBED_DATA, by ROADBED_REQUIRE=all,data, or by a folder
+../shared that lies beside it; asked for and absent, they fail.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +25,13 @@ def require(present: bool, reason: str) -> None:
     """Skip when a real part is missing; fail when the run promised to have every part."""
     if present:
         return
-    if os.environ.get("ROADBED_REQUIRE") == "all":
+    if "all" in _required():
         pytest.fail(f"ROADBED_REQUIRE=all, but {reason}")
     pytest.skip(reason)
+
+
+def _required() -> list[str]:
+    return os.environ.get("ROADBED_REQUIRE", "").split(",")
 
 
 def take_interrupts() -> None:
@@ -34,17 +42,18 @@ def take_interrupts() -> None:
 def data_folder() -> Path | None:
     """Real scans: the folder named by ROADBED_DATA, else ../shared/data beside the project."""
     named = os.environ.get("ROADBED_DATA")
-    for folder in ([Path(named)] if named else []) + [ROOT.parent / "shared" / "data"]:
-        if folder.is_dir():
-            return folder
-    return None
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    return folder if folder.is_dir() else None
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real scans. It is not part of the project, so its absence is a skip everywhere."""
+    """The folder of real scans; a skip where nobody asked for them, a failure where they were asked for."""
     folder = data_folder()
     if folder is None:
+        named = os.environ.get("ROADBED_DATA")
+        if named or "data" in _required() or (ROOT.parent / "shared").is_dir():
+            pytest.fail(f"real scans are expected at {named or ROOT.parent / 'shared' / 'data'}, found no folder there")
         pytest.skip("no real scans: set ROADBED_DATA to a folder laid out as docs/data.md says")
     return folder
 

@@ -15,13 +15,13 @@ PACKAGE = Path(roadbed.__file__).parent
 ROOT = PACKAGE.parent.parent
 # From the top floor down; rooms of one floor may use each other only where the next table says so.
 FLOORS = (
-    ("cli", "viewer", "__main__"),
+    ("cli", "viewer", "__main__", "warmup", "exercises"),
     ("outputs", "evaluate", "bench", "live"),
     ("messages",),
     ("pipeline",),
     ("ground", "occupancy", "sources"),
     ("simulate", "odometry", "mapping"),
-    ("frames", "timeline"),
+    ("frames", "timeline", "display"),
     ("traversability",),
     ("geometry", "config", "compute"),
     ("reading",),
@@ -30,8 +30,12 @@ FLOORS = (
 BESIDE = {
     ("cli", "viewer"),
     ("__main__", "cli"),
+    ("cli", "warmup"),
+    ("warmup", "exercises"),
     ("outputs", "evaluate"),
+    ("bench", "live"),
     ("frames", "timeline"),
+    ("frames", "display"),
     ("atomic", "errors"),
     ("memory", "errors"),
 }

@@ -30,11 +30,14 @@ _PUBLIC = {
     "TrackedObject": "roadbed.frames:TrackedObject",
     "open": "roadbed.sources:open_source",
     "register_source": "roadbed.sources:register",
+    "warm_up": "roadbed.warmup:warm_up",
+    "watch_compilation": "roadbed.compute.compilation:watch",
 }
 # `from roadbed import *` must not shadow Python's own open.
 __all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]
 
 if TYPE_CHECKING:
+    from roadbed.compute.compilation import watch as watch_compilation
     from roadbed.config import Config
     from roadbed.errors import ConfigError, DeviceError, InputError, RoadbedError
     from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan, TrackedObject
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from roadbed.sources import Source
     from roadbed.sources import open_source as open
     from roadbed.sources import register as register_source
+    from roadbed.warmup import warm_up
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute.arrays import lies_on_device
 from roadbed.config import TraversabilityConfig
+from roadbed.display import Shown
 from roadbed.errors import InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 from roadbed.traversability import Traversability, traversability
@@ -57,6 +58,7 @@ class Scan:
     channels: Mapping[str, NDArray] = field(default_factory=dict)  # everything else, by its own name
     # A merged scan of a rig lies in the vehicle frame; its channel "sensor_index" says which mount saw each point.
     mounts: tuple[SensorMount, ...] = ()
+    front: float = 0.0  # rad; where the vehicle's front lies in the sensor's xy plane, if the mounting is unknown
 
     def __post_init__(self) -> None:
         on_device = lies_on_device(self.points)
@@ -137,7 +139,7 @@ class Scan:
             for name in arrays[0]
             if all(name in channels for channels in arrays)
         }
-        named = {name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
+        named: Any = {name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
         shared["sensor_index"] = np.repeat(np.arange(len(scans), dtype=np.uint8), [len(scan) for scan in scans])
         return cls(
             np.concatenate([mount.T_vehicle_sensor @ scan.points for mount, scan in zip(mounts, scans)]),
@@ -158,6 +160,12 @@ class Scan:
             return [(mount, np.arange(len(self)))]
         index = self.channels["sensor_index"]
         return [(mount, np.flatnonzero(index == k)) for k, mount in enumerate(self.mounts)]
+
+    def part(self, chosen: NDArray | slice) -> Scan:
+        """Only the chosen points, with every channel they have."""
+        arrays = {name: values[chosen] for name, values in self._per_point()}
+        named: Any = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
+        return replace(self, points=self.points[chosen], channels=arrays, **named)
 
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
         """The same scan with another pose (and time)."""
@@ -221,7 +229,7 @@ class VarianceCells:
 
 
 @dataclass(frozen=True, eq=False)
-class GroundFrame:
+class GroundFrame(Shown):
     """The ground under one scan: one label per input point in input order, and the surface as lattice layers."""
 
     label: NDArray[np.uint8]  # (N,) see Label
@@ -235,6 +243,7 @@ class GroundFrame:
     mounting: Mounting
     scan: Scan | None = None
     time: float | None = None  # s, of the scan
+    own_vehicle: NDArray[np.bool_] | None = None  # (N,) points on the own body, label unknown; None: none is known
     T_world_lattice: Pose | None = None  # the lattice frame in the odometry's world; None without odometry
     used_prior: bool = False  # whether the surface of earlier scans was used
     cells: VarianceCells | None = None  # with the method "variance"
@@ -259,20 +268,23 @@ class GroundFrame:
 
 @dataclass(frozen=True, eq=False)
 class TrackedObject:
-    """A group of moving cells, followed over time."""
+    """Something that moves, followed over time; its box is as large as it was ever seen."""
 
     id: int
-    position: Float64  # (2,) m, lattice frame
+    position: Float64  # (2,) m, middle of its box, lattice frame
     extent: Float64  # (2,) m, length along the heading and width across it
-    heading: float  # rad
+    heading: float  # rad, of its box
     velocity: Float64  # (2,) m/s
     velocity_covariance: Float64  # (2, 2)
-    cells: int
+    cells: int  # of it that move in this frame
     age: float  # s since first seen
+    existence: float = 1.0  # probability that there is something
+    acceleration: Float64 = field(default_factory=lambda: np.zeros(2))  # (2,) m/s^2
+    yaw_rate: float = 0.0  # rad/s of the direction in which it moves
 
 
 @dataclass(frozen=True, eq=False)
-class OccupancyFrame:
+class OccupancyFrame(Shown):
     """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
 
     lattice: Lattice  # of cells

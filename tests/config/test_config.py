@@ -108,6 +108,15 @@ def test_old_names_are_rejected_with_the_new_one_named(text, now):
         ("preset: fast", "expected one of default, paper"),
         ("grid_resolution: fine", r"grid_resolution = 'fine'"),
         ("pointcloud_limits: {x_min: 5, x_max: 1}", "x_min = 5 must be below x_max = 1"),
+        ("pointcloud_limits: {y_min: 3, y_max: 3}", "y_min = 3 must be below y_max = 3"),
+        ("ground: {stcrf: {beta: 0.8, gamma: 0.2}}", r"beta \+ gamma = 1: information would grow without bound"),
+        ("ground: {stcrf: {spacing: 5, pillar: 0.04}}", "pillar = 0.04: expected at least a hundredth of spacing = 5"),
+        ("ground: {labels: {threshold: 0.5}}", "heights must not decrease .*threshold 0.5, clear_threshold 0.4"),
+        (
+            "occupancy: {filter: {unknown_hit: {static: 0.6, dynamic: 0.5}}}",
+            r"static \+ dynamic = 1.1, expected at most",
+        ),
+        ("occupancy: {filter: {maturity: {begin: 1, full: 1}}}", "begin = 1 must be below full = 1"),
         ("grid_resolution: 0.2\nground: {}", r"unknown parameter ground"),
     ],
 )

@@ -19,7 +19,6 @@ from roadbed.frames import OccupancyFrame
 from roadbed.geometry import Lattice, Pose
 
 LATTICE = Lattice.centred(40.0, 20.0, 0.2)
-FAR_AWAY = Pose.from_euler(x=100.0)
 
 
 def footprint(x, y, length=4.0, width=2.0):
@@ -52,14 +51,19 @@ def frame(time, movers=(), standing=(), ghosts=()):
     )  # fmt: skip
 
 
-def run(said=5.0, ghosts=(), masks=None, frames=40, parked=1):
+def run(said=5.0, ghosts=(), masks=None, frames=40, parked=1, seen=lambda k: True):
+    """A car at 5 m/s of which a speed, or a function of the frame's number, is `said`; hidden where not `seen`."""
     judge = BoxJudge(masks)
     for k in range(frames):
         time = 0.1 * k
         car = footprint(-12 + 5 * time, 0.0)
         van = footprint(10, 6) + 0.1 * np.sin([k, 3 * k])  # annotated with jitter, yet standing
         boxes = [Annotation("car", "Car", car), Annotation("van", "Van", van)]
-        judge.add(frame(time, [(car, (said, 0.0))], [van] * parked, ghosts), boxes, FAR_AWAY)
+        speed = said(k) if callable(said) else said
+        shown = frame(time, [(car, (speed, 0.0))] if speed is not None else [], [van] * parked, ghosts)
+        x, y = LATTICE.mesh()
+        shown.observation[inside(car, x, y)] = 0.9 if seen(k) else 0.5
+        judge.add(shown, boxes)
     return judge.result()
 
 
@@ -85,6 +89,33 @@ def test_a_wrong_speed_and_ghosts_are_counted():
     assert car["within_10_percent"] == 0
     assert car["settled_after_s"] is None
     assert out["false_moving_cells"] == 3
+
+
+def test_no_place_is_left_out():
+    """Not even the one on which the own vehicle stands."""
+    for row, column in ((0, 0), (50, 100), (20, 150)):
+        assert run(ghosts=[(row, column)])["false_moving_cells"] == 1
+
+
+def test_a_frame_in_which_a_mover_was_missed_is_one_that_is_not_within_10_percent():
+    out = run(said=lambda k: None if k % 4 == 0 else 5.0)
+    (car,) = out["movers"]
+    assert car["frames"] == 25  # from 1.5 s on
+    assert car["missed_frames"] == 6
+    assert car["within_10_percent"] == pytest.approx(100 * 19 / 25)
+    assert car["error_percent"] == pytest.approx(0.0, abs=1e-4)
+
+
+def test_frames_with_hardly_a_hit_are_counted_as_unseen():
+    (car,) = run(seen=lambda k: k < 30)["movers"]
+    assert (car["frames"], car["unseen_frames"], car["missed_frames"]) == (15, 10, 0)
+
+
+def test_a_speed_has_settled_from_where_nine_of_ten_frames_are_within_10_percent():
+    """Wrong until 2 s, then right but for one frame in `often`."""
+    for often, settled in ((11, 2.0), (5, None)):
+        (car,) = run(said=lambda k, often=often: 8.0 if k < 20 or k % often == 4 else 5.0)["movers"]
+        assert car["settled_after_s"] == (settled if settled is None else pytest.approx(settled))
 
 
 def test_masks_hide_what_nobody_annotated(tmp_path):
@@ -120,7 +151,17 @@ def test_seeds_are_averaged():
     runs = [run(5.0), run(4.0)]
     out = mean_over_seeds([{"source": "s", **r} for r in runs])
     assert out["seeds"] == 2
-    assert out["movers"][0]["error_percent"] == pytest.approx(10)
+    (car,) = out["movers"]
+    assert car["error_percent"] == pytest.approx(10)
+    # One of two seeds never settled: the time is that of the other, and it is said.
+    assert (car["settled_after_s"], car["settled_seeds"]) == (0, 1)
+
+
+def test_a_mover_that_only_some_seeds_know_is_kept():
+    known, unknown = run(5.0), run(5.0)
+    unknown["movers"] = []
+    out = mean_over_seeds([{"source": "s", **r} for r in (unknown, known)])
+    assert [row["id"] for row in out["movers"]] == ["car"]
 
 
 class _Truth:
@@ -167,6 +208,13 @@ def test_missing_and_confused_things_cost():
     assert confused["static_iou"] == 0
     assert confused["dynamic_iou"] == pytest.approx(0.5)
     assert confused["standing_dynamic_percent"] == pytest.approx(100)
+
+
+def test_the_rim_of_a_thing_may_be_called_free():
+    """A cell that a thing only touches may well be mostly free; its inside may not."""
+    for shrunk, violated in ((0.3, False), (1.0, True)):
+        said = frame(0.0, [(footprint(-5, 0, 4 - shrunk, 2 - shrunk), (5.0, 0.0))], [footprint(8, 4)])
+        assert (judged(said)["free_space_violations_percent"] > 0) == violated
 
 
 def test_a_source_without_truth_is_refused(tmp_path):

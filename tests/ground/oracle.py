@@ -33,6 +33,7 @@ def em(
     sigma_down=0.5,
     height_information=2.5e-5,
     slope_information=0.06,
+    slope_limit=np.inf,
     prior=None,
     literal=False,
 ):
@@ -56,6 +57,7 @@ def em(
     share = beta if literal else beta / neighbours
     for _ in range(iterations):
         mu = planes(P, X, height_information, slope_information)
+        mu[..., 1:] = np.clip(mu[..., 1:], -slope_limit, slope_limit)
         dz = z - (H * mu[row, column]).sum(1)
         c = np.exp(-(dz**2) / (2 * np.where(dz >= 0, sigma_up, sigma_down) ** 2))
         new_P, new_X = np.zeros_like(P), np.zeros_like(X)

@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.frames import Mounting
+from roadbed.ground.stcrf.cpu import StcrfCpu
+from roadbed.ground.stcrf.place import Places
+from roadbed.timeline import Timeline
 
 
 def hill(x, y):
@@ -73,6 +77,28 @@ def test_heights_far_from_zero_stay_exact():
     known = np.isfinite(frame.elevation) & (np.hypot(x - 450_004, y - 5_400_000) < 15)
     off = frame.elevation[known] - 2000 - hill(x[known] - 450_000, y[known] - 5_400_000)
     assert np.quantile(np.abs(off), 0.95) < 0.05
+
+
+def test_heights_are_counted_from_near_the_road_on_a_long_climb():
+    """The engine's numbers stay small, and what it remembers keeps its height when they are counted anew."""
+    config = Config.parse({"ground": {"stcrf": {"length": 60, "width": 60}}})
+    engine = StcrfCpu(config)
+    places, timeline = Places(config, engine, None), Timeline()
+    for k in range(14):
+        x, z = 2.0 * k, 1.2 * k
+        pose = Pose.from_euler(x, 0, z + 1.8)
+        scan = Scan(np.zeros((0, 3), np.float32), time=0.1 * k, T_world_sensor=pose)
+        moment = timeline.judge(scan.time, ("lidar",), Pose.from_euler(x, 0, z))
+        place, _ = places.follow(scan, Mounting(Pose.from_euler(z=1.8), estimated=False), moment)
+        assert place.road + place.base == pytest.approx(z)
+        assert abs(place.road) <= 4.0
+        if k == 0:
+            prior = engine.prior.copy()
+            prior[0], prior[6] = 10.0, 10.0 * 0.5  # everywhere half a metre over the road of now
+            engine.prior = prior
+    known = engine.prior[0] > 0
+    assert known.any()
+    np.testing.assert_allclose(engine.prior[6][known] / 10 + place.base, 0.5, atol=1e-4)
 
 
 def test_pose_noise_is_absorbed():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every engine's EM against the float64 oracle, and the invariants of the model."""
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.ground.engine import Vehicle
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle
 
@@ -59,6 +62,55 @@ def test_cold_start_equals_the_oracle(name, neighbours):
     np.testing.assert_allclose(output.elevation, mu[..., 0], atol=2e-4)
     np.testing.assert_allclose(output.slope, mu[..., 1:], atol=2e-4)
     assert_close(posterior(engine), as_layers(P, X), 2e-4)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_largest_slope_is_that_of_the_expectation_alone(name):
+    """Heights over the surface are taken from a plane no steeper than the limit; the estimate itself is not limited."""
+    points, config = rough_scene(1), paper(slope_limit=0.01)
+    points[:, 2] += 0.05 * points[:, 0] - 0.04 * points[:, 1]
+    engine = engines.engine(name, config)
+    output = engine.frame(engines.given(config, points))
+    P, X, limited = oracle.em(points + CORNER, SIZE, SIZE, slope_limit=0.01)
+    free, _, _ = oracle.em(points + CORNER, SIZE, SIZE)
+    np.testing.assert_allclose(output.elevation, limited[..., 0], atol=5e-4)
+    assert_close(posterior(engine), as_layers(P, X), 5e-4)
+    assert np.abs(output.slope).max() > 0.05
+    # Points far from their node's middle seem to lie off the surface: they count less than on a plane without a limit.
+    assert P[..., 0, 0].sum() < 0.98 * free[..., 0, 0].sum()
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_few_iterations_are_enough_only_where_the_prior_knows_the_ground(name):
+    points = rough_scene(9)
+    right = points[points[:, 0] > 1]
+    config, patient = paper(iterations=12, warm_iterations=1), paper(iterations=12, warm_iterations=12)
+    engine, other = engines.engine(name, config), engines.engine(name, patient)
+    for each in (engine, other):
+        each.frame(engines.given(config, points[points[:, 0] < -1]))
+        each.keep()
+    unknown, expected = (each.frame(engines.given(config, right, warm=True)) for each in (engine, other))
+    np.testing.assert_allclose(unknown.elevation, expected.elevation, atol=1e-5)
+    for each in (engine, other):
+        each.keep()
+    known, expected = (each.frame(engines.given(config, right, warm=True)) for each in (engine, other))
+    assert np.abs(known.elevation - expected.elevation).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_road_under_the_vehicle_is_the_plane_of_its_wheels(name):
+    config = paper(footprint=True)
+    given_ = engines.given(config, np.zeros((0, 3)))
+    wheels = Vehicle(SIZE / 2 + 0.2, SIZE / 2 - 0.4, 0.4, 0.15, -0.1)
+    output = engines.engine(name, config).frame(replace(given_, vehicle=wheels, road=0.3))
+    node = np.arange(SIZE) + 0.5
+    x, y = node[None, :] - wheels.x, node[:, None] - wheels.y
+    cosine, sine = np.cos(wheels.yaw), np.sin(wheels.yaw)
+    under = (np.abs(cosine * x + sine * y) < 2.4) & (np.abs(cosine * y - sine * x) < 1.4)
+    assert under.sum() >= 8
+    expected = 0.3 + 0.15 * x - 0.1 * y
+    np.testing.assert_allclose(output.elevation[under], expected[under], atol=0.01)
+    np.testing.assert_allclose(output.slope[under], np.tile([0.15, -0.1], (under.sum(), 1)), atol=0.02)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

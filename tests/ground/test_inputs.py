@@ -20,7 +20,9 @@ def flat_road(seed=0, n=5000, height=1.8):
 
 @pytest.fixture(scope="module", params=["default", "paper"])
 def ground(request):
-    return GroundFilter(Config.preset(request.param))
+    """The paper has to be told the mounting."""
+    given = {"height": 1.8, "pitch": 0.0, "roll": 0.0} if request.param == "paper" else {}
+    return GroundFilter(Config.preset(request.param).with_changes(ground={"mounting": given}))
 
 
 def test_flat_road_is_ground_and_flat(ground):

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lattices that move by whole nodes."""
+"""Lattices that move: by whole nodes, or with the vehicle; what is known stays where it is in the world."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roadbed import Config, Pose
 from roadbed.geometry import Lattice
+from roadbed.ground.engine import Rolled, Turned
 from roadbed.ground.stcrf.motion_cpu import shift
 from roadbed.mapping.information import lower
+from tests.devices import BACKENDS
+from tests.ground import engines, oracle
 
 steps = st.integers(-12, 12)
 
@@ -43,11 +48,88 @@ def test_nodes_lie_at_the_same_places_of_the_world(x, y, spacing):
     assert abs(rows + 2) <= 1
 
 
-def test_lower_moves_heights_by_exactly_that():
-    information = np.random.default_rng(0).normal(size=(1, 9, 4, 4)).astype(np.float32)
-    information[:, 0] = 5
-    information[:, 1:6] = 0
-    information[:, 3] = information[:, 5] = 1
-    before = information[0, 6] / information[0, 0]
+SIZE = 24  # nodes to each side
+NODE = np.arange(SIZE) - SIZE / 2 + 0.5  # m in the vehicle frame
+UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+
+
+def engine_with(name, P, planes):
+    """An engine of the paper's method whose prior has information P (3, 3) about every node's plane (h, sx, sy)."""
+    config = Config.preset("paper").with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}})
+    engine = engines.engine(name, config)
+    engine.prior = layers_of(np.broadcast_to(P, (SIZE, SIZE, 3, 3)), planes)
+    return engine
+
+
+def layers_of(P, planes):
+    """Information and planes as the nine layers of a prior."""
+    X = (P @ planes[..., None])[..., 0]
+    return np.stack([*(P[..., i, j] for i, j in UPPER), *np.moveaxis(X, -1, 0)]).astype(np.float32)
+
+
+def matrices_of(prior):
+    """P (rows, columns, 3, 3) and X (rows, columns, 3) of the nine layers."""
+    P = np.zeros((*prior.shape[1:], 3, 3))
+    for layer, (i, j) in zip(prior, UPPER):
+        P[..., i, j] = P[..., j, i] = layer
+    return P, np.moveaxis(prior[6:], 0, -1).astype(np.float64)
+
+
+def some_information():
+    """Positive definite, and nothing about it symmetric between the axes."""
+    root = np.array([[4.0, 1.0, -0.7], [0.0, 3.0, 0.8], [0.0, 0.0, 1.5]])
+    return root.T @ root
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_surface_is_the_same_from_a_vehicle_that_drove_climbed_and_tilted(name):
+    """Where a node was depends on its height, so the ground lies high and is curved."""
+
+    def surface(x, y):
+        return 6 + np.sin(x / 2) + 0.1 * y
+
+    x, y = np.meshgrid(NODE, NODE)
+    planes = np.stack([surface(x, y), 0.5 * np.cos(x / 2), np.full_like(x, 0.1)], axis=-1)
+    engine = engine_with(name, np.diag([100.0, 100.0, 100.0]), planes)
+    T_old_new = Pose.from_euler(1.3, -0.7, 0.9, roll=0.05, pitch=0.15, yaw=0.3)
+    engine.move(Turned(T_old_new, NODE[0], NODE[0]))
+    P, X = matrices_of(engine.prior)
+    inner = P[..., 0, 0] > 50
+    assert inner.mean() > 0.5
+    height = oracle.planes(P, X, 2.5e-5, 0.06)[..., 0]
+    old = T_old_new @ np.column_stack([x[inner], y[inner], height[inner]])
+    assert np.abs(old[:, 2] - surface(old[:, 0], old[:, 1])).max() < 0.06
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("quarters", [1, -1])
+def test_information_turns_with_the_vehicle(name, quarters):
+    """By a quarter turn nodes come to lie on nodes: mu_old = A mu_new, so P_new = A^T P_old A."""
+    P, planes = some_information(), np.broadcast_to([0.4, 0.05, -0.02], (SIZE, SIZE, 3))
+    engine = engine_with(name, P, planes)
+    turn = Pose.from_euler(yaw=quarters * np.pi / 2)
+    engine.move(Turned(turn, NODE[0], NODE[0]))
+    A = np.eye(3)
+    A[1:, 1:] = turn.rotation[:2, :2]
+    found, _ = matrices_of(engine.prior)
+    np.testing.assert_allclose(found, np.broadcast_to(A.T @ P @ A, found.shape), atol=2e-3)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_higher_base_lowers_every_plane_and_keeps_its_slopes(name):
+    planes = np.random.default_rng(0).uniform(-0.3, 0.3, (SIZE, SIZE, 3))
+    engine = engine_with(name, some_information(), planes)
+    engine.move(Rolled(3, -2, 1.25))
+    P, X = matrices_of(engine.prior)
+    expected = planes - [1.25, 0, 0]
+    np.testing.assert_allclose(np.linalg.solve(P[2:, :-3], X[2:, :-3, :, None])[..., 0], expected[:-2, 3:], atol=1e-5)
+    assert not P[:2].any()
+    assert not P[:, -3:].any()
+
+
+def test_lower_moves_heights_by_exactly_that_and_keeps_slopes():
+    planes = np.random.default_rng(0).normal(size=(4, 4, 3))
+    information = layers_of(np.broadcast_to(some_information(), (4, 4, 3, 3)), planes)[None]
     lower(information, 1.25)
-    np.testing.assert_allclose(information[0, 6] / information[0, 0], before - 1.25, atol=1e-6)
+    P, X = matrices_of(information[0])
+    np.testing.assert_allclose(np.linalg.solve(P, X[..., None])[..., 0], planes - [1.25, 0, 0], atol=1e-5)

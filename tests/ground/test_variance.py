@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from roadbed import Config, GroundFilter, Label
 from roadbed.config.ground import VarianceConfig
+from tests.devices import ACCELERATORS, BACKENDS, backend
 
 
 def oracle(points, config):
@@ -84,6 +85,41 @@ def test_default_grid_is_the_reports():
     frame = ground(np.array([[0.0, 10.0, -1.0], [0.1, 10.1, -1.0]], np.float32))
     assert frame.lattice.shape == (334, 334)
     assert (frame.label == Label.GROUND).all()
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+@pytest.mark.parametrize(("resolution", "fewest"), [(0.3, 2), (1.0, 4)])
+def test_devices_equal_the_report(name, resolution, fewest):
+    config = VarianceConfig.parse(
+        {
+            "pointcloud_limits": {"x_min": -5, "x_max": 5, "y_min": 0, "y_max": 5},
+            "spacing": resolution,
+            "point_number_threshold": fewest,
+        }
+    )
+    ground = GroundFilter(
+        Config.parse({"ground": {"method": "variance", "variance": config.model_dump()}}), backend(name)
+    )
+    for seed in range(4):
+        points = scene(seed, 400)
+        frame = ground(points)
+        flags, heights, ground_cells, columns = oracle(points, config)
+        np.testing.assert_array_equal(frame.is_ground, flags)
+        for c, h in heights.items():
+            at = divmod(c, columns)
+            assert frame.cells.variance[at] == pytest.approx(h.var(), abs=1e-6)
+            assert frame.cells.ground[at] == ground_cells[c]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell(name):
+    """-1e-8 lies inside, but in single precision 10 - 1e-8 is 10, where the twenty-first cell would begin."""
+    limits = {"x_min": -10, "x_max": 0, "y_min": -10, "y_max": 0}
+    config = Config.parse({"ground": {"method": "variance", "variance": {"pointcloud_limits": limits, "spacing": 0.5}}})
+    points = np.array([[-1e-8, -9.75, 1.0], [-0.1, -9.75, 1.0]], np.float32)
+    count = GroundFilter(config, backend(name))(points).cells.count
+    assert count[0, -1] == 2
+    assert count.sum() == 2
 
 
 def test_sparse_cell_without_filled_neighbours_is_not_ground():

@@ -59,9 +59,15 @@ class Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Asked first: roscore ends its children then, which live in sessions of their own."""
         for process in reversed(self._running):
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)  # its own session: roscore has children
+                process.send_signal(signal.SIGINT)
+        for process in reversed(self._running):
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait(PATIENCE)
             process.stdin.close()
 

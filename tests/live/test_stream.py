@@ -219,3 +219,12 @@ def test_scans_from_many_threads_are_all_counted():
     }
     assert statistics.latency["total"][1] >= statistics.latency["ground"][0] > 0
     assert "15 scans in, 15 out, 0 dropped" in statistics.line()
+
+
+def test_a_reader_that_is_too_slow_loses_the_oldest_results():
+    with Stream(config(when_full="wait"), occupancy=False) as stream:
+        results = stream.results(keep=2)
+        for number in range(5):
+            stream.push(scan(float(number)))
+    assert [live.result.scan.time for live in results] == [3.0, 4.0]
+    assert stream.statistics().total.processed == 5

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from itertools import islice
 
 import dpkt
 import numpy as np
@@ -41,13 +42,13 @@ def replay(capture, port, pace=1.0):
 
 
 def test_packets_on_the_wire_make_the_scans_of_their_capture(capture):
-    expected = [scan for scan, _ in zip(open_source(capture), range(3))]
+    expected = list(islice(open_source(capture), 3))
     source = open_source("velodyne:0")
     assert source.address == f"UDP 127.0.0.1:{source.port}"
     threading.Thread(target=replay, args=(capture, source.port), daemon=True).start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         stranger.sendto(b"hello", ("127.0.0.1", source.port))
-    found = [scan for scan, _ in zip(source, range(len(expected)))]
+    found = list(islice(source, len(expected)))
     source.close()
     assert source.foreign_packets == 1
     for mine, theirs in zip(found, expected, strict=True):

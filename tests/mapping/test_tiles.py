@@ -44,6 +44,23 @@ def test_another_base_height_shifts_the_information(tmp_path):
     np.testing.assert_allclose(loaded[6] / loaded[0], 0.5)
 
 
+def test_nodes_stored_later_from_another_base_fit_their_tile(tmp_path):
+    """A tile keeps the base it was begun with; what comes later, counted from another, is the same height."""
+    lattice = Lattice.centred(10, 10, 1.0).around(0, 0)
+    left, right = np.zeros((10, 10), bool), np.zeros((10, 10), bool)
+    left[:, :5], right[:, 5:] = True, True
+    tiles = TileMap(tmp_path, 1.0)
+    for height, base, leaving in ((1.5, 10.0, left), (0.25, 13.0, right)):
+        information = np.zeros((9, 10, 10), np.float32)
+        information[0], information[6] = 4.0, 4.0 * height
+        tiles.store(lattice, information, base, leaving)
+    loaded = np.zeros((9, 10, 10), np.float32)
+    tiles.load(lattice, loaded, 12.0, np.ones((10, 10), bool))
+    heights = loaded[6] / loaded[0]
+    np.testing.assert_allclose(heights[:, :5], -0.5, atol=1e-6)
+    np.testing.assert_allclose(heights[:, 5:], 1.25, atol=1e-6)
+
+
 def test_only_the_nodes_asked_for_are_touched(tmp_path):
     lattice = Lattice.centred(20, 20, 1.0).around(0, 0)
     tiles = TileMap(tmp_path, 1.0)

@@ -78,7 +78,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
         masses.append((1 - stop) * m)
     arriving = sum(masses)
     born = 0.0
-    if hit:
+    if hit or not config.hits_only:
         e_sd = over(config.static_to_dynamic)
         e_ed = over(config.empty_to_dynamic) * (1 - mature)
         e_es = over(config.empty_to_static)
@@ -105,7 +105,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
     k_s, k_d = split.static, split.dynamic
     if hit:
         k_s, k_d = k_s + mature * k_d, k_d * (1 - mature)
-    looked = seen * u
+    looked = seen * u if config.keep_unknown else u
     s, born, e, u = s + k_s * looked, born + k_d * looked, e + (1 - k_s - k_d) * looked, u - looked
     z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u
     scale = p_z / z * (d / arriving if arriving > 0 else 0.0)
@@ -122,3 +122,96 @@ def moments(particles, age):
     mean = weight @ old[:, :2]
     deviation = old[:, :2] - mean
     return mean, (weight[:, None] * deviation).T @ deviation
+
+
+def components(hit):
+    """8-connected components numbered by their first cell, by flooding; -1 where nothing was hit."""
+    label, count = np.full(hit.shape, -1), 0
+    for seed in zip(*np.nonzero(hit)):
+        if label[seed] >= 0:
+            continue
+        front = [seed]
+        label[seed] = count
+        while front:
+            row, column = front.pop()
+            for r in range(max(row - 1, 0), min(row + 2, hit.shape[0])):
+                for c in range(max(column - 1, 0), min(column + 2, hit.shape[1])):
+                    if hit[r, c] and label[r, c] < 0:
+                        label[r, c] = count
+                        front.append((r, c))
+        count += 1
+    return label
+
+
+def registration(now, old, age, config, spacing):
+    """Component per cell and velocity per component by trying every shift, for scans of one and the same grid."""
+    label, old_label = (components((o.surface > 0) & (o.probability > 0.5)) for o in (now, old))
+    fine, old_fine = _subcells(now), _subcells(old)
+    here, before = _agreements(fine, now), _agreements(old_fine, old)
+    velocities = np.full((max(label.max() + 1, 1), 2), np.nan)
+    for k in range(label.max() + 1):
+        cells = np.argwhere(label == k)
+        extent = np.ptp(cells, axis=0).max() * spacing
+        if not config.fewest_cells <= len(cells) <= config.most_cells or extent > config.extent:
+            continue
+        around = [old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
+        votes = np.concatenate(around)
+        votes = np.bincount(votes[votes >= 0]) if (votes >= 0).any() else []
+        if not len(votes):
+            continue
+        old_cells = np.argwhere(old_label == np.argmax(votes))
+        if np.ptp(old_cells, axis=0).max() * spacing > 1.3 * config.extent:
+            continue
+        present, former = (_points(f, c, config.points) for f, c in ((fine, cells), (old_fine, old_cells)))
+        if min(len(present), len(former)) < 5:
+            continue
+
+        def agreement(dx, dy, present=present, former=former):
+            total = _sum_at(before, present - (dx, dy)) + _sum_at(here, former - (-dx, -dy))
+            return total / (len(present) + len(former))
+
+        still = agreement(0, 0)
+        reach = int(min(config.speed * age, 1.5 * extent + 0.4) / (spacing / 4) + 1e-9)
+        steps = range(-reach, reach + 1, 2)
+        shifts = [(dx, dy) for dy in steps for dx in steps if dx * dx + dy * dy <= reach * reach]
+        scores = [agreement(*shift) for shift in shifts]
+        (x, y), coarse = shifts[int(np.argmax(scores))], max(scores)
+        beside = [(x, y)] + [(dx, dy) for dy in (y - 1, y, y + 1) for dx in (x - 1, x, x + 1)]
+        scores = [agreement(*shift) for shift in beside]
+        (x, y), best = beside[int(np.argmax(scores))], max(scores)
+        least = config.least / (spacing / 4)
+        near = range(-math.ceil(least), math.ceil(least) + 1)
+        small = max(agreement(dx, dy) for dy in near for dx in near if math.hypot(dx, dy) < least)
+        wanted = max(config.good, still + config.gain) - 1e-9
+        sure = best >= wanted and coarse >= wanted - 0.25
+        if still <= config.same and sure and small < best - config.slack:
+            velocities[k] = np.array([x, y]) * spacing / 4 / age
+    return label, velocities
+
+
+def _subcells(observation):
+    """Which subcells returned a beam, (4 rows, 4 columns)."""
+    rows, columns = observation.surface.shape
+    bits = (observation.surface[:, :, None] >> np.arange(16)) & 1
+    bits = np.where(observation.probability[:, :, None] > 0.5, bits, 0).reshape(rows, columns, 4, 4)
+    return bits.transpose(0, 2, 1, 3).reshape(4 * rows, 4 * columns).astype(bool)
+
+
+def _points(fine, cells, most):
+    """Subcells (x, y) of some cells, in the cells' order and row by row within a cell."""
+    found = [(4 * c + i, 4 * r + j) for r, c in cells for j in range(4) for i in range(4) if fine[4 * r + j, 4 * c + i]]
+    return np.array(found[:: max(1, len(found) // most)]).reshape(-1, 2)
+
+
+def _agreements(fine, observation):
+    """g of every subcell: 1 within a subcell of a return, -1 in free cells, 0 elsewhere and around the grid."""
+    near = np.pad(fine, 1)
+    near = np.any([np.roll(near, (j, i), (0, 1)) for j in (-1, 0, 1) for i in (-1, 0, 1)], axis=0)[1:-1, 1:-1]
+    free = (observation.probability < 0.3) & (observation.observedness > 0.5)
+    free = np.kron(free, np.ones((4, 4), bool))
+    return np.pad(np.where(near, 1, np.where(free, -1, 0)), 1)
+
+
+def _sum_at(agreements, places):
+    rows, columns = agreements.shape
+    return agreements[np.clip(places[:, 1] + 1, 0, rows - 1), np.clip(places[:, 0] + 1, 0, columns - 1)].sum()

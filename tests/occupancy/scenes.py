@@ -89,3 +89,30 @@ def grid_of_boxes(
     probability = np.where(hit, 0.95, 0.05).astype(np.float32)
     surface = np.where(hit, 0xFFFF, 0).astype(np.uint16)
     return Observation(probability, np.full(shape, seen, np.float32), surface)
+
+
+def seen_as(p, seen, surface=0):
+    shape = np.shape(p)
+    return Observation(
+        np.asarray(p, np.float32), np.broadcast_to(np.float32(seen), shape).copy(), np.full(shape, surface, np.uint16)
+    )
+
+
+def nothing_seen(shape):
+    return seen_as(np.full(shape, 0.5), 0.0)
+
+
+def place(filter_, cell, particles, age=5):
+    """Put particles (vx, vy, mass) in the middle of a cell."""
+    row, column = cell
+    p, spacing = filter_.particles.arrays, filter_.cells.spacing
+    for vx, vy, mass in particles:
+        i = filter_.particles.count
+        p.x[i], p.y[i] = (column + 0.5) * spacing, (row + 0.5) * spacing
+        p.vx[i], p.vy[i], p.mass[i], p.age[i] = vx, vy, mass, age
+        filter_.particles.count += 1
+
+
+def crowd(filter_):
+    """The particles in use."""
+    return type(filter_.particles.arrays)(*(values[: filter_.particles.count] for values in filter_.particles.arrays))

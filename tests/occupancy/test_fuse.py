@@ -45,15 +45,24 @@ def test_vectors(rule, values, seen, expected):
     assert pooled(values, seen, rule)[0] == pytest.approx(expected, abs=1e-3)
 
 
-def test_dempster_keeps_conflict_apart_from_certainty():
-    # Hand-computed: o = (.72 * .28 + ...) with masses .72/.08/.2 and .08/.72/.2.
-    occupied = 0.72 * 0.08 + 0.72 * 0.2 + 0.2 * 0.08
-    conflict = 0.72 * 0.72 + 0.08 * 0.08
-    unknown = 0.04
+def test_dempster_divides_by_what_does_not_conflict():
+    """Two sensors that are neither equally sure nor equally reliable: Dempster's rule by hand."""
+    (o1, f1, u1), (o2, f2, u2) = (0.72, 0.08, 0.2), (0.18, 0.42, 0.4)  # p .9, seen .8; p .3, seen .6
+    conflict = o1 * f2 + f1 * o2
+    occupied, unknown = o1 * o2 + o1 * u2 + u1 * o2, u1 * u2
     expected = (occupied + 0.5 * unknown) / (1 - conflict)
-    assert pooled((0.9, 0.1), (0.8, 0.8), "dempster")[0] == pytest.approx(expected, abs=1e-6)
-    # Full conflict is not normalised away but becomes ignorance.
-    assert pooled((0.999, 0.001), (1, 1), "dempster")[0] == pytest.approx(0.5, abs=1e-2)
+    assert conflict > 0.3
+    assert pooled((0.9, 0.3), (0.8, 0.6), "dempster")[0] == pytest.approx(expected, abs=1e-6)
+    assert pooled((0.3, 0.9), (0.6, 0.8), "dempster")[0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_full_conflict_becomes_ignorance_instead_of_being_divided_away():
+    (o1, f1), (o2, f2) = (0.999, 0.001), (0.02, 0.98)
+    conflict = o1 * f2 + f1 * o2
+    assert conflict > 0.9
+    found = pooled((o1, o2), (1, 1), "dempster")[0]
+    assert found == pytest.approx(o1 * o2 + 0.5 * conflict, abs=1e-6)
+    assert found < 0.6 < o1 * o2 / (1 - conflict)
 
 
 @given(st.lists(st.tuples(probabilities, st.floats(0, 1)), min_size=1, max_size=6))
@@ -96,6 +105,13 @@ def test_evidence_is_used_once_and_a_silent_sensor_fades_out():
     assert seen[0] == pytest.approx(0.8 * np.exp(-0.5), abs=1e-6)
     assert all(b < a or a == b == 0 for a, b in pairwise(seen))
     assert seen[-1] == 0
+
+
+def test_a_silent_sensor_is_remembered_as_far_as_it_is_relied_on():
+    fusion = Fusion(SPACING, FusionConfig(reliability={"a": 0.5}))
+    fusion(0.0, {"a": report(seen=0.8)})
+    later = fusion(0.1, {"b": report(seen=0.0)})
+    assert later.observedness[0, 0] == pytest.approx(0.5 * 0.8 * np.exp(-0.5), abs=1e-6)
 
 
 def test_sensors_of_different_rates_share_one_grid():

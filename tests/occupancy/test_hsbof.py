@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed.config.occupancy import FilterConfig
-from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.particles_cpu import reorder
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, hsbof
-from tests.occupancy.scenes import grid_of_boxes
+from tests.occupancy.scenes import crowd, grid_of_boxes, nothing_seen, place, seen_as
 
 SHAPE = (12, 16)
 SMALL = FilterConfig(particles=400)
@@ -30,35 +29,8 @@ def Filter(request):
     return hsbof(request.param)
 
 
-def seen_as(p, seen, surface=0):
-    shape = np.shape(p)
-    return Observation(
-        np.asarray(p, np.float32), np.broadcast_to(np.float32(seen), shape).copy(), np.full(shape, surface, np.uint16)
-    )
-
-
-def nothing_seen(shape):
-    return seen_as(np.full(shape, 0.5), 0.0)
-
-
-def place(filter_, cell, particles, age=5):
-    """Put particles (vx, vy, mass) in the middle of a cell."""
-    row, column = cell
-    p, spacing = filter_.particles.arrays, filter_.cells.spacing
-    for vx, vy, mass in particles:
-        i = filter_.particles.count
-        p.x[i], p.y[i] = (column + 0.5) * spacing, (row + 0.5) * spacing
-        p.vx[i], p.vy[i], p.mass[i], p.age[i] = vx, vy, mass, age
-        filter_.particles.count += 1
-
-
-def crowd(filter_):
-    """The particles in use."""
-    return type(filter_.particles.arrays)(*(values[: filter_.particles.count] for values in filter_.particles.arrays))
-
-
 def masses(filter_):
-    static, dynamic, free, _ = filter_.masses
+    static, dynamic, free = filter_.masses[:3]
     return np.stack([static, dynamic, free, filter_.unknown]).astype(np.float64)
 
 
@@ -74,10 +46,12 @@ def occupied(filter_):
     st.lists(st.tuples(st.floats(-3, 3, width=32), st.floats(-3, 3, width=32), st.floats(0.01, 0.6)), max_size=4),
     st.sampled_from(["odds", "static-first", "normalise"]),
     st.sampled_from([0.04, 0.1, 0.25]),
+    st.fixed_dictionaries({}, optional={n: st.booleans() for n in ("hits_only", "keep_unknown", "vacated_is_free")}),
 )
-def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, compose, dt):
+def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, compose, dt, switches):
     count = 4000
-    config = FilterConfig(particles=count, compose=compose, maturity={"enabled": False}, surface=False, **NO_CHANCE)
+    rules = {"maturity": {"enabled": False}, "surface": False, **NO_CHANCE, **switches}
+    config = FilterConfig(particles=count, compose=compose, **rules)
     filter_ = Filter((3, 3), 4.0, config)  # cells so large that nothing leaves its own
     s, d, e, _ = np.array(weights) / sum(weights)
     for layer, mass in zip(filter_.masses, (s, d, e)):
@@ -97,30 +71,6 @@ def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, 
             alike = [m for (vx, vy, _), m in zip(particles, new_masses) if (vx, vy) == velocity]
             copies = (drawn.age > 1) & (drawn.vx == np.float32(velocity[0])) & (drawn.vy == np.float32(velocity[1]))
             assert np.count_nonzero(copies) == pytest.approx(count * sum(alike) / total, abs=1.1 * len(alike))
-
-
-def test_maturity_turns_births_into_static_mass(Filter):
-    config = FilterConfig(particles=400, surface=False)
-    filter_ = Filter((5, 5), 0.2, config)
-    filter_.masses.free[:] = 0.9
-    filter_.masses.maturity[2, 4] = 10.0
-    p = np.full((5, 5), 0.05)
-    p[2, 2], p[0, 0] = 0.9, 0.9
-    filter_.step(seen_as(p, 0.95), 0.1)
-    for cell, mature in (((2, 2), 1.0), ((0, 0), 0.0)):
-        values, _, _ = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], config, mature)
-        assert filter_.masses.static[cell] == pytest.approx(values[0], abs=1e-5)
-    _, _, born = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], config)
-    assert filter_.masses.dynamic[0, 0] == pytest.approx(born, abs=1e-5)
-    assert filter_.masses.dynamic[2, 2] < 0.01 * born
-
-
-def test_maturity_grows_where_static_is_seen_and_decays_where_free(Filter):
-    filter_ = Filter((1, 3), 0.2, SMALL)
-    filter_.masses.static[0] = (0.9, 0.9, 0.9)
-    filter_.masses.maturity[0] = (1.0, 1.0, 1.0)
-    filter_.step(seen_as([[0.9, 0.1, 0.5]], [[0.9, 0.9, 0.0]]), 0.1)
-    assert filter_.masses.maturity[0] == pytest.approx([1.1, 0.8, 1.0])
 
 
 def test_velocity_moments_agree_with_the_oracle(Filter):
@@ -183,7 +133,7 @@ def test_particles_follow_their_velocity_and_the_grids_motion(Filter):
 
 
 def test_process_noise_grows_with_time_and_not_with_the_number_of_steps(Filter):
-    config = FilterConfig(particles=20_000, dynamic_to_static=0.0)
+    config = FilterConfig(particles=20_000, dynamic_to_static=0.0, acceleration_at_rest=6.0)
     spreads = []
     for steps in (1, 8):
         filter_ = Filter((4, 4), 100.0, config)
@@ -335,7 +285,7 @@ def test_a_car_is_dynamic_with_its_speed_and_a_wall_is_static(Filter):
     rows, columns = np.mgrid[0:60, 0:120]
     car = (np.abs((columns + 0.5) * 0.25 - x) < 2) & (np.abs((rows + 0.5) * 0.25 - y) < 0.875)
     wall = rows == 48
-    static, dynamic, _, _ = filter_.masses
+    static, dynamic = filter_.masses[:2]
     assert dynamic[car].sum() / (dynamic + static)[car].sum() > 0.8
     moving = car & filter_.moving
     assert moving.sum() > 20
@@ -350,7 +300,8 @@ def test_a_seed_repeats_and_another_changes_little(Filter):
     np.testing.assert_array_equal(occupied(first), occupied(again))
     np.testing.assert_array_equal(crowd(first).x, crowd(again).x)
     assert not np.array_equal(crowd(first).x, crowd(other).x)
-    assert occupied(other).mean() == pytest.approx(occupied(first).mean(), rel=0.005)
+    # The paper's measure between its two implementations: the mean relative error of the cells, below 2 %.
+    assert np.mean(np.abs(occupied(other) - occupied(first)) / occupied(first)) < 0.02
 
 
 def test_forgetting_begins_again_with_the_same_numbers(Filter):
@@ -391,6 +342,6 @@ def test_masses_sum_to_one_after_many_steps(Filter):
 def test_every_step_is_timed_in_the_papers_order(Filter):
     filter_, _ = crossing(Filter, frames=2)
     assert list(filter_.timings) == [
-        "propagate_particles", "reorder_particles", "propagate_priors", "update_measurement",
+        "propagate_particles", "reorder_particles", "propagate_priors", "register_hits", "update_measurement",
         "estimate_velocities", "give_birth", "resample", "normalise",
     ]  # fmt: skip

@@ -8,7 +8,9 @@ import pytest
 
 from roadbed.config.occupancy import ObjectsConfig
 from roadbed.geometry import Lattice, Pose
-from roadbed.occupancy.objects import Cluster, ObjectTracker, find_clusters, mean_velocity
+from roadbed.occupancy.clusters import Cluster, Returns, find_clusters, fit_box, mean_velocity
+from roadbed.occupancy.lshape_cpu import best_heading
+from roadbed.occupancy.objects import ObjectTracker
 
 LATTICE = Lattice.centred(20.0, 20.0, 0.2)
 
@@ -49,7 +51,10 @@ def test_mean_velocity_trusts_cells_where_they_know():
 
 
 def cluster(x, y, vx, vy, cells=20):
-    return Cluster(np.array([x, y]), np.array([2.0, 1.0]), np.array([vx, vy]), np.eye(2) * 0.05, cells)
+    corners = np.array([[x - 1, y - 0.5], [x + 1, y - 0.5], [x + 1, y + 0.5], [x - 1, y + 0.5]])
+    heading = float(np.arctan2(vy, vx))
+    box = np.array([x, y]), np.array([2.0, 1.0]), heading
+    return Cluster(*box, np.array([vx, vy]), np.eye(2) * 0.05, cells, corners)
 
 
 def test_ids_survive_crossing_paths_and_short_absence():
@@ -93,3 +98,128 @@ def test_a_new_object_gets_a_new_id_and_old_ones_never_return():
 
 def test_no_moving_cells_no_objects():
     assert find_clusters(*grids([])) == []
+
+
+def sides(x, y, heading, length=4.4, width=1.8, seen="ls"):
+    """Returns from two sides of a car, 5 cm apart: l its left side, s its rear, and the middle of its box at (x, y)."""
+    along, across = np.arange(-length / 2, length / 2, 0.05), np.arange(-width / 2, width / 2, 0.05)
+    lines = {"l": np.column_stack([along, np.full(len(along), width / 2)]),
+             "s": np.column_stack([np.full(len(across), -length / 2), across])}  # fmt: skip
+    turn = np.array([[np.cos(heading), np.sin(heading)], [-np.sin(heading), np.cos(heading)]])
+    return np.vstack([lines[side] for side in seen]) @ turn + (x, y)
+
+
+def closeness(points, heading):
+    """The criterion of the fit, written down once more, slowly."""
+    axes = np.array([[np.cos(heading), -np.sin(heading)], [np.sin(heading), np.cos(heading)]])
+    uv = points @ axes
+    distance = np.minimum(uv - uv.min(axis=0), uv.max(axis=0) - uv).min(axis=1)
+    return (1 / np.maximum(distance, 0.05)).sum()
+
+
+def test_boxes_lie_along_the_sides_that_are_seen():
+    rng = np.random.default_rng(0)
+    for heading in rng.uniform(-3, 3, 8):
+        points = sides(3.0, -2.0, heading) + rng.normal(0, 0.01, (124, 2))
+        headings = heading + rng.uniform(-0.3, 0.3, 30)
+        assert best_heading(points, headings) == np.argmax([closeness(points, h) for h in headings])
+        # The velocity is off by 10 degrees: the sides say better how it stands.
+        said = heading + np.radians(10)
+        position, extent, found = fit_box(points, 5 * np.array([np.cos(said), np.sin(said)]), 0.05)
+        assert abs(np.angle(np.exp(1j * (found - heading)))) < np.radians(2.5)
+        np.testing.assert_allclose(position, [3.0, -2.0], atol=0.15)
+        np.testing.assert_allclose(extent, [4.4, 1.8], atol=0.2)
+
+
+def test_front_and_rear_of_one_car_are_one_object_and_two_cars_are_two():
+    car = [(-4, -3.4, 0, 1.8, 8.0, 0.0), (-2.2, 0.2, 0, 1.8, 8.3, 0.3)]  # with a gap between front and rear
+    one = find_clusters(*grids(car), ObjectsConfig(body_gap=1.6))
+    assert len(one) == 1
+    np.testing.assert_allclose(one[0].extent, [4.2, 1.8], atol=0.25)
+    following = [*car, (2.0, 6.0, 0, 1.8, 8.0, 0.0)]
+    assert len(find_clusters(*grids(following), ObjectsConfig(body_gap=1.6))) == 2
+    beside = [(-4, 0, 0, 1.8, 8.0, 0.0), (-4, 0, 2.6, 4.4, 8.0, 0.0)]
+    assert len(find_clusters(*grids(beside))) == 2
+    oncoming = [(-4, -3.4, 0, 1.8, 8.0, 0.0), (-2.6, 0.2, 0, 1.8, -8.0, 0.0)]
+    assert len(find_clusters(*grids(oncoming))) == 2
+    walkers = [(0, 0.6, 0, 0.6, 1.4, 0.0), (0, 0.6, 1.2, 1.8, 1.4, 0.0)]
+    assert len(find_clusters(*grids(walkers))) == 2
+
+
+def test_boxes_hold_the_returns_beside_moving_cells_but_not_those_of_a_wall():
+    lattice, moving, velocity, covariance = grids([(0, 4, 0, 0.6, 3.0, 0.0)])
+    x, y = lattice.mesh()
+    hit = (x > -0.2) & (x < 4.2) & (y > -0.2) & (y < 0.8)
+    wall = (y < -0.2) & (y > -0.4)
+    returns = Returns(np.where(hit | wall, 0xFFFF, 0).astype(np.uint16), np.where(hit | wall, 0.9, 0.1), ~wall)
+    (found,) = find_clusters(lattice, moving, velocity, covariance, None, returns)
+    np.testing.assert_allclose(found.extent, [4.4, 1.0], atol=0.01)
+
+
+def seen_part(points, velocity):
+    return Cluster.around(points, np.array(velocity), np.eye(2) * 0.05, 20, 0.05)
+
+
+def test_a_box_keeps_its_size_when_less_is_seen_and_lies_behind_the_near_side():
+    tracker = ObjectTracker()
+    for k in range(12):
+        shown = "ls" if k < 8 else "s"  # later only the rear
+        (thing,) = tracker.update(
+            [seen_part(sides(10 + 0.5 * k, 0, 0.0, seen=shown), (5.0, 0.0))], 0.1 * k, np.zeros(2)
+        )
+    np.testing.assert_allclose(thing.extent, [4.4, 1.8], rtol=0.12)
+    np.testing.assert_allclose(thing.position, [10 + 0.5 * 11, 0.0], atol=0.3)
+
+
+def test_parts_of_a_known_object_stay_one_object():
+    tracker = ObjectTracker()
+    car = sides(10, 0, 0.0, seen="l")
+    (first,) = tracker.update([seen_part(car, (5.0, 0.0))], 0.0)
+    car[:, 0] += 0.5
+    parts = [seen_part(part, v) for part, v in ((car[:15], (5.2, 0.1)), (car[-15:], (4.7, 0.0)))]
+    (again,) = tracker.update(parts, 0.1)
+    assert again.id == first.id
+    assert again.cells == 40
+
+
+def test_an_object_is_known_again_after_a_second_behind_something():
+    tracker = ObjectTracker()
+    for k in range(8):
+        (thing,) = tracker.update([cluster(0.6 * k, 0, 6, 0)], 0.1 * k)
+    assert thing.existence > 0.98
+    for k in range(8, 19):
+        assert tracker.update([], 0.1 * k) == ()
+    (again,) = tracker.update([cluster(0.6 * 19, 0.3, 6, 0)], 1.9)
+    assert again.id == thing.id
+    assert 0.5 < again.existence < thing.existence
+
+
+def test_what_was_seen_once_hardly_exists_and_turning_is_measured():
+    tracker = ObjectTracker(ObjectsConfig(lag=0.0))
+    (once,) = tracker.update([cluster(5, 5, 1, 0)], 0.0)
+    assert once.existence == pytest.approx(0.5)
+    for k in range(1, 30):
+        angle = 0.5 * 0.1 * k  # 0.5 rad/s
+        (thing,) = tracker.update([cluster(5, 5, 6 * np.cos(angle), 6 * np.sin(angle))], 0.1 * k)
+    assert thing.yaw_rate == pytest.approx(0.5, abs=0.2)
+    assert np.linalg.norm(thing.acceleration) == pytest.approx(3.0, abs=1.2)
+
+
+@pytest.mark.parametrize(("metres", "found_again"), [(2.8, True), (3.3, False)])
+def test_an_object_is_found_again_within_the_gate_and_half_its_length(metres, found_again):
+    tracker = ObjectTracker(ObjectsConfig(gate=2.0))
+    first = tracker.update([cluster(0, 0, 5, 0)], 0.0)[0].id
+    later = tracker.update([cluster(0.5 + metres, 0, 5, 0)], 0.1)[0].id
+    assert (later == first) == found_again
+
+
+def test_what_the_cells_say_late_is_put_right():
+    """An object that speeds up: its cells show the velocity of 0.2 s ago, and it has that acceleration since."""
+    tracker = ObjectTracker(ObjectsConfig(lag=0.2))
+    position = 0.0
+    for k in range(30):
+        time, speed = 0.1 * k, 2.0 + 2.0 * 0.1 * k
+        position += 0.1 * speed
+        late = speed - 2.0 * 0.2
+        (found,) = tracker.update([cluster(position, 0, late, 0)], time)
+    assert late + 0.1 < found.velocity[0] <= speed

@@ -161,6 +161,43 @@ def test_where_no_ground_is_known_the_vehicles_plane_stands_in(observed):
     assert at(grid.observation, 8, 0.1) <= 0.5
 
 
+@pytest.mark.parametrize("axis", [{"pitch": -0.12}, {"roll": 0.12}], ids=["along", "across"])
+def test_the_plane_that_stands_in_is_as_steep_as_the_vehicle_stands(observed, axis):
+    """On unknown ground: 8 m away the road is 1 m higher, and what lies on it is no obstacle."""
+    pose = Pose.from_euler(z=1.7, **axis)
+    x, y = (8.0, 0.1) if "pitch" in axis else (0.1, 8.0)
+    road = pose.rotation @ [x, y, 0.0]
+    thing = pose.rotation @ [x - 2, y, 0.8] if "pitch" in axis else pose.rotation @ [x, y - 2, 0.8]
+    scan = Scan((pose.inverse() @ np.array([road, thing])).astype(np.float32), 0.0, pose, Pose.from_euler(z=1.7))
+    ground = flat_ground(scan)
+    nothing = np.full_like(ground.height_above_ground, np.nan)
+    unknown = replace(ground, height_above_ground=nothing, elevation=np.full_like(ground.elevation, np.nan))
+    grid = observed(scan, unknown)
+    assert road[2] > 0.9
+    assert at(grid.observation, *road[:2]) <= 0.5
+    assert at(grid.observation, *thing[:2]) > 0.7
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_wide_nodes_with_their_slopes_say_what_narrow_ones_say(observed, axis):
+    """Beams that pass over rising ground: how high they pass depends on the slope within a node."""
+    fan = np.array([[11.0, t, 2.0] for t in np.linspace(-4, 4, 400)])
+    points = fan if axis == 0 else fan[:, [1, 0, 2]]
+    scan = scan_at(points, 0.0)
+
+    def seen_over(lattice):
+        ground, along = flat_ground(scan, lattice), lattice.mesh()[axis]
+        slope = np.zeros((*lattice.shape, 2), np.float32)
+        slope[..., axis] = 0.15
+        heights = (points[:, 2] - 0.15 * points[:, axis]).astype(np.float32)
+        elevation = (0.15 * along).astype(np.float32)
+        return observed(scan, replace(ground, height_above_ground=heights, elevation=elevation, slope=slope))
+
+    narrow, wide = seen_over(Lattice.centred(40, 40, 0.4)), seen_over(Lattice.centred(40, 40, 4.0))
+    assert (narrow.observation < 0.45).any()
+    np.testing.assert_allclose(wide.observation, narrow.observation, atol=0.03)
+
+
 def test_beams_under_a_car_do_not_free_the_space_it_fills(grid_of):
     body = np.vstack([box_points(6.0, y, 0.3, 0.4, 1.4) for y in np.arange(-0.8, 0.9, 0.4)])
     body[:, 2] += 0.1  # the lowest returns are 0.4 m up: there is room beneath

@@ -241,3 +241,19 @@ def test_animations_that_cannot_be_leave_nothing_behind(tmp_path, name, images):
     with pytest.raises(InputError, match=name):
         save_animation(tmp_path / name, images)
     assert not list(tmp_path.iterdir())
+
+
+def test_frames_show_themselves_in_notebooks(tmp_path):
+    """Facts and a picture, with names that cannot break the page; ground and occupancy also side by side."""
+    ground, occupancy = ground_frame(), occupancy_frame()
+    page = ground._repr_html_()
+    assert "GroundFrame" in page
+    assert "data:image/png;base64," in page
+    noted = replace(ground, notes=("<script>",))
+    assert "&lt;script&gt;" in noted._repr_html_()
+    assert "data:image" not in replace(ground, scan=None)._repr_html_()
+    assert "moving" in occupancy._repr_html_()
+    alone, both = ground.plot().save(tmp_path / "alone.png"), ground.plot(occupancy).save(tmp_path / "both.png")
+    assert Image.open(both).height > Image.open(alone).height
+    with pytest.raises(InputError, match="expected nothing"):
+        occupancy.plot(ground)

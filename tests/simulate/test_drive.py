@@ -13,6 +13,7 @@ import roadbed
 from roadbed.errors import ConfigError, RoadbedError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
+from roadbed.simulate.caster import _detection_chance
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.scenes import build_scene
@@ -103,6 +104,43 @@ def test_echoes_are_lost_with_range_and_incidence() -> None:
     assert kept[0] > kept[1] > kept[2]
     near = (distances[1] < 10).sum() / (distances[0] < 10).sum()
     assert near > 0.97
+    # At one range a wall that is looked at squarely answers more often than the road at a grazing angle.
+    square, grazing = (_detection_chance(0.1, cosine, 60.0, 60.0) for cosine in (1.0, 0.04))
+    assert square == pytest.approx(0.9)
+    assert grazing == pytest.approx(1 - 10**-0.2)
+
+
+def test_a_surface_answers_weaker_the_flatter_it_is_met() -> None:
+    scene = Scene("bare", Terrain(), (), Fixed(0.0, 0.0), 1.0)
+    rig = load_rig("vlp16").changed(range_noise=0.0, angle_noise=0.0)
+    scan = SimulatorSource.of(Drive(scene, rig, 1, losses=False))[0]
+    cosine = -scan.points[:, 2] / np.linalg.norm(scan.points, axis=1)
+    assert np.ptp(cosine) > 0.2
+    np.testing.assert_allclose(scan.intensity, 0.25 * (0.3 + 0.7 * cosine), atol=1e-4)
+
+
+class Circle:
+    """Twelve metres a second on a circle of twenty metres."""
+
+    moves = True
+
+    def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
+        angle = 0.6 * time
+        return 20 * np.sin(angle), 20 * (1 - np.cos(angle)), angle
+
+
+def test_a_sensor_far_from_the_vehicles_middle_swings_in_a_turn() -> None:
+    """Each point was measured from where the sensor was at its own time, four metres ahead of the rear axle."""
+    scene = Scene("turn", Terrain(), (), Circle(), 1.0)
+    rig = load_rig("vlp16").changed(range_noise=0.0, angle_noise=0.0, mount={"x": 4.0})
+    source = SimulatorSource.of(Drive(scene, rig, 2, distortion=True, losses=False))
+    scan, truth = source[1], source.truth(1)
+    mount = rig.sensors[0].mount.T_vehicle_sensor
+    for lag in np.unique(scan.point_time)[::200]:
+        bodies = scene.vehicle([truth.time + lag])
+        chosen = scan.point_time == lag
+        pose = Pose(bodies.rotation[0], bodies.translation[0]) @ mount
+        np.testing.assert_allclose(pose @ scan.points[chosen].astype(float), truth.points_world[chosen], atol=0.02)
 
 
 def test_multipath_returns_lie_below_the_ground_at_the_chosen_rate() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from roadbed.simulate.drive import Drive
 from roadbed.simulate.layers import Plane, Wave
 from roadbed.simulate.motion import Along, Fixed, Pace, Straight
 from roadbed.simulate.sensors import load_rig
-from roadbed.simulate.solids import reach
+from roadbed.simulate.solids import Movements, reach
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.things import Thing, box, car, wall
-from roadbed.simulate.truth import FrameTruth
+from roadbed.simulate.truth import FrameTruth, thing_velocity
 from roadbed.simulate.world import Scene
 
 
@@ -140,6 +141,14 @@ def test_objects_have_their_true_motion() -> None:
             assert item.velocity @ item.T_world_object.rotation[:, 0] == pytest.approx(
                 np.linalg.norm(item.velocity), rel=1e-3
             )
+
+
+def test_places_of_a_turning_thing_move_by_its_turning() -> None:
+    """Counter-clockwise about (5, 0): what lies ahead goes left, what lies left goes back."""
+    movements = Movements(np.array([[5.0, 0.0, 0.0]]), np.array([[1.0, 0.0, 0.0]]), np.array([0.5]))
+    places = np.array([[7.0, 0.0, 1.0], [5.0, 3.0, 1.0]])
+    found = thing_velocity(SimpleNamespace(movements=movements), np.zeros(2, np.int32), places)
+    np.testing.assert_allclose(found, [[1.0, 1.0, 0.0], [1.0 - 1.5, 0.0, 0.0]])
 
 
 def test_drifting_odometry_leaves_the_truth_in_place() -> None:

@@ -165,6 +165,17 @@ def test_raw_drive_poses_come_from_gps_and_imu(tmp_path):
     assert source[1].time - source[0].time == pytest.approx(0.2, abs=1e-6)
 
 
+def test_raw_drive_poses_have_altitude_roll_and_pitch(tmp_path):
+    """Packets hold latitude, longitude, altitude, roll, pitch, yaw in this order; each is another number here."""
+    drive = write_raw_drive(tmp_path, 2)
+    packet = drive / "oxts/data/0000000001.txt"
+    latitude, longitude, *_ = packet.read_text().split()
+    packet.write_text(f"{latitude} {longitude} 115.0 0.1 -0.05 0.7 " + "0 " * 24)
+    found = roadbed.open(drive)[1].T_world_sensor
+    expected = Pose.from_euler(1.0, 0.0, 2.5, roll=0.1, pitch=-0.05, yaw=0.7)
+    np.testing.assert_allclose(found.matrix, expected.matrix, atol=1e-5)
+
+
 def test_raw_drive_with_bad_parts(tmp_path):
     drive = write_raw_drive(tmp_path / "a", 3)
     (drive / "oxts/data/0000000001.txt").write_text("49 8.4 112\n")

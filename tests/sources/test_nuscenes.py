@@ -35,3 +35,16 @@ def test_other_records_are_refused(tmp_path):
     np.full((4, 5), 0.5, np.float32).tofile(file)
     with pytest.raises(InputError, match=r"ring: found 0.5, expected whole numbers"):
         roadbed.open(file)[0]
+
+
+def test_the_front_of_the_vehicle_is_the_data_sets_y(tmp_path):
+    """The estimated mounting turns the vehicle frame: pictures and grids lie along the road."""
+    x, y = np.meshgrid(np.linspace(-15, 15, 100), np.linspace(-15, 15, 100))
+    rows = np.zeros((x.size, 5), np.float32)
+    rows[:, :3] = np.stack([x.ravel(), y.ravel(), np.full(x.size, -1.84)], axis=1)
+    rows.tofile(tmp_path / "a.pcd.bin")
+    frame = roadbed.GroundFilter()(roadbed.open(tmp_path / "a.pcd.bin")[0])
+    ahead = frame.mounting.T_vehicle_sensor.rotation @ np.array([0.0, 1.0, 0.0])
+    np.testing.assert_allclose(ahead, [1, 0, 0], atol=0.02)
+    assert frame.mounting.height == pytest.approx(1.84, abs=0.03)
+    assert frame.is_ground.mean() > 0.95

@@ -61,6 +61,29 @@ def test_every_kind_holds_the_same_vertices(tmp_path, kind, faces_first, count):
         assert scan.channels[name].dtype == table[name].dtype
 
 
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_long_lists_before_the_vertices_are_skipped_in_the_files_byte_order(tmp_path, kind):
+    """A length of two bytes, 258 = 0x0102, is another number when they are read the wrong way round."""
+    order = ">" if kind.endswith("big_endian") else "<"
+    lists = np.array([258], order + "i2").tobytes() + np.zeros(258, "u1").tobytes()
+    text = f"ply\nformat {kind} 1.0\nelement strip 1\nproperty list short uchar v\n"
+    vertex = "element vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
+    (tmp_path / "a.ply").write_bytes((text + vertex).encode() + lists + np.array([1, 2, 3], order + "f4").tobytes())
+    np.testing.assert_array_equal(read_ply(tmp_path / "a.ply").points, [[1, 2, 3]])
+
+
+def test_a_list_of_negative_length_is_refused(tmp_path):
+    """Or it would be read again from before where it began; a length without a sign may be as large."""
+    text = "ply\nformat binary_little_endian 1.0\nelement strip 1\nproperty list char double v\n"
+    vertex = "element vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
+    (tmp_path / "a.ply").write_bytes((text + vertex).encode() + b"\xff" + bytes(40))
+    with pytest.raises(InputError, match="element strip: found the end of the file, expected 1 rows"):
+        read_ply(tmp_path / "a.ply")
+    unsigned = text.replace("list char double", "list uchar uchar")
+    (tmp_path / "a.ply").write_bytes((unsigned + vertex).encode() + b"\xff" + bytes(255) + bytes(12))
+    np.testing.assert_array_equal(read_ply(tmp_path / "a.ply").points, np.zeros((1, 3)))
+
+
 HEAD = "ply\nformat {} 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\n"
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
 from roadbed.sources.pointcloud2 import cloud_fields
+from roadbed.sources.ros_poses import StaticTransforms
 from tests.sources.bag_files import Messages, cloud_bytes, drive_records, write_bag
 from tests.sources.damage import damaged
 
@@ -107,6 +110,31 @@ def test_static_transforms_place_the_sensor_on_the_body(tmp_path, kind):
     np.testing.assert_allclose(pose.matrix, Pose.from_euler(1.0, 0, 1.8, yaw=0.04).matrix, atol=1e-6)
 
 
+def test_a_chain_of_fixed_transforms_is_gone_in_its_order(kind):
+    """Turned parts do not commute: base <- mast <- LiDAR, and back again."""
+
+    def message(parent, child, pose):
+        x, y, z = pose.translation
+        stamped = SimpleNamespace(
+            header=SimpleNamespace(frame_id=parent),
+            child_frame_id=child,
+            transform=SimpleNamespace(
+                translation=SimpleNamespace(x=x, y=y, z=z),
+                rotation=SimpleNamespace(x=0.0, y=0.0, z=np.sin(pose.yaw / 2), w=np.cos(pose.yaw / 2)),
+            ),
+        )
+        return SimpleNamespace(transforms=[stamped])
+
+    T_base_mast, T_mast_lidar = Pose.from_euler(1.0, 2.0, 0.5, yaw=0.6), Pose.from_euler(0.3, -0.2, 1.0, yaw=-1.1)
+    transforms = StaticTransforms()
+    transforms.add(message("/base" if kind == "ros1" else "base", "mast", T_base_mast))
+    transforms.add(message("mast", "lidar", T_mast_lidar))
+    expected = T_base_mast @ T_mast_lidar
+    np.testing.assert_allclose(transforms.between("base", "lidar").matrix, expected.matrix, atol=1e-9)
+    np.testing.assert_allclose(transforms.between("lidar", "base").matrix, expected.inverse().matrix, atol=1e-9)
+    assert transforms.between("base", "camera") is None
+
+
 def test_stamped_poses_and_scans_without_any(tmp_path, kind):
     messages = Messages(kind == "ros1")
     records = [("/points", 100 + k, messages.cloud(100 + k, cloud_bytes(k), 4)) for k in range(3)]
@@ -172,6 +200,7 @@ def test_clouds_of_any_layout_and_byte_order(data):
     [
         ({"width": 5}, "found 128 bytes with row_step 160, expected 160 for 5 x 1 points of 32 bytes"),
         ({"width": 2**31, "height": 2**31, "row": 1}, "found 128 bytes with row_step 1, expected"),
+        ({"width": 2, "height": 2, "row": 32}, "found 128 bytes with row_step 32, expected 96 for 2 x 2 points"),
         ({"step": 16, "row": 64}, "field intensity: ends at byte 20, expected within point_step 16"),
         ({"layout": [("x", 9, 1, 0)]}, "field x: datatype: found 9, expected 1 to 8"),
         ({"layout": [("x", 7, 1, 0), ("x", 7, 1, 4)]}, "found x twice"),

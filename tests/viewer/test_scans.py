@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 from roadbed.viewer.runner import LONG_PAST
-from roadbed.viewer.scans import RecordedScans
+from roadbed.viewer.scans import LiveScans, RecordedScans
 from tests.viewer.conftest import ShortDrive
 
 
@@ -27,3 +29,20 @@ def test_a_past_and_its_frame_stay_at_hand(scans):
     assert len(drive.reads) == read
     recorded.get(0)
     assert len(drive.reads) == read + 1
+
+
+def test_a_live_source_tells_its_rate_and_what_was_skipped(scans):
+    ended = Event()
+
+    def sensor():
+        yield from scans[:6]
+        ended.set()
+
+    live = LiveScans(sensor(), arrived=lambda: None)
+    assert ended.wait(60)
+    live.pulse(0)
+    words = live.pulse(4).split()
+    assert (words[0], words[2]) == ("live:", "Hz,")
+    assert float(words[1]) > 0
+    assert "3 of 6 scans skipped" in live.pulse(4)
+    live.close()

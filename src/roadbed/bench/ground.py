@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The STCRF paper's table II beside ours, how cost grows with points and cells, and a drive that never ends."""
+"""The STCRF paper's table II beside ours, and how cost grows with points and cells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from roadbed.bench.timing import Timing, measure
 from roadbed.config import Config
-from roadbed.frames import GroundFrame, Label, Scan
-from roadbed.geometry import Pose
+from roadbed.frames import GroundFrame, Scan
 from roadbed.ground import GroundFilter
 from roadbed.ground.stcrf.sizes import lattice_of as stcrf_lattice
 from roadbed.ground.variance.model import lattice_of as variance_lattice
@@ -25,80 +24,48 @@ PAPER_MS = {"hdl64e": 147.0, "lux4": 47.6}
 Place = tuple[str, str | None]  # backend and device
 
 
-def ground_rows(backend: str = "cpu", growth: bool = True, device: str | None = None) -> Iterator[dict[str, Any]]:
-    """One row per case: both presets on both of the paper's sensors, cold and warm, then growing sizes."""
+def ground_rows(
+    backend: str = "cpu", device: str | None = None, sensors: Sequence[str] = tuple(PAPER_MS), seconds: float = 3.0
+) -> Iterator[dict[str, Any]]:
+    """One row per case: each sensor with both presets, cold and warm, and grid variance; growing sizes for hdl64e."""
     place = backend, device
-    for sensor, paper_ms in PAPER_MS.items():
-        scans = _drive(sensor)
+    for sensor in sensors:
+        scans, paper_ms = _drive(sensor), PAPER_MS.get(sensor)
         for preset in ("paper", "default"):
             config = Config.preset(preset)
-            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, place, scans[0]))
-            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, place, scans))
-    scan = _drive("hdl64e")[0]
-    variance = Config.parse({"ground": {"method": "variance"}})
-    yield _row("hdl64e variance", scan, variance, None, _cold(variance, place, scan))
-    if growth:
-        yield from _growth(scan, place)
+            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, place, scans[0], seconds))
+            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, place, scans, seconds))
+    for sensor in sensors:
+        scan = _drive(sensor, frames=1)[0]
+        variance = Config.parse({"ground": {"method": "variance"}})
+        yield _row(f"{sensor} variance", scan, variance, None, _cold(variance, place, scan, seconds))
+    if "hdl64e" in sensors:
+        yield from _growth(_drive("hdl64e", frames=1)[0], place, seconds)
 
 
-def _growth(scan: Scan, place: Place) -> Iterator[dict[str, Any]]:
+def _growth(scan: Scan, place: Place, seconds: float) -> Iterator[dict[str, Any]]:
     """Doubling points on one lattice, then doubling cells under one scan."""
     paper = Config.preset("paper")
     for factor in (0.25, 0.5, 1, 2, 4):
         resized = _resized(scan, round(100_000 * factor))
-        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, place, resized))
+        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, place, resized, seconds))
     for factor in (1, 2, 4, 8):
         side = 80.0 * np.sqrt(factor)
         larger = paper.with_changes(ground={"stcrf": {"length": side, "width": side}})
-        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, place, scan))
-
-
-def soak(frames: int, backend: str = "cpu", device: str | None = None) -> dict[str, Any]:
-    """A loop drive of many frames: nothing may become NaN, grow without bound, or leak."""
-    import resource
-
-    scans = _drive("lux4", frames=64)
-    ground = GroundFilter(Config.preset("paper"), backend, device)
-    early_rss = 0
-    peak_information, finite = 0.0, True
-    for index in range(frames):
-        # The same 64 scans over and over, moved around a circle in small steps so that the lattice keeps rolling.
-        angle = 2 * np.pi * index / 2000
-        place = Pose.from_euler(100 * np.cos(angle), 100 * np.sin(angle), 0, yaw=angle + np.pi / 2)
-        scan = scans[index % len(scans)]
-        frame = ground(replace(scan, T_world_sensor=place, time=index / 25))
-        finite &= is_sound(frame)
-        peak_information = max(peak_information, float(1 / frame.variance.min()))
-        if index == min(frames // 10, 2000):
-            early_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    late_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {
-        "frames": frames,
-        "finite": finite,
-        "peak_information": peak_information,
-        "memory_growth_mb": (late_rss - early_rss) / 1024,
-    }
-
-
-def is_sound(frame: GroundFrame) -> bool:
-    """Ground was found, every variance and probability is a number, and heights are unknown only with their label."""
-    known = np.isfinite(frame.elevation)
-    numbers = np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()
-    unknown_heights = np.isnan(frame.height_above_ground) <= (frame.label == Label.UNKNOWN)
-    return bool(known.any() and numbers and unknown_heights.all() and np.isfinite(frame.slope[known]).all())
+        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, place, scan, seconds))
 
 
 def _drive(sensor: str, frames: int = 12) -> list[Scan]:
     return list(open_source(f"sim:city?sensor={sensor}&frames={frames}"))
 
 
-def _cold(config: Config, place: Place, scan: Scan) -> Timing:
+def _cold(config: Config, place: Place, scan: Scan, seconds: float) -> Timing:
     ground = GroundFilter(config, *place)
     alone = replace(scan, T_world_sensor=None)
-    return measure(lambda: ground(alone), _phases)
+    return measure(lambda: ground(alone), _phases, seconds=seconds)
 
 
-def _warm(config: Config, place: Place, scans: list[Scan]) -> Timing:
+def _warm(config: Config, place: Place, scans: list[Scan], seconds: float) -> Timing:
     """Along the drive and back again, so that the prior surface is always a real one."""
     ground = GroundFilter(config, *place)
     there_and_back = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
@@ -109,7 +76,7 @@ def _warm(config: Config, place: Place, scans: list[Scan]) -> Timing:
         scan = scans[there_and_back[number % len(there_and_back)]]
         return ground(replace(scan, time=0.1 * number))
 
-    return measure(next_frame, _phases, warm_up=len(there_and_back))
+    return measure(next_frame, _phases, seconds=seconds, warm_up=len(there_and_back))
 
 
 def _phases(frame: GroundFrame) -> dict[str, float]:

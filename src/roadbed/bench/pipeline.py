@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -14,29 +14,27 @@ from roadbed.frames import Scan
 from roadbed.pipeline import Pipeline
 from roadbed.sources import open_source
 
-CASES = {
-    "4 x LUX": "sim:city?sensor=lux4&frames=24",
-    "VLP-16": "sim:city?sensor=vlp16&frames=24",
-    "HDL-64E": "sim:city?sensor=hdl64e&frames=24",
-}
+SENSORS = {"lux4": "4 x LUX", "vlp16": "VLP-16", "hdl64e": "HDL-64E"}
 
 
-def pipeline_rows(backend: str = "cpu", device: str | None = None) -> Iterator[dict[str, Any]]:
+def pipeline_rows(
+    backend: str = "cpu", device: str | None = None, sensors: Sequence[str] = tuple(SENSORS), seconds: float = 8.0
+) -> Iterator[dict[str, Any]]:
     """One row per sensor: median and 95th percentile of a whole frame, and its stages."""
-    for case, location in CASES.items():
-        scans = list(open_source(location))
+    for sensor in sensors:
+        scans = list(open_source(f"sim:city?sensor={sensor}&frames=24"))
         pipeline = Pipeline(Config.parse({"backend": backend, "device": device}))
-        frames = _there_and_back(scans)
+        frames = there_and_back(scans)
         timing = measure(
             lambda pipeline=pipeline, frames=frames: pipeline(next(frames)),  # type: ignore[misc]
             lambda result: dict(result.seconds),
             repeats=100,
-            seconds=8,
+            seconds=seconds,
             warm_up=len(scans),
         )
         grid = pipeline.config.occupancy.grid
         yield {
-            "case": case,
+            "case": SENSORS.get(sensor, sensor),
             "sensors": len(scans[0].mounts) or 1,
             "points": len(scans[0]),
             "cells": round(grid.length / grid.spacing) * round(grid.width / grid.spacing),
@@ -47,7 +45,7 @@ def pipeline_rows(backend: str = "cpu", device: str | None = None) -> Iterator[d
         }
 
 
-def _there_and_back(scans: list[Scan]) -> Iterator[Scan]:
+def there_and_back(scans: list[Scan]) -> Iterator[Scan]:
     """The drive forwards and backwards for ever, time running on: the filters never see a jump."""
     step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
     order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]

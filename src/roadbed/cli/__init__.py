@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from roadbed import __version__
-from roadbed.cli import bench, config, demo, evaluate, info, live, map, ros, run, segment, simulate, view
+from roadbed.cli import bench, config, demo, evaluate, info, live, map, ros, run, segment, simulate, view, warm_up
 from roadbed.cli.screen import print_json
 from roadbed.errors import RoadbedError
 
@@ -33,6 +33,7 @@ app.command("ros1")(ros.ros1)
 app.command("ros2")(ros.ros2)
 app.add_typer(config.app, name="config")
 app.add_typer(map.app, name="map")
+app.command("warm-up")(warm_up.warm_up)
 
 # The base of everything typer raises about a command line; it has lived in several packages.
 _UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]

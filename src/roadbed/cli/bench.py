@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,41 +14,46 @@ from roadbed.cli.screen import Json, print_json, progress, table
 
 app = typer.Typer(help="Measure speed; the papers' numbers stand beside ours.", no_args_is_help=True)
 BackendOption = Annotated[str, typer.Option(help="cpu, opencl, cuda or auto.")]
+Sensor = Annotated[
+    list[str] | None, typer.Option(help="Only this simulated sensor, e.g. lux4; may be given several times.")
+]
+Seconds = Annotated[float, typer.Option(min=0, help="Time to measure each case; at least five calls are measured.")]
 
 
 @app.command("ground")
 def ground(
     backend: BackendOption = "cpu",
     device: Device = None,
-    soak: Annotated[int, typer.Option(help="Also drive this many frames in a loop.")] = 0,
+    sensor: Sensor = None,
+    seconds: Seconds = 3.0,
     as_json: Json = False,
 ) -> None:
     """Both ground methods: HDL-64E and 4 x LUX, cold and warm, and how cost grows with points and cells."""
-    from roadbed.bench.ground import ground_rows
-    from roadbed.bench.ground import soak as soak_drive
+    from roadbed.bench.ground import PAPER_MS, ground_rows
     from roadbed.bench.timing import report
 
-    rows = list(progress(ground_rows(backend, device=device), "measuring"))
+    rows = list(progress(ground_rows(backend, device, sensor or tuple(PAPER_MS), seconds), "measuring"))
     out = report("ground", rows, backend=backend)
-    if soak:
-        out["soak"] = soak_drive(soak, backend, device)
     columns = ("case", "points", "cells", "iterations", "median_ms", "p95_ms", "paper_ms", "ns_per_point")
     _show(out, columns, as_json)
-    if soak and not as_json:
-        print("; ".join(f"{key} {value}" for key, value in out["soak"].items()))
 
 
 @app.command("occupancy")
-def occupancy(as_json: Json = False) -> None:
-    """The occupancy filter: the many-core paper's table 1, and each task against particles and resolution."""
+def occupancy(
+    steps: Annotated[int, typer.Option(min=1, help="Steps to measure of each case.")] = 30, as_json: Json = False
+) -> None:
+    """Fusion and occupancy filter: the many-core paper's table 1, and each task against particles and resolution."""
     from roadbed.bench.occupancy import bench_occupancy
     from roadbed.bench.timing import report
 
-    measured = bench_occupancy()
+    measured = bench_occupancy(steps)
     out = report("occupancy", measured.pop("rows"), backend="cpu", **measured)
-    columns = ("particles", "resolution_m", "cells", "step_ms", "best_ms", "paper_many_core_ms", "paper_gpu_ms")
+    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms")
+    columns = ("particles", "resolution_m", "cells", *measures)
     _show(out, columns, as_json)
     if not as_json:
+        default = [[row[key] for key in columns] for row in out["default_filter"]]
+        table("the same with the default filter", columns, default)
         tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
         for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
             rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
@@ -57,14 +63,83 @@ def occupancy(as_json: Json = False) -> None:
 
 
 @app.command("pipeline")
-def pipeline(backend: BackendOption = "cpu", device: Device = None, as_json: Json = False) -> None:
+def pipeline(
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    sensor: Sensor = None,
+    seconds: Seconds = 8.0,
+    as_json: Json = False,
+) -> None:
     """The whole chain, scan in to occupancy out, for three sensors."""
-    from roadbed.bench.pipeline import pipeline_rows
+    from roadbed.bench.pipeline import SENSORS, pipeline_rows
     from roadbed.bench.timing import report
 
-    rows = list(progress(pipeline_rows(backend, device), "measuring"))
+    rows = list(progress(pipeline_rows(backend, device, sensor or tuple(SENSORS), seconds), "measuring"))
     columns = ("case", "sensors", "points", "cells", "median_ms", "p95_ms", "hz", "ground_ms", "occupancy_ms")
     _show(report("pipeline", rows, backend=backend), columns, as_json)
+
+
+@app.command("soak")
+def soak(
+    frames: Annotated[int, typer.Option(min=1, help="How many frames to drive.")] = 20_000,
+    ground_only: Annotated[bool, typer.Option("--ground-only", help="Leave the occupancy out.")] = False,
+    preset: Annotated[str, typer.Option(help="paper or default.")] = "default",
+    plot: Annotated[Path | None, typer.Option(help="Also draw the course into this PNG.")] = None,
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """A drive that does not end: latency, memory, handles, information, and whether all stays a number."""
+    from roadbed.bench.soak import draw, growth, soak_rows
+    from roadbed.bench.timing import report
+    from roadbed.config import Config
+
+    config = Config.preset(preset)
+    rows = list(progress(soak_rows(frames, 100, config, backend, device, not ground_only), "driving", min(frames, 100)))
+    grown = {f"{name}_growth": growth(rows, name) for name in ("median_ms", "memory_mb", "handles", "threads")}
+    out = report("soak", rows, backend=backend, unsound=sum(row["unsound"] for row in rows), **grown)
+    if plot is not None:
+        draw(rows, plot, f"roadbed bench soak --frames {frames} --backend {backend}")
+    _show({**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}, tuple(rows[0]), as_json)
+    if not as_json:
+        print("; ".join(f"{key} {value}" for key, value in (("unsound", out["unsound"]), *grown.items())))
+
+
+@app.command("faults")
+def faults(
+    source: Annotated[str | None, typer.Argument(help="The drive that is hit; a simulated one by default.")] = None,
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Every fault on one drive: what is noticed, how far results go off, and how soon they are back."""
+    from roadbed.bench.faults import DRIVE, fault_rows
+    from roadbed.bench.timing import report
+    from roadbed.compute.opening import opened
+    from roadbed.sources.fault import KINDS
+
+    place = opened(backend, device)
+    rows = list(progress(fault_rows(source or DRIVE, backend=place), "faults", len(KINDS)))
+    columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "notes")
+    _show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)
+
+
+@app.command("live")
+def live(
+    transport: Annotated[str, typer.Option(help="stream, ros1 (with a roscore) or dds.")] = "stream",
+    scans: Annotated[int, typer.Option(min=1, help="How many scans are sent.")] = 300,
+    rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Scans per second.")] = 10.0,
+    sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "hdl64e",
+    backend: BackendOption = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Latency from the last point to labels and to occupancy, and what is lost, at a sensor's own rate."""
+    from roadbed.bench.live import live_row
+    from roadbed.bench.timing import report
+
+    row = live_row(transport, scans, rate, sensor, backend)
+    columns = [name for name in row if name not in ("sensor", "rate_hz")]
+    _show(report("live", [row], backend=backend), columns, as_json)
 
 
 def _show(out: dict[str, Any], columns: Sequence[str], as_json: bool) -> None:

@@ -11,11 +11,20 @@ import typer
 from roadbed.cli.options import Force, Output, Request, command_line
 from roadbed.cli.run import print_summary, run_facts
 from roadbed.cli.screen import Json, print_json, progress
+from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.report import Picture
 
+OVERVIEW = "overview.png"
+NEXT = """
+look at   {overview}   the raw scan, the ground in it, what stands and what moves
+read      {report}   times, scores and every scene
+then, with your own data:
+  roadbed segment scan.pcd -o labelled     one scan (.pcd .ply .las .bin .npy): its ground and the rest as PCD
+  roadbed run drive.bag -o results         a drive (bag, mcap, KITTI, folder of scans): labels, layers, objects, report
+  roadbed view drive.bag                   the same in the browser, with every parameter under a slider"""
 SCENES_SHOWN = ("city", "mountain", "highway", "parking", "offroad")
 
 
@@ -30,24 +39,38 @@ def demo(
     """A simulated drive through the whole chain: a table here, pictures and a report under the output folder."""
     from roadbed import Config, Pipeline
     from roadbed import open as open_source
+    from roadbed.atomic import atomic_write
     from roadbed.outputs.folder import OutputFolder
+    from roadbed.outputs.pictures import overview_figure, png_bytes
+    from roadbed.outputs.pictures.choice import corner_camera, liveliness
     from roadbed.outputs.recording import RunFolder
+    from roadbed.outputs.report import Picture
 
     location = f"sim:{scene}?frames={frames}"
-    scans = open_source(location)
-    parts = (*RunFolder.PARTS, *(_picture_name(name) for name in SCENES_SHOWN))
+    parts = (*RunFolder.PARTS, OVERVIEW, *(_picture_name(name) for name in SCENES_SHOWN))
     out = OutputFolder(output, parts, command=command_line(), force=force)
     config = Config()
+    prepare(location, config)
+    scans = open_source(location)
     pipeline = Pipeline(config)
     folder = RunFolder(out, location, config, layers=False)
+    best, most = None, -1.0
     for result in progress(pipeline.run(scans), "driving", frames):
         folder.add(result)
-    summary = folder.finish(_scene_pictures(out))
+        assert result.occupancy is not None
+        if (lively := liveliness(result.ground, result.occupancy)) >= most:
+            best, most = result, lively
+    assert best is not None
+    assert best.occupancy is not None
+    overview = png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground)))
+    with atomic_write(out.file(OVERVIEW)) as file:
+        file.write(overview)
+    summary = folder.finish([Picture("From the raw scan to what moves", overview), *_scene_pictures(out)])
     if as_json:
         print_json(run_facts(summary, output))
     else:
         print_summary(summary)
-        print(f"open {output / 'report.html'} and the pictures under {output}/")
+        print(NEXT.format(output=output, overview=output / OVERVIEW, report=output / "report.html"))
     if view:
         from roadbed.cli.view import serve
 

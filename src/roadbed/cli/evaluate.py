@@ -15,6 +15,7 @@ from roadbed.cli.evaluate_odometry import odometry
 from roadbed.cli.options import Frames, Request
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
+from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
     from roadbed.evaluate.elevation import ElevationJudge
@@ -50,6 +51,7 @@ def ground(
     scans = request.scans(frames)
     poses = request.odometry_used(scans)
     settings = request.settings()
+    prepare(request.source, settings, occupancy=False)
     run = partial(
         evaluate_ground,
         scans,
@@ -72,6 +74,10 @@ def ground(
     table(f"{request.source}, protocol {out['protocol']}", ["frame", *keys], rows)
     print(f"odometry: {poses}")
     table("Mean over frames", ["measure", "value"], [(k, v) for k, v in out.items() if isinstance(v, float)])
+    for key, unit in (("recall_by_range", "m"), ("recall_by_slope", "")):
+        if key in out:
+            bands = [(f"{name} {unit}", band["recall"], band["points"]) for name, band in out[key].items()]
+            table(key.replace("_", " "), ["band", "recall, %", "ground points"], bands)
     if compare_temporal:
         values = out["without_temporal"].items()
         table("Without the temporal term", ["measure", "value"], [(k, v) for k, v in values if isinstance(v, float)])

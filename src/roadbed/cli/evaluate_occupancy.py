@@ -11,6 +11,7 @@ import typer
 from roadbed.cli.options import Frames, Request
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
+from roadbed.cli.warm_up import prepare
 
 _MOVER_COLUMNS = (
     "id",
@@ -19,9 +20,13 @@ _MOVER_COLUMNS = (
     "estimated_speed",
     "error_percent",
     "within_10_percent",
+    "found_after_s",
     "settled_after_s",
+    "settled_seeds",
     "dynamic_share_percent",
     "missed_frames",
+    "unseen_frames",
+    "missed_percent",
 )
 
 
@@ -41,6 +46,7 @@ def occupancy(
 
     settings = request.settings()
     scans = request.scans(frames)
+    prepare(request.source, settings)
     runs = [
         evaluate_occupancy(
             scans,

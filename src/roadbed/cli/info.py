@@ -20,6 +20,7 @@ _PARTS = {
     "rosbags": "io",
     "laspy": "io",
     "velodyne-decoder": "io",
+    "pyarrow": "argoverse",
 }
 
 

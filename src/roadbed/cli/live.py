@@ -16,6 +16,7 @@ from roadbed.cli.options import Force, Request, command_line, files_of
 from roadbed.cli.screen import Json, print_json
 from roadbed.cli.spread import spread
 from roadbed.cli.stopping import until_stopped
+from roadbed.cli.warm_up import prepare
 from roadbed.errors import OutputError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def live(
 
     mcap = _checked_mcap(output, force)
     settings = request.settings()
-    T_vehicle_sensor = request._T_vehicle_sensor()
+    T_vehicle_sensor = request.T_vehicle_sensor()
     source = replace(request, mounting=None).scans()
     say = (lambda text: None) if as_json else (lambda text: print(text, flush=True))
     with until_stopped() as stopped, ExitStack() as sinks:
@@ -74,6 +75,7 @@ def live(
         def mounted(scan: Scan) -> Scan:
             return scan if T_vehicle_sensor is None else replace(scan, T_vehicle_sensor=T_vehicle_sensor)
 
+        prepare(request.source, settings, occupancy=occupancy)
         stream = Stream(
             settings,
             on_result=show,

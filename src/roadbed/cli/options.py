@@ -92,7 +92,7 @@ class Request:
         if self.mounting is not None and self.height is not None:
             raise InputError("--mounting and --height: expected one of them, found both")
         if (self.start, self.stride, frames, self.mounting) != (0, 1, None, None):
-            source = part_of(source, self.start, self.stride, frames, self._T_vehicle_sensor())
+            source = part_of(source, self.start, self.stride, frames, self.T_vehicle_sensor())
         if self.height is not None and _brings_mounting(source):
             raise InputError(f"{self.source}: --height: these scans bring their mounting; --mounting replaces it")
         if self.odometry == ESTIMATED:
@@ -108,7 +108,8 @@ class Request:
     def _names_topic(self) -> bool:
         return self.odometry is not None and self.odometry.startswith("/") and not Path(self.odometry).exists()
 
-    def _T_vehicle_sensor(self):  # type: ignore[no-untyped-def]
+    def T_vehicle_sensor(self):  # type: ignore[no-untyped-def]
+        """The mounting asked for; None where none was."""
         from roadbed.geometry import Pose
 
         if self.mounting is None:

@@ -13,6 +13,7 @@ from roadbed.cli.options import Backend, Device
 from roadbed.cli.screen import Json, print_json
 from roadbed.cli.spread import spread
 from roadbed.cli.stopping import until_stopped
+from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
     from roadbed.live.ros_node import Transport
@@ -78,6 +79,7 @@ def _run(transport: Transport, request: NodeRequest, as_json: bool) -> None:
         prefix="/" + request.prefix.strip("/"),
         occupancy=request.occupancy,
     )
+    prepare("", config, occupancy=request.occupancy)
     with until_stopped() as stopped:
         node = RosNode(transport, options, config)
         try:

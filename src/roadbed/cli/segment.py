@@ -12,6 +12,7 @@ import typer
 from roadbed.cli.options import Force, Output, Request, command_line, files_of
 from roadbed.cli.screen import Json, print_json, table
 from roadbed.cli.spread import spread
+from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
     from roadbed.config import Config
@@ -43,6 +44,7 @@ def segment(
     folder = OutputFolder(output, PARTS, command=command_line(), inputs=files_of(scans), force=force)
     if not 0 <= frame < len(scans):
         raise InputError(f"{request.source}: --frame {frame}: expected 0 to {len(scans) - 1}")
+    prepare(request.source, settings, occupancy=False)
     scan = scans[frame]
     if compare:
         agreement = _compare(scan, settings)

@@ -13,6 +13,7 @@ import typer
 from roadbed.cli.options import Request
 from roadbed.cli.screen import Json, print_json
 from roadbed.cli.spread import spread
+from roadbed.cli.warm_up import prepare
 
 
 @spread
@@ -56,6 +57,7 @@ def serve(
     settings = request.settings()
     scans = request.scans()
     save_as = claim_configuration(save_as, force) if save_as else unused_name(Path("roadbed.yaml"))
+    prepare(request.source, settings, occupancy=occupancy)
     with Viewer(
         scans,
         settings,

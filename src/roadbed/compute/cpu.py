@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-import roadbed.compute.host  # noqa: F401  (settles how threads wait before the first of them starts)
+from roadbed.compute.kernels import njit, prange
+
+__all__ = ["FAST", "HALF_LOG2_E", "ONE", "F", "U", "exp2_negative", "njit", "prange", "solve3"]
 
 # Everything of fastmath except the promise that no NaN or infinity occurs: raw scans contain both.
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
@@ -19,8 +20,6 @@ F: Any = np.float32
 U: Any = np.uint64  # an unsigned index cannot mean "from the end", which would keep loops from vectorising
 ONE = np.uint64(1)
 HALF_LOG2_E: Any = np.float32(-0.5 * 1.4426950408889634)  # exp(-d^2 / 2 s^2) = 2^(this d^2 / s^2)
-njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
-prange: Any = numba.prange
 
 
 @intrinsic

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from roadbed.compute import philox as contract
+from roadbed.compute.kernels import njit
 
 # Words are held in 64 bits, so that a product is there as a whole.
 _U = np.uint64

@@ -13,6 +13,7 @@ from roadbed.config.base import Stage
 class MountingConfig(Stage):
     """The sensor over the road. What is not given is estimated from the first scans and tracked."""
 
+    estimate: bool = Field(True, description="find what is not given; off: it has to be given")
     height: float | None = Field(None, gt=-5, lt=30, description="m over the road; None: estimate")
     pitch: float | None = Field(None, ge=-90, le=90, description="degrees, positive lowers the view; None: estimate")
     roll: float | None = Field(None, ge=-90, le=90, description="degrees; None: estimate")
@@ -21,6 +22,10 @@ class MountingConfig(Stage):
     trials: int = Field(150, ge=10, le=10000, description="planes tried")
     smallest_quality: float = Field(0.25, ge=0, le=1, description="below it the estimate is not used")
     first_scans: int = Field(5, ge=1, le=1000, description="scans of a drive whose median is kept")
+
+    @property
+    def is_given(self) -> bool:
+        return None not in (self.height, self.pitch, self.roll)
 
 
 class CoarseConfig(Stage):
@@ -34,6 +39,11 @@ class CoarseConfig(Stage):
         0.05, ge=0, le=1, description="weight that returns far below the surface keep, so that it finds a drop; 0: none"
     )
     most_information: float = Field(20.0, gt=0, description="effective points beyond which nodes blend equally")
+    climb: bool = Field(
+        True, description="a second start that climbs slopes up to the limit, taken where it explains clearly more"
+    )
+    climb_iterations: int = Field(6, ge=1, le=1000)
+    climb_sigma_up: float = Field(0.15, gt=0, le=5, description="m, sigma_up of that start: hillsides are uneven")
 
 
 class WallConfig(Stage):
@@ -42,6 +52,17 @@ class WallConfig(Stage):
     enabled: bool = True
     low: float = Field(0.25, ge=0, le=5, description="m above the pillar's lowest return")
     high: float = Field(1.0, gt=0, le=10, description="m above the pillar's lowest return")
+
+
+class OpacityConfig(Stage):
+    """The ground is opaque (an addition to the paper): what a beam passed beneath, or what stands, is not ground.
+
+    Asked of sparse scans alone, which measures itself: few returns per sensor and direction.
+    """
+
+    enabled: bool = True
+    direction: float = Field(0.55, ge=0.05, le=10, description="degrees, returns within it are held against each other")
+    densest: int = Field(20, ge=1, le=1000, description="mean returns per direction up to which a scan is sparse")
 
 
 class StcrfConfig(Stage):
@@ -68,7 +89,9 @@ class StcrfConfig(Stage):
         2e-4, gt=0, le=1, description="the same where the coarse start gives the expected height"
     )
     slope_information: float = Field(0.06, gt=0, le=100, description="weight of the expected slope")
-    slope_limit: float = Field(0.5, gt=0, le=100, description="largest slope used in the E-step")
+    slope_limit: float = Field(
+        0.8, gt=0, le=100, description="steepest hillside that the start climbs, and slope used in the E-step"
+    )
     start: Literal["zero", "coarse"] = Field("coarse", description="first surface: flat, or a coarse lattice's")
     coarse: CoarseConfig = CoarseConfig()
     walls: WallConfig = WallConfig()
@@ -80,6 +103,9 @@ class StcrfConfig(Stage):
         1.0, gt=0, description="reported variance over that of independent points; calibrated in simulation"
     )
     seen_only: bool = Field(True, description="keep and report ground that was seen, not what neighbours suggest")
+    islands: int = Field(
+        10, ge=0, le=121, description="seen of the 11 x 11 nodes around below which one is not reported: crowns; 0: all"
+    )
     known_sigma: float = Field(0.25, gt=0, description="m, surface with a larger standard deviation is unknown")
 
     @model_validator(mode="after")
@@ -203,6 +229,7 @@ class GroundConfig(Stage):
 
     method: Literal["stcrf", "variance"] = "stcrf"
     mounting: MountingConfig = MountingConfig()
+    opacity: OpacityConfig = OpacityConfig()
     stcrf: StcrfConfig = StcrfConfig()
     time: TimeConfig = TimeConfig()
     labels: LabelConfig = LabelConfig()

@@ -40,6 +40,9 @@ class ObservationConfig(Stage):
     underside: float = Field(1.3, ge=0, le=10, description="m; beams may pass beneath obstacles that start lower")
     underside_reach: float = Field(5.0, ge=0, le=50, description="m behind such an obstacle where they prove little")
     beneath: Probability = Field(1.0, description="weight of beams that passed beneath something; 0: they free nothing")
+    sparse: float = Field(16.0, ge=0, le=1e4, description="returns per ray under which a sensor is sparse; 0: none is")
+    sparse_beneath: Probability = Field(0.0, description="the weight `beneath` of sparse sensors")
+    face: float = Field(0.12, ge=0, le=5, description="m of height in one place that are a face to sparse ones; 0: off")
     sure_height: float = Field(0.3, ge=0, le=10, description="m, a_0: every obstacle is at least this high")
     height_spread: float = Field(0.5, gt=0, le=10, description="m, h_0: how obstacle heights scatter above that")
     detection: Probability = Field(0.9, description="p_d: an obstacle in a beam's way stops it")
@@ -86,6 +89,9 @@ class MaturityConfig(Stage):
     radius: float = Field(0.6, ge=0, le=5, description="m around a cell that are looked at")
     static_rate: Probability = Field(0.2, description="e_ES beside mature cells, per 0.1 s")
     decay: Probability = Field(0.8, description="what remains of a maturity each time the cell is seen free")
+    free_time: float = Field(2.0, ge=0, le=60, description="s seen free until only `free_radius` counts; 0: never")
+    free_radius: float = Field(0.4, ge=0, le=5, description="m looked at around a cell that was free for so long")
+    free_decay: Probability = Field(0.7, description="what remains of that time when the cell is hit, per 0.1 s")
 
     @model_validator(mode="after")
     def _ordered(self) -> MaturityConfig:
@@ -122,6 +128,28 @@ class MovingConfig(Stage):
     age: int = Field(3, ge=0, le=1000, description="resamplings a particle must survive to count for velocities")
 
 
+class RegistrationConfig(Stage):
+    """Connected hits are laid over an older scan: where a shift explains both, they move by it."""
+
+    enabled: bool = True
+    span: float = Field(0.4, gt=0, le=5, description="s, age of the scan they are laid over, at least")
+    speed: float = Field(12.0, gt=0, le=150, description="m/s, shifts are sought up to it")
+    fewest_cells: int = Field(3, ge=1, le=10_000, description="hit cells that are registered")
+    most_cells: int = Field(500, ge=1, le=100_000)
+    extent: float = Field(8.0, gt=0, le=100, description="m; what is longer is no single mover")
+    points: int = Field(80, ge=5, le=10_000, description="hit subcells compared, about")
+    same: float = Field(0.25, ge=-1, le=1, description="agreement without a shift above which nothing moved")
+    good: float = Field(0.75, ge=0, le=1, description="agreement that a shift must reach")
+    gain: float = Field(0.5, ge=0, le=2, description="by which it must exceed the one without a shift")
+    slack: float = Field(0.1, ge=0, le=2, description="by which a smaller shift may be worse and still be meant")
+    least: float = Field(0.3, ge=0, le=10, description="m, smallest shift that is a motion")
+    static_rate: Probability = Field(0.3, description="static mass that starts to move, per 0.1 s")
+    share: Probability = Field(0.7, description="of the newborn particles that take the registered velocity")
+    spread: float = Field(0.5, ge=0, le=20, description="m/s added to it")
+    sigma: float = Field(0.7, gt=0, le=20, description="m/s, particles further from it lose weight")
+    floor: Probability = Field(0.1, description="weight of a particle far from it, against 1 on it")
+
+
 class FilterConfig(Stage):
     """The hybrid sampling Bayesian occupancy filter. Rates are per 0.1 s and scaled to the real time step."""
 
@@ -134,12 +162,16 @@ class FilterConfig(Stage):
     static_to_dynamic: Probability = Field(0.005, description="e_SD in hit cells: starting")
     dynamic_to_static: Probability = Field(0.3, description="e_DS of particles that stand: stopping")
     stop_speed: float = Field(0.4, gt=0, le=10, description="m/s, v_s: how slow standing is")
-    acceleration: float = Field(6.0, ge=0, le=100, description="m/s^2, q_a: random acceleration of particles")
+    acceleration: float = Field(6.0, ge=0, le=100, description="m/s^2, q_a: random acceleration of particles, at most")
+    acceleration_at_rest: float = Field(2.0, ge=0, le=100, description="m/s^2, q_a of particles that stand")
+    acceleration_per_speed2: float = Field(0.5, ge=0, le=100, description="1/m, growth of q_a with the speed squared")
     diffusion: float = Field(0.03, ge=0, le=5, description="m, q_x: random displacement of particles")
     survival: Probability = Field(0.99, description="p_S")
     unobserved_survival: Probability = Field(0.9, description="extra factor where nothing is seen")
     static_memory: float = Field(5.0, gt=0, le=1e6, description="s, tau_S: forgetting of unseen static mass")
     free_memory: float = Field(2.0, gt=0, le=1e6, description="s, tau_E: forgetting of unseen free mass")
+    hits_only: bool = Field(True, description="empty and static mass starts to move, or is born, in hit cells alone")
+    keep_unknown: bool = Field(True, description="what is not seen stays unknown; off: it is shared out in every step")
     vacated_is_free: bool = Field(True, description="what moved out of a visible cell leaves it empty")
     unknown_hit: UnknownSplit = UnknownSplit(static=0.2, dynamic=0.05)
     unknown_free: UnknownSplit = UnknownSplit(static=0.25, dynamic=0.0)
@@ -148,6 +180,7 @@ class FilterConfig(Stage):
     surface_floor: Probability = Field(0.1, description="weight of a particle far from any return, against 1 on one")
     max_gap: float = Field(1.0, gt=0, le=60, description="s without data after which moving mass is forgotten")
     maturity: MaturityConfig = MaturityConfig()
+    registration: RegistrationConfig = RegistrationConfig()
     birth: BirthConfig = BirthConfig()
     moving: MovingConfig = MovingConfig()
 
@@ -160,7 +193,10 @@ class ObjectsConfig(Stage):
     gate: float = Field(2.0, gt=0, le=50, description="m around the prediction in which an object is found again")
     lag: float = Field(0.2, ge=0, le=2, description="s by which the cells' velocities are late")
     velocity_noise: float = Field(0.6, gt=0, le=10, description="m/s, common error of the cells of an object")
-    keep: float = Field(0.8, ge=0, le=60, description="s an object is remembered without being seen")
+    keep: float = Field(1.5, ge=0, le=60, description="s an object is remembered without being seen")
+    body_gap: float = Field(1.5, ge=0, le=20, description="m between parts of one body that move alike")
+    body_length: float = Field(6.0, gt=0, le=50, description="m; parts that make up more are several bodies")
+    body_width: float = Field(2.6, gt=0, le=20, description="m across")
 
 
 class OccupancyConfig(Stage):

@@ -8,9 +8,21 @@ from pydantic import Field
 from roadbed.config.base import Stage
 
 
+class BodyConfig(Stage):
+    """A box around the own vehicle, metres in the vehicle frame: origin on the road, x ahead, y to the left."""
+
+    front: float = Field(gt=0, le=50)
+    rear: float = Field(lt=0, ge=-50)
+    left: float = Field(gt=0, le=20)
+    right: float = Field(lt=0, ge=-20)
+    top: float = Field(2.5, gt=0, le=50, description="m above the road")
+
+
 class VehicleConfig(Stage):
     """What carries the sensors."""
 
+    body: BodyConfig | None = Field(None, description="own body, whose returns do not count; none: it is found")
+    find_body: bool = Field(True, description="find the body from what travels along while the vehicle drives")
     clearance: float = Field(2.5, gt=0, le=50, description="m above the ground under which the vehicle passes")
 
 

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from roadbed.compute.arrays import to_host
 from roadbed.config import Config
 from roadbed.errors import InputError
+from roadbed.evaluate.bands import RANGES, SLOPES, Bands
 from roadbed.evaluate.elevation import ElevationJudge
 from roadbed.evaluate.metrics import ElevationScore, Score
-from roadbed.evaluate.protocols import protocol
+from roadbed.evaluate.protocols import Mask, protocol
 from roadbed.frames import Scan
 from roadbed.ground import GroundFilter
 from roadbed.sources import Source
@@ -29,6 +31,7 @@ class GroundEvaluation:
     scores: tuple[Score | None, ...]  # per frame; None where it has no true classes
     elevation: tuple[ElevationScore | None, ...]  # per frame; None where it has no true elevation
     milliseconds: tuple[float, ...]
+    recall_by: dict[str, Bands] = field(default_factory=dict)  # "range" and, with simulated truth, "slope"
 
     def as_dict(self) -> dict[str, Any]:
         """What `roadbed evaluate ground --json` prints; averages are over frames."""
@@ -48,6 +51,7 @@ class GroundEvaluation:
             out["elevation_within_1_sigma"] = over_nodes("within_1_sigma")
             out["elevation_within_2_sigma"] = over_nodes("within_2_sigma")
             out["elevation_nodes"] = int(nodes.sum())
+        out |= {f"recall_by_{what}": bands.as_dict() for what, bands in self.recall_by.items()}
         out["median_ms"] = round(float(np.median(self.milliseconds)), 3)
         out["per_frame"] = list(self._rows())
         return out
@@ -79,6 +83,7 @@ def evaluate_ground(
     ground = GroundFilter(config)
     _warm_up(source, config)
     names, scores, surfaces, milliseconds = [], [], [], []
+    recall_by: dict[str, Bands] = {}
     for index, scan in enumerate(watch(source)):
         if not source.sequential:
             ground.reset()
@@ -87,8 +92,22 @@ def evaluate_ground(
         milliseconds.append(1e3 * (perf_counter() - start))
         names.append(scan.name or str(index))
         scores.append(None if scan.classes is None else Score.of(frame.is_ground, *judge(scan)))
+        if scan.classes is not None:
+            for what, bands in _bands(source, index, scan, frame.is_ground, *judge(scan)).items():
+                recall_by[what] = recall_by[what] + bands if what in recall_by else bands
         surfaces.append(elevation(index, frame) if elevation else None)
-    return GroundEvaluation(protocol_name, tuple(names), tuple(scores), tuple(surfaces), tuple(milliseconds))
+    return GroundEvaluation(protocol_name, tuple(names), tuple(scores), tuple(surfaces), tuple(milliseconds), recall_by)
+
+
+def _bands(source: Any, index: int, scan: Scan, found: Mask, is_ground: Mask, is_scored: Mask) -> dict[str, Bands]:
+    """Found ground by distance, and by slope where the source knows the true terrain."""
+    ground, points = is_ground & is_scored, to_host(scan.points)
+    bands = {"range": Bands.of(np.hypot(points[:, 0], points[:, 1]), RANGES, found, ground)}
+    if hasattr(source, "truth"):
+        truth = source.truth(index)
+        slope = np.linalg.norm(truth.terrain.slope(*truth.points_world[:, :2].T), axis=-1)
+        bands["slope"] = Bands.of(slope, SLOPES, found, ground)
+    return bands
 
 
 def _warm_up(source: Source, config: Config) -> None:

@@ -47,8 +47,7 @@ def evaluate_occupancy(
         annotations = (
             _simulated(source, index, T_grid_sensor) if simulated else _annotated(source, index, T_grid_sensor)
         )
-        vehicle = T_grid_sensor @ result.ground.mounting.T_vehicle_sensor.inverse()
-        boxes.add(frame, [box for box in annotations if _in_grid(box, frame)], vehicle)
+        boxes.add(frame, [box for box in annotations if _in_grid(box, frame)])
         if cells is not None:
             cells.add(frame, source.truth(index), T_grid_sensor)  # type: ignore[attr-defined]
     out: dict[str, Any] = {"source": source.location, "against": "simulation" if simulated else "boxes"}
@@ -61,19 +60,25 @@ def evaluate_occupancy(
 
 
 def mean_over_seeds(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Figures averaged over runs of the same source with different seeds; `seeds` says how many."""
+    """Figures averaged over runs of the same source with different seeds; `seeds` says how many.
+
+    A mean is over the seeds that know a figure; in how many a mover's speed settled at all is `settled_seeds`.
+    """
     out = dict(runs[0]) | {"seeds": len(runs)}
     for name, value in runs[0].items():
         if isinstance(value, float):
             out[name] = _mean_of([run[name] for run in runs])
     for group in ("movers", "standing"):
+        rows = {row["id"]: row for run in reversed(runs) for row in run[group]}
         out[group] = []
-        for row in runs[0][group]:
+        for row in rows.values():
             twins = [twin for run in runs for twin in run[group] if twin["id"] == row["id"]]
             merged = dict(row)
             for name, value in row.items():
                 if isinstance(value, float) or (value is None and name != "speeds"):
                     merged[name] = _mean_of([twin[name] for twin in twins])
+            if "settled_after_s" in row:
+                merged["settled_seeds"] = sum(twin["settled_after_s"] is not None for twin in twins)
             out[group].append(merged)
     return out
 

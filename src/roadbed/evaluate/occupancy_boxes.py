@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.evaluate.masks import Masks
-from roadbed.frames import OccupancyFrame
-from roadbed.geometry import Float64, Lattice, Pose
-from roadbed.occupancy.objects import mean_velocity
+from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
+from roadbed.frames import OccupancyFrame, TrackedObject
+from roadbed.geometry import Float64, Lattice
+from roadbed.occupancy.clusters import mean_velocity
 
 WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged
 FIT_FRAMES = 2  # true velocities are lines through this many frames before and after
 REGION_MARGIN = 0.3  # m around a footprint whose cells belong to the object
 EXCLUDED_MARGIN = 0.6  # m around a mover that are left out of the static world
 MOVER_SPEED = 0.5  # m/s of net displacement from which an annotated object is a mover
-EGO_RADIUS = 2.5  # m around the vehicle that are left out
-MIN_HITS = 3  # observed cells an object needs in a frame to be judged there
+MIN_HITS = 3  # observed cells an object needs in a frame to be judged there; else the frame counts as unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,10 @@ class _Sight:
 @dataclass
 class _Frame:
     time: float
-    moving: Float64  # (N, 2) centres of moving cells away from the vehicle
+    moving: Float64  # (N, 2) centres of moving cells
     footprints: dict[str, Float64]
     static_sums: tuple[float, float]  # dynamic, static + dynamic over occupied cells
+    objects: list[TrackedObject]  # outside masks
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -78,21 +79,22 @@ class BoxJudge:
         self._kinds: dict[str, str] = {}
         self._frames: list[_Frame] = []
 
-    def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation], vehicle: Pose) -> None:
-        """One frame with the boxes annotated in it and the vehicle's place, all in the lattice frame."""
+    def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation]) -> None:
+        """One frame with the boxes annotated in it, in the lattice frame; nothing but masks is left out."""
         x, y = frame.lattice.mesh()
         occupied = frame.static + frame.dynamic
-        away = np.hypot(x - vehicle.translation[0], y - vehicle.translation[1]) > EGO_RADIUS
+        open_to_all = np.ones(occupied.shape, bool)
         if self.masks is not None:
-            candidates = away & (frame.moving | (occupied > 0.5))
-            away[candidates] = ~self.masks.covers(len(self._frames), x[candidates], y[candidates])
-        counted = away & (occupied > 0.5)
-        moving = frame.moving & away
+            candidates = frame.moving | (occupied > 0.5)
+            open_to_all[candidates] = ~self.masks.covers(len(self._frames), x[candidates], y[candidates])
+        counted = open_to_all & (occupied > 0.5)
+        moving = frame.moving & open_to_all
         entry = _Frame(
             frame.time,
             np.column_stack([x[moving], y[moving]]),
             {box.id: box.footprint for box in boxes},
             (float(frame.dynamic[counted].sum()), float(occupied[counted].sum())),
+            self._unmasked(frame),
         )
         for box in boxes:
             window = _window(frame.lattice, box.footprint, EXCLUDED_MARGIN)
@@ -106,6 +108,23 @@ class BoxJudge:
             self._sights.setdefault(box.id, []).append(_sight(frame, box, window, region))
         self._frames.append(entry)
 
+    def _unmasked(self, frame: OccupancyFrame) -> list[TrackedObject]:
+        if self.masks is None or not frame.objects:
+            return list(frame.objects)
+        x, y = np.array([thing.position for thing in frame.objects]).T
+        masked = self.masks.covers(len(self._frames), x, y)
+        return [thing for thing, hidden in zip(frame.objects, masked) if not hidden]
+
+    def _tracking(self, movers: list[str]) -> dict[str, Any]:
+        seen = {(key, sight.time): sight.visible for key in movers for sight in self._sights[key]}
+        frames = []
+        for frame in self._frames:
+            there = {key: box for key, box in frame.footprints.items() if key in movers}
+            visible = {key: box for key, box in there.items() if seen[key, frame.time]}
+            hidden = {key: box for key, box in there.items() if key not in visible}
+            frames.append(TrackingFrame(frame.time, frame.objects, visible, hidden))
+        return tracking_figures(frames, movers)
+
     def result(self) -> dict[str, Any]:
         """The figures that `roadbed evaluate occupancy --json` prints."""
         movers = [key for key, sights in self._sights.items() if _moves(sights)]
@@ -118,9 +137,15 @@ class BoxJudge:
         settled_false = [count for count, late in zip(false_counts, warm) if late]
         settled = [frame for frame, late in zip(self._frames, warm) if late]
         calm = {key: _after_warm_up(self._sights[key]) for key in standing}
+        rows = [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers]
+        seen_rows = [row for row in rows if row["visible_frames"]]
         return {
             "frames": len(self._frames),
-            "movers": [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers],
+            "movers": rows,
+            "movers_seen": len(seen_rows),
+            "movers_never_settled": float(sum(row["never_settled"] for row in seen_rows)),
+            "movers_never_found": float(sum(row["found_after_s"] is None for row in seen_rows)),
+            **self._tracking(movers),
             "standing": [
                 {"id": key, "kind": self._kinds[key], "dynamic_share_percent": _share(calm[key])} for key in standing
             ],
@@ -226,11 +251,13 @@ def _after_warm_up(sights: list[_Sight]) -> list[_Sight]:
 def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
     judged = [s for s in sights if s.visible and s.true_velocity is not None]
     start = sights[0].time
-    late = [s for s in _after_warm_up(sights) if s.visible and s.true_velocity is not None]
+    annotated = [s for s in _after_warm_up(sights) if s.true_velocity is not None]
+    late = [s for s in annotated if s.visible]
     errors = [_speed_error(s) for s in late]
     cell_errors = [_relative(s.cell_velocity, s.true_velocity) for s in late]
     known = [error for error in errors if error is not None]
     found = [s for s in late if s.velocity is not None]
+    settled = _settled(judged, start)
     return {
         "id": key,
         "kind": kind,
@@ -242,9 +269,18 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "within_10_percent": _mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors]),
         "heading_error_deg": _mean([e for s in late if (e := _heading_error(s)) is not None]),
         "missed_frames": len(errors) - len(known),
-        "settled_after_s": _settled(judged, start),
+        "unseen_frames": len(annotated) - len(late),
+        "settled_after_s": settled,
         "dynamic_share_percent": _share(late),
         "frames": len(late),
+        "visible_frames": len(judged),
+        "missed_percent": _mean([100.0 * (s.velocity is None) for s in judged]),
+        "every_frame_error_percent": _mean([100 * abs(e) for s in judged if (e := _speed_error(s)) is not None]),
+        "every_frame_within_10_percent": _mean(
+            [100.0 * ((e := _speed_error(s)) is not None and abs(e) <= 0.1) for s in judged]
+        ),
+        "found_after_s": next((round(s.time - start, 3) for s in judged if s.velocity is not None), None),
+        "never_settled": float(settled is None),
         "speeds": [
             (round(s.time - start, 3), _norm(s.true_velocity), _norm(s.velocity) if s.velocity is not None else None)
             for s in judged

@@ -52,6 +52,7 @@ class FrameInput:
     road: float  # m over the base, height of the road under the vehicle
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
+    standing: NDArray[np.bool_] | None = None  # (N,) points that are not ground whatever the surface; None: any may be
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import threading
 import time as clock
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from roadbed.compute import compilation
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
@@ -20,6 +23,7 @@ from roadbed.errors import ConfigError, DeviceError
 from roadbed.frames import GroundFrame, Moving, Scan
 from roadbed.geometry import Pose
 from roadbed.ground.method import GroundMethod
+from roadbed.ground.own_body import OwnBody, without
 
 
 class GroundFilter:
@@ -40,6 +44,8 @@ class GroundFilter:
         self.config = Config.of(config)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._turn = threading.RLock()
+        self._own_body = OwnBody(self.config.vehicle)
+        self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
         self._method = _method(self.config, self.backend, map_folder, _stays(outputs, self.config, self.backend))
 
     def __call__(
@@ -53,19 +59,30 @@ class GroundFilter:
         begin = clock.perf_counter()
         scan = Scan.of(scan, T_world_sensor, time)
         with self._turn, parallel_kernels():
-            frame = self._method.segment(scan, moving).frame(scan)
-        return replace(frame, timings={**frame.timings, "total": clock.perf_counter() - begin})
+            own = self._own_points(scan)
+            frame = self._method.segment(without(scan, own), moving).frame(scan)
+            self._mounted[scan.sensor] = frame.mounting.T_vehicle_sensor
+            self._own_body.look(scan, frame.mounting.T_vehicle_sensor)
+        compilation.ready("ground")
+        return replace(frame, own_vehicle=own, timings={**frame.timings, "total": clock.perf_counter() - begin})
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:
         """One frame per scan, in order. On an accelerator scans without odometry are computed several at a time."""
-        results = self._method.batch(scans)
+        under_way: deque[tuple[Scan, NDArray[np.bool_] | None]] = deque()
+
+        def entering() -> Iterator[Scan]:
+            for scan in scans:
+                under_way.append((scan, self._own_points(scan)))
+                yield without(*under_way[-1])
+
+        results = self._method.batch(entering())
         while True:
             with self._turn, parallel_kernels():
                 found = next(results, None)
             if found is None:
                 return
-            scan, segmented = found
-            yield segmented.frame(scan)
+            scan, own = under_way.popleft()
+            yield replace(found[1].frame(scan), own_vehicle=own)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""
@@ -78,9 +95,16 @@ class GroundFilter:
             self._method.save_map()
 
     def reset(self) -> None:
-        """Forget the surface, the poses and the estimated mountings."""
+        """Forget the surface, the poses, and the mountings and the own body where they were estimated."""
         with self._turn:
             self._method.reset()
+            self._own_body.reset()
+            self._mounted.clear()
+
+    def _own_points(self, scan: Scan) -> NDArray[np.bool_] | None:
+        """Points on the own vehicle; where the sensor sits must be known, or have been found in an earlier scan."""
+        mounted = scan.T_vehicle_sensor or self._mounted.get(scan.sensor)
+        return self._own_body.points_of(scan, mounted)
 
 
 def _stays(outputs: str, config: Config, backend: Any) -> bool:

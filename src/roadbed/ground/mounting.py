@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from roadbed.compute.arrays import to_host
 from roadbed.config.ground import MountingConfig
+from roadbed.errors import ConfigError
 from roadbed.frames import Mounting, Scan
 from roadbed.geometry import Float32, Pose, rotation_to_level
 from roadbed.ground.mounting_search import CAMERA, UPSIDE_DOWN, Start, starts
@@ -52,12 +53,20 @@ class Mountings:
         """The scan's mounting; with odometry it is kept over the drive. What is unusual about it is noted."""
         if scan.T_vehicle_sensor is not None:
             return Mounting(scan.T_vehicle_sensor, estimated=False)
+        if not (self.config.estimate or self.config.is_given):
+            raise ConfigError(
+                f"mounting of {scan.sensor}: found none and ground.mounting.estimate off, expected it given: "
+                f"--mounting X Y Z ROLL PITCH YAW, Scan.T_vehicle_sensor, or ground.mounting.height, pitch and roll"
+            )
         if scan.sensor not in self._estimators:
             self._estimators[scan.sensor] = MountingEstimator(self.config, scan.sensor)
         estimator, points = self._estimators[scan.sensor], to_host(scan.points)
         mounting, note = estimator.estimate(points) if scan.T_world_sensor is None else estimator.track(points)
         if note:
             notes.append(note)
+        if scan.front:  # height and tilt can be seen, which way the vehicle drives cannot
+            ahead = Pose.from_euler(yaw=-scan.front) @ mounting.T_vehicle_sensor
+            mounting = replace(mounting, T_vehicle_sensor=ahead)
         return mounting
 
     def reset(self) -> None:
@@ -204,5 +213,4 @@ class MountingEstimator:
             pose = Pose(Pose.from_euler(pitch=pitch, roll=roll).rotation, pose.translation)
         if config.height is not None:
             pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))
-        given = None not in (config.height, config.pitch, config.roll)
-        return Mounting(pose, estimated=not given, quality=1.0 if given else plane.quality)
+        return Mounting(pose, estimated=not config.is_given, quality=1.0 if config.is_given else plane.quality)

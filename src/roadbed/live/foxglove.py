@@ -64,6 +64,8 @@ class FoxgloveSink:
         self._context = foxglove.Context()
         self._channels = Channels.of(self._context)
         self._names = FrameNames()
+        self._stamp: Any = fox.Timestamp(0, 0)
+        self._when: dict[str, int] = {}
         self._server: Any = None
         self._open = ExitStack()
         try:
@@ -92,9 +94,8 @@ class FoxgloveSink:
 
     def say(self, text: str) -> None:
         """A line for the log panel."""
-        now = getattr(self, "_stamp", fox.Timestamp(0, 0))
-        line = fox.Log(timestamp=now, level=fox.LogLevel.Warning, name="roadbed", message=text)
-        self._channels.log.log(line, **getattr(self, "_when", {}))
+        line = fox.Log(timestamp=self._stamp, level=fox.LogLevel.Warning, name="roadbed", message=text)
+        self._channels.log.log(line, **self._when)
 
     def close(self, whole: bool = True) -> None:
         """Stop serving and finish the file; `whole` False leaves no file behind."""

@@ -125,7 +125,8 @@ class Ros1:
 
     def _is_known(self) -> bool:
         _, subscribers, _ = self._master.getSystemState()
-        return any(self._rospy.get_name() in nodes for _, nodes in subscribers)
+        listening = any(self._rospy.get_name() in nodes for _, nodes in subscribers)
+        return listening or not self._subscribers
 
     def _register(self) -> None:
         node = ServerProxy(self.address)

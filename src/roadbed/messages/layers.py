@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from roadbed.frames import GroundFrame, OccupancyFrame
 from roadbed.geometry import Lattice, Pose
-from roadbed.messages.store import OCCUPANCY_GRID, RosMessages
+from roadbed.messages.store import GRID_MAP, OCCUPANCY_GRID, RosMessages
 
-GRID_MAP = "grid_map_msgs/msg/GridMap"
 _SURELY_UNSEEN = 0.9  # unknown mass above which a cell is -1 in an OccupancyGrid
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rosbags.typesys.store import Typestore
 
 CLOUD = "sensor_msgs/msg/PointCloud2"
+GRID_MAP = "grid_map_msgs/msg/GridMap"
 OCCUPANCY_GRID = "nav_msgs/msg/OccupancyGrid"
 ODOMETRY = "nav_msgs/msg/Odometry"
 MARKERS = "visualization_msgs/msg/MarkerArray"

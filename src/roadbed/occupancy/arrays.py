@@ -43,17 +43,45 @@ class Observation(NamedTuple):
 
 
 class Masses(NamedTuple):
-    """Per cell; what is left of 1 is unknown."""
+    """Per cell; what static, dynamic and free leave of 1 is unknown."""
 
     static: Float32
     dynamic: Float32
     free: Float32
     maturity: Float32  # s of static life
+    known_free: Float32  # s in which it was seen free, fading while it is hit
 
     @classmethod
     def of(cls, layers: Float32) -> Masses:
-        """Views of an array (4, rows, columns)."""
+        """Views of an array (5, rows, columns)."""
         return cls(*layers)
+
+
+class Hits(NamedTuple):
+    """The connected hits of one scan: component k owns cells[start[k]:start[k + 1]]."""
+
+    picture: NDArray[np.int64]  # what others are laid over, see `model.py`
+    label: Int32  # component per cell, -1: not hit
+    start: Int32
+    cells: Int32
+
+
+class Between(NamedTuple):
+    """From places of now to places of an older scan, in subcells: p_old = [[xx, xy], [yx, yy]] p_now + (x, y)."""
+
+    xx: float
+    xy: float
+    yx: float
+    yy: float
+    x: float
+    y: float
+
+
+class Registered(NamedTuple):
+    """Motion of connected hits: cell -> component -> velocity."""
+
+    label: Int32  # component per cell, -1: not hit
+    velocity: Float32  # (components, 2) m/s, NaN where none was found
 
 
 class Velocities(NamedTuple):

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import math
 
-from numba import njit, prange
-
 from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit, prange
 from roadbed.compute.philox_cpu import normals, uniforms
 from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.model import (
@@ -60,17 +59,23 @@ def prior_velocity(rule, draw, k):
 
 
 @njit(cache=True)
-def _give_birth(first, last, born, born_in, birth, velocities, rule, cells, draw):
+def _give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
     rows, columns = cells.rows, cells.columns
     reach = 2 * rule.seed_cells + 1
     for k in range(U(first), U(last)):
         cell = born.cell[k]
         row, column = cell // columns, cell % columns
-        px, py, choice, _ = uniforms(draw.seed, draw.frame, BIRTH_PLACE, k)
+        px, py, choice, known = uniforms(draw.seed, draw.frame, BIRTH_PLACE, k)
         born.x[k] = (column + px) * cells.spacing
         born.y[k] = (row + py) * cells.spacing
         born.vx[k], born.vy[k] = prior_velocity(rule, draw, k)
         born.mass[k] = birth[row, column] / born_in[cell]
+        component = registered.label[row, column]
+        if component >= 0 and known < rule.registered and not math.isnan(registered.velocity[component, 0]):
+            nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_SEED_SPREAD, k)
+            born.vx[k] = registered.velocity[component, 0] + rule.registered_spread * nx
+            born.vy[k] = registered.velocity[component, 1] + rule.registered_spread * ny
+            continue
         if choice >= rule.seeded:
             continue
         for attempt in range(SEED_ATTEMPTS):
@@ -85,8 +90,8 @@ def _give_birth(first, last, born, born_in, birth, velocities, rule, cells, draw
 
 
 @njit(cache=True, parallel=True)
-def give_birth(count, born, born_in, birth, velocities, rule, cells, draw):
-    """New particles: uniform in their cell, with the velocity of a moving neighbour or from the prior."""
+def give_birth(count, born, born_in, birth, velocities, registered, rule, cells, draw):
+    """New particles: uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
     for chunk in prange(-(-count // CHUNK)):
         last = min((chunk + 1) * CHUNK, count)
-        _give_birth(chunk * CHUNK, last, born, born_in, birth, velocities, rule, cells, draw)
+        _give_birth(chunk * CHUNK, last, born, born_in, birth, velocities, registered, rule, cells, draw)

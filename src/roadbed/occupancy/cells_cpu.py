@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 
-from numba import njit, prange
-
 from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit, prange
 from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.model import (
     ARRIVAL_CEILING,
     CEILING,
     CLEAR,
     HIT,
+    LONGEST_FREE,
     MATURING,
     NO_SURFACE,
     NORMALISE,
@@ -45,9 +45,8 @@ def forget_and_vacate(s, d, e, seen, rules):
 
 
 @njit(cache=True, inline="always")
-def mature_neighbour(maturity, row, column, rules):
+def mature_neighbour(maturity, row, column, radius, rules):
     """Weight in [0, 1] of the oldest static cell nearby: 0 none, 1 has been there for long."""
-    radius = rules.maturity_radius
     full = rules.maturity_begin + rules.maturity_span
     oldest = maturity[row, column]
     if oldest >= full:
@@ -58,6 +57,26 @@ def mature_neighbour(maturity, row, column, rules):
         if oldest >= full:
             return 1.0
     return min(max((oldest - rules.maturity_begin) / rules.maturity_span, 0.0), 1.0)
+
+
+@njit(cache=True, inline="always")
+def maturity_around(prior, row, column, rules):
+    """The same; where it was free for long, nothing static was overlooked, and only what touches the cell counts."""
+    mature = mature_neighbour(prior.maturity, row, column, rules.maturity_radius, rules)
+    free = min(prior.known_free[row, column] * rules.inverse_free_time, 1.0)
+    if mature <= 0 or free <= 0:
+        return mature
+    return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
+
+
+@njit(cache=True, inline="always")
+def seen_free(seconds, p_z, seen, rules):
+    """Seconds in which a cell was seen free, after the update."""
+    if p_z > HIT:
+        return seconds * rules.free_decay
+    if seen > WATCHED and p_z < CLEAR:
+        return min(seconds + rules.time_step, LONGEST_FREE)
+    return seconds
 
 
 @njit(cache=True, inline="always")
@@ -72,7 +91,7 @@ def matured(q, s, p_z, seen, rules):
 
 @njit(cache=True, inline="always")
 def transit(s, e, mature, rules):
-    """P9 in hit cells: empty and static mass become static or newborn dynamic mass."""
+    """P9: empty and static mass become static or newborn dynamic mass."""
     e_sd = rules.static_to_dynamic
     e_ed = rules.empty_to_dynamic * (1 - mature)
     e_es = rules.empty_to_static + mature * (rules.maturity_static - rules.empty_to_static)
@@ -105,8 +124,8 @@ def compose(s, arriving, e, born, u, rules):
 
 @njit(cache=True, inline="always")
 def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
-    """U1: looking at unknown mass makes it static, dynamic or empty."""
-    k = seen * u
+    """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
+    k = seen * u if rules.keep_unknown else u
     if hit:
         k_d = rules.hit_dynamic * (1 - mature)
         k_s = rules.hit_static + rules.hit_dynamic * mature
@@ -156,7 +175,22 @@ def surface_likelihood(surface, x, y, rules):
 
 
 @njit(cache=True)
-def _update_row(row, prior, observation, start, particles, rules, out, birth):
+def _follow_registered(first, last, particles, vx, vy, rules):
+    """Particles compete for a registered velocity; their sum stays."""
+    mass = particles.mass
+    before = after = 0.0
+    for i in range(first, last):
+        dx, dy = particles.vx[i] - vx, particles.vy[i] - vy
+        before += mass[i]
+        near = math.exp(-(dx * dx + dy * dy) * rules.registered_precision)
+        mass[i] *= rules.registered_floor + (1 - rules.registered_floor) * near
+        after += mass[i]
+    for i in range(first, last):
+        mass[i] *= before / after
+
+
+@njit(cache=True)
+def _update_row(row, prior, observation, registered, start, particles, rules, out, birth):
     mass, surface, width = particles.mass, observation.surface, birth.shape[1]
     for column in range(width):
         cell = row * width + column
@@ -180,10 +214,16 @@ def _update_row(row, prior, observation, start, particles, rules, out, birth):
             mass[i] = m
             arriving += m
 
+        component = registered.label[row, column]
+        moves = component >= 0 and not math.isnan(registered.velocity[component, 0])
         born = mature = 0.0
-        if hit:
-            mature = mature_neighbour(prior.maturity, row, column, rules)
+        if hit and not moves:
+            mature = maturity_around(prior, row, column, rules)
+        if hit or not rules.hits_only:
             s, e, born = transit(s, e, mature, rules)
+            if moves:
+                born += rules.released * s
+                s -= rules.released * s
         s = min(s + stopped, CEILING)
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
         s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rules)
@@ -198,6 +238,10 @@ def _update_row(row, prior, observation, start, particles, rules, out, birth):
             for i in range(start[cell], start[cell + 1]):
                 mass[i] *= arriving / kept
 
+        if hit and arriving > 0 and moves:
+            vx, vy = registered.velocity[component, 0], registered.velocity[component, 1]
+            _follow_registered(start[cell], start[cell + 1], particles, vx, vy, rules)
+
         # U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown.
         z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u
         gain = p_z / z
@@ -211,14 +255,15 @@ def _update_row(row, prior, observation, start, particles, rules, out, birth):
         out.free[row, column] = min((1 - p_z) * e / z, CEILING)
         birth[row, column] = born * gain
 
+        out.known_free[row, column] = seen_free(prior.known_free[row, column], p_z, seen, rules)
         out.maturity[row, column] = matured(prior.maturity[row, column], s, p_z, seen, rules)
 
 
 @njit(cache=True, parallel=True)
-def update_measurement(prior, observation, start, particles, rules, out, birth):
+def update_measurement(prior, observation, registered, start, particles, rules, out, birth):
     """Priors and particles meet the observation grid. Particles are sorted: cell c owns [start[c], start[c + 1]).
 
     Changes their masses in place; `birth` is the newborn part of the dynamic mass.
     """
     for row in prange(birth.shape[0]):
-        _update_row(row, prior, observation, start, particles, rules, out, birth)
+        _update_row(row, prior, observation, registered, start, particles, rules, out, birth)

@@ -53,6 +53,7 @@ class OccupancyCpu:
             moving=h.moving.copy(),
             observation=observation.probability,
             observedness=observation.observedness,
+            surface=observation.surface,
             uncarried=h.uncarried,
             timings=timings | h.timings,
         )

@@ -97,11 +97,11 @@ class OccupancyInput:
         own_velocity: tuple[float, float] = (0.0, 0.0),
     ) -> OccupancyInput:
         """A scan over its ground; a merged scan is seen by each of its sensors from that sensor's place."""
-        T_lattice_sensor = ground.T_lattice_sensor
+        T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
         sensors = tuple(
             SensorView(
                 mount.name,
-                points,
+                points if own is None else points[~own[points]],
                 T_lattice_sensor @ mount.T_vehicle_sensor.translation if scan.mounts else T_lattice_sensor.translation,
             )
             for mount, points in scan.split()
@@ -132,6 +132,7 @@ class OccupancyOutput:
     moving: NDArray[np.bool_]
     observation: Float32  # p_z of the fused sensors
     observedness: Float32
+    surface: NDArray[np.uint16]  # which of a cell's 4 x 4 subcells returned a beam, bit by bit
     uncarried: float  # share of the dynamic mass that found no particle and became unknown
     timings: dict[str, float] = field(default_factory=dict)  # s per phase
 

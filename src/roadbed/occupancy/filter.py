@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from roadbed.compute import compilation
 from roadbed.compute.arrays import lies_on_device, to_host
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host, parallel_kernels
@@ -15,10 +16,12 @@ from roadbed.compute.opening import opened
 from roadbed.config import Config, OccupancyConfig
 from roadbed.errors import InputError
 from roadbed.frames import GroundFrame, OccupancyFrame, Scan, SensorMount, TrackedObject
-from roadbed.geometry import Lattice, Pose
+from roadbed.geometry import Pose
+from roadbed.occupancy.clusters import Returns, find_clusters
 from roadbed.occupancy.cpu import OccupancyCpu
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.objects import ObjectTracker, find_clusters
+from roadbed.occupancy.model import SUBCELLS
+from roadbed.occupancy.objects import ObjectTracker
 from roadbed.occupancy.placement import GridPlacement
 from roadbed.timeline import Link, Timeline
 from roadbed.timing import timed
@@ -52,7 +55,8 @@ class OccupancyFilter:
         self._engine: OccupancyEngine = OccupancyCpu(self.config)
         self._placement = GridPlacement(self.config.occupancy.grid)
         self._timeline = Timeline(self.config.timeline, in_order=True)
-        self._tracker = ObjectTracker(self.config.occupancy.objects)
+        width = self.config.occupancy.grid.spacing / SUBCELLS
+        self._tracker = ObjectTracker(self.config.occupancy.objects, width)
         self._mounts: dict[str, Pose] = {}
         self._last: OccupancyFrame | None = None
 
@@ -67,7 +71,9 @@ class OccupancyFilter:
         if lies_on_device(scan.points):
             scan = replace(scan, points=to_host(scan.points))
         with self._turn, parallel_kernels():
-            return self._take(scan, ground)
+            frame = self._take(scan, ground)
+        compilation.ready("occupancy")
+        return frame
 
     def _take(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
         timings: dict[str, float] = {}
@@ -92,7 +98,7 @@ class OccupancyFilter:
             share = round(100 * output.uncarried)
             notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
-            objects = self._objects(place.lattice, output, time)
+            objects = self._objects(given, output)
         unknown = np.maximum(1 - output.static - output.dynamic - output.free, 0, dtype=np.float32)
         self._last = OccupancyFrame(
             lattice=place.lattice,
@@ -115,10 +121,12 @@ class OccupancyFilter:
         )
         return self._last
 
-    def _objects(self, lattice: Lattice, output: OccupancyOutput, time: float) -> tuple[TrackedObject, ...]:
-        config = self.config.occupancy.objects
-        clusters = find_clusters(lattice, output.moving, output.velocity, output.velocity_covariance, config)
-        return self._tracker.update(clusters, time)
+    def _objects(self, given: OccupancyInput, output: OccupancyOutput) -> tuple[TrackedObject, ...]:
+        config, cells = self.config.occupancy.objects, (output.moving, output.velocity, output.velocity_covariance)
+        returns = Returns(output.surface, output.observation, output.dynamic > output.static)
+        clusters = find_clusters(given.lattice, *cells, config, returns)
+        viewpoint = given.T_lattice_grid.inverse() @ given.T_lattice_sensor.translation
+        return self._tracker.update(clusters, given.time, viewpoint[:2])
 
     def _forget(self) -> None:
         """Everything but the timeline, which has judged that nothing before counts."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit, prange
-
+from roadbed.compute.kernels import njit, prange
 from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
 
 

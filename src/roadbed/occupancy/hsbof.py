@@ -12,17 +12,21 @@ import numpy as np
 
 from roadbed.config.occupancy import FilterConfig
 from roadbed.geometry import Float32
-from roadbed.occupancy.arrays import Cells, Draw, Masses, Observation, Particles, Velocities
+from roadbed.occupancy import register
+from roadbed.occupancy.arrays import Cells, Draw, Masses, Observation, Particles, Registered, Velocities
 from roadbed.occupancy.birth_cpu import choose_birth_cells, give_birth
 from roadbed.occupancy.cells_cpu import test_particles, update_measurement
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.particles_cpu import drop_uncarried, gather, normalise, propagate, reorder, resample
 from roadbed.occupancy.priors_cpu import interpolate_layers, roll_layers
+from roadbed.occupancy.register import Registration
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 from roadbed.occupancy.velocities_cpu import drop_lone_cells, estimate_velocities
 from roadbed.timing import timed
 
-KERNELS = (propagate, gather, roll_layers, update_measurement, estimate_velocities, give_birth, normalise)
+KERNELS = (
+    propagate, gather, roll_layers, *register.KERNELS, update_measurement, estimate_velocities, give_birth, normalise,
+)  # fmt: skip
 
 
 class ParticleSet:
@@ -47,11 +51,12 @@ class Hsbof:
         self.cells = Cells(*shape, spacing)
         self.seed = seed
         self._when_moving = MovingRule.of(self.config)
+        self._registration = Registration(self.cells, self.config.registration)
         self.timings: dict[str, float] = {}  # s per step of the last iteration
         self.uncarried = 0.0  # share of the dynamic mass that found no particle in the last iteration
 
         count, size = self.config.particles, shape[0] * shape[1]
-        self.layers, self._prior = np.zeros((4, *shape), np.float32), np.zeros((4, *shape), np.float32)
+        self.layers, self._prior = (np.zeros((5, *shape), np.float32) for _ in range(2))
         self.masses = Masses.of(self.layers)
         self.particles, self._sorted = ParticleSet(count), ParticleSet(count)
         self._born = ParticleSet(max(1, int(count * self.config.birth.share)))
@@ -71,12 +76,13 @@ class Hsbof:
     @staticmethod
     def bytes_needed(cells: int, particles: int) -> int:
         """Memory of the filter's arrays."""
-        return cells * (9 * 4 + 2 * 4 + 5 * 4 + 4 + 2) + particles * (3 * 9 * 4 + 8)
+        own = cells * (11 * 4 + 2 * 4 + 5 * 4 + 4 + 2) + particles * (3 * 9 * 4 + 8)
+        return own + Registration.bytes_needed(cells)
 
     @property
     def unknown(self) -> Float32:
-        static, dynamic, free, _ = self.masses
-        return np.maximum(1 - static - dynamic - free, 0, dtype=np.float32)
+        m = self.masses
+        return np.maximum(1 - m.static - m.dynamic - m.free, 0, dtype=np.float32)
 
     def forget(self) -> None:
         """Nothing is known, and the random numbers begin again."""
@@ -92,6 +98,7 @@ class Hsbof:
         self._forget_velocities()
 
     def _forget_velocities(self) -> None:
+        self._registration.forget()
         self.particles.count = 0
         self.velocities.mean[:] = np.nan
         self.velocities.covariance[:] = np.nan
@@ -117,12 +124,14 @@ class Hsbof:
             self._reorder_particles()
         with timed(timings, "propagate_priors"):
             self._propagate_priors(motion)
+        with timed(timings, "register_hits"):
+            registered = self._registration(observation, dt, motion)
         with timed(timings, "update_measurement"):
-            self._update_measurement(observation, rules)
+            self._update_measurement(observation, registered, rules)
         with timed(timings, "estimate_velocities"):
             self._estimate_velocities()
         with timed(timings, "give_birth"):
-            self._give_birth(own_velocity, draw)
+            self._give_birth(registered, own_velocity, draw)
         with timed(timings, "resample"):
             self._resample(draw)
         with timed(timings, "normalise"):
@@ -146,23 +155,23 @@ class Hsbof:
         else:
             interpolate_layers(self.layers, *motion.between_centres(self.cells.spacing), self._prior)
 
-    def _update_measurement(self, observation: Observation, rules: CellRules) -> None:
+    def _update_measurement(self, observation: Observation, registered: Registered, rules: CellRules) -> None:
         """Masses of cells and of their particles, given what the sensors saw."""
         prior, s = Masses.of(self._prior), self._sorted
         test_particles(s.count, s.arrays, prior.free, observation, rules)
-        update_measurement(prior, observation, self._start, s.arrays, rules, self.masses, self._birth)
+        update_measurement(prior, observation, registered, self._start, s.arrays, rules, self.masses, self._birth)
 
     def _estimate_velocities(self) -> None:
         """Mean and covariance per cell, and which cells surely move."""
         estimate_velocities(self._start, self._sorted.arrays, self.masses, self._when_moving, self.velocities)
         drop_lone_cells(self.velocities, self._when_moving.neighbours, self.moving)
 
-    def _give_birth(self, own_velocity: tuple[float, float], draw: Draw) -> None:
+    def _give_birth(self, registered: Registered, own_velocity: tuple[float, float], draw: Draw) -> None:
         """New particles for the newborn mass."""
         b, newborn = self._born, self._birth
         b.count = choose_birth_cells(newborn.reshape(-1), b.capacity, draw, b.arrays.cell, self._per_cell)
         rule = BirthRule.of(self.config, own_velocity, self.cells.spacing)
-        give_birth(b.count, b.arrays, self._per_cell, newborn, self.velocities, rule, self.cells, draw)
+        give_birth(b.count, b.arrays, self._per_cell, newborn, self.velocities, registered, rule, self.cells, draw)
 
     def _resample(self, draw: Draw) -> None:
         """As many as before, drawn by mass from persistent and newborn ones."""

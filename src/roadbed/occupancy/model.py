@@ -32,6 +32,16 @@ HIT = 0.5  # a larger probability: something is there
 CLEAR = 0.3  # a smaller probability: nothing is, where it was watched
 WATCHED = 0.5  # observedness above which that is meant
 
+# Pictures of a scan for registration: per cell the subcells beams returned from, those beside them, whether it is free.
+HITS_IN_CELL = 0xFFFF  # the subcells' bits
+NEAR_SHIFT = 16  # from a subcell's bit to the bit that says that it or one beside it returned a beam
+FREE_BIT = 32  # of a cell that was watched and is free
+
+FEWEST_POINTS = 5  # hit subcells that a component needs to be registered
+COARSE_LOSS = 0.25  # of agreement that a shift may lack by lying one subcell aside
+PARTNER_GROWTH = 1.3  # what it is laid over may be longer than itself by this factor
+REACH_PER_EXTENT, REACH_LEAST = 1.5, 0.4  # shifts are sought up to this many times its extent, and so many metres more
+
 # Masses of a cell.
 ODDS, STATIC_FIRST, NORMALISE = range(3)
 CEILING = 0.999  # no mass becomes absorbing
@@ -40,6 +50,7 @@ NOTHING_LEFT = 1e-12
 WAS_EMPTY = 0.5  # free mass above which a cell was empty
 MATURING = 0.6  # static mass above which a cell that is hit grows older
 OLDEST = 10.0  # s
+LONGEST_FREE = 10.0  # s
 SURFACE_REACH = 2  # subcells around a particle in which a return is sought
 NO_SURFACE = 1e9  # squared distance to a return where there is none
 
@@ -53,6 +64,9 @@ ALIKE_REACH = 2  # cells around one in which others must move the same way
 ALIKE = 0.5  # square of the share by which velocities of neighbours may differ
 SEED_MASS = 0.2  # a neighbour with at least this much persistent mass passes its velocity on
 SEED_ATTEMPTS = 4
+
+# Objects.
+SIDE_FLOOR = 0.05  # m; a point this near to a side of a box lies on it
 
 _NUMBERS = (int, float, np.number)
 CONSTANTS = MappingProxyType({name: n for name, n in globals().items() if name[0] != "_" and isinstance(n, _NUMBERS)})

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving cells grouped into objects with position, extent, velocity and covariance, followed over time."""
+"""Things that move, followed over time: identity, box, velocity, acceleration, and how sure it is that they exist.
+
+Born with a cluster that continues no object; dead when unseen for `keep` seconds, or when it hardly exists any more.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,51 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roadbed.config.occupancy import ObjectsConfig
 from roadbed.frames import TrackedObject
-from roadbed.geometry import Float32, Float64, Lattice, Pose
-from roadbed.occupancy.objects_cpu import label_components
+from roadbed.geometry import Float64, Pose
+from roadbed.occupancy.clusters import Cluster, alike, joined
 
-_CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent
 _START_ACCELERATION = 1.5  # m/s^2, how fast an object may be changing its velocity when it is first seen
 _JERK = 4.0  # m/s^2 per square root of a second, how its acceleration wanders
 _ACCELERATION_MEMORY = 1.0  # s after which an acceleration has died away
+_GROWS, _SHRINKS = 0.5, 0.02  # shares by which a remembered extent follows a larger and a smaller one
+_BODY_MARGIN = 0.5  # m around an object's box in which parts of it are looked for
+_DRIFT = 1.0  # m/s by which the gate grows while an object is not seen
+_VELOCITY_COST = 0.3  # s: a velocity that differs by 1 m/s is as bad as so many metres
+_SEEN_AGAIN = 3.0  # by which finding an object multiplies the odds that it exists
+_UNSEEN_FADE = 0.5  # s in which these odds fall by e while it is not seen
+_MOST_ODDS, _LEAST_ODDS = 199.0, 0.02
+_TURNING = 1.0  # m/s under which a yaw rate is not known
 
 
 @dataclass
 class _Track:
-    """Velocity and acceleration of one object: mean (vx, vy, ax, ay) and covariance."""
+    """Velocity and acceleration of one object: mean (vx, vy, ax, ay) and covariance; its box; its odds to exist."""
 
     id: int
     born: float
     seen: float
     position: Float64
+    extent: Float64
+    heading: float
     state: Float64
     covariance: Float64
+    odds: float = 1.0
 
     def predicted(self, time: float) -> Float64:
         return self.position + self.state[:2] * (time - self.seen)
+
+    def odds_at(self, time: float) -> float:
+        return self.odds * math.exp(-(time - self.seen) / _UNSEEN_FADE)
+
+    def holds(self, place: Float64, time: float) -> bool:
+        """Whether a place lies in the box where the object should be now."""
+        x, y = place - self.predicted(time)
+        cosine, sine = math.cos(self.heading), math.sin(self.heading)
+        along, across = abs(cosine * x + sine * y), abs(cosine * y - sine * x)
+        return along <= self.extent[0] / 2 + _BODY_MARGIN and across <= self.extent[1] / 2 + _BODY_MARGIN
 
     def predict(self, dt: float) -> None:
         fade = math.exp(-dt / _ACCELERATION_MEMORY)
@@ -53,81 +75,33 @@ class _Track:
         kept = np.eye(4) - gain @ model
         self.covariance = kept @ self.covariance @ kept.T + gain @ spread @ gain.T
 
-
-@dataclass(frozen=True, eq=False)
-class Cluster:
-    """One group of moving cells in one frame."""
-
-    position: Float64  # (2,) m, middle of its box
-    extent: Float64  # (2,) m along and across the heading
-    velocity: Float64  # (2,) m/s
-    covariance: Float64  # (2, 2)
-    cells: int
-
-
-def mean_velocity(velocity: Float64, covariance: Float64) -> tuple[Float64, Float64]:
-    """Information-weighted mean of cells' velocities (N, 2) with covariances (N, 3), and its covariance.
-
-    Cells on a smooth face hardly know their speed along it; their large covariance makes them count little there.
-    """
-    xx = covariance[:, 0] + _CELL_VARIANCE
-    xy = covariance[:, 1]
-    yy = covariance[:, 2] + _CELL_VARIANCE
-    det = xx * yy - xy * xy
-    w_xx, w_xy, w_yy = yy / det, -xy / det, xx / det
-    information = np.array([[w_xx.sum(), w_xy.sum()], [w_xy.sum(), w_yy.sum()]])
-    weighted = np.array(
-        [
-            (w_xx * velocity[:, 0] + w_xy * velocity[:, 1]).sum(),
-            (w_xy * velocity[:, 0] + w_yy * velocity[:, 1]).sum(),
-        ]
-    )
-    spread = np.linalg.inv(information)
-    return spread @ weighted, spread
-
-
-def find_clusters(
-    lattice: Lattice,
-    moving: NDArray[np.bool_],
-    velocity: Float32,
-    covariance: Float32,
-    config: ObjectsConfig | None = None,
-) -> list[Cluster]:
-    """Groups of moving cells that lie within `join` metres of each other."""
-    config = config or ObjectsConfig()
-    rows, columns = np.nonzero(moving)
-    if not len(rows):
-        return []
-    reach = max(1, round(config.join / lattice.spacing))
-    component = label_components(rows, columns, reach)
-    clusters = []
-    for label in np.unique(component):
-        chosen = component == label
-        if np.count_nonzero(chosen) < config.min_cells:
-            continue
-        r, c = rows[chosen], columns[chosen]
-        mean, spread = mean_velocity(velocity[r, c].astype(np.float64), covariance[r, c].astype(np.float64))
-        x, y = lattice.x0 + c * lattice.spacing, lattice.y0 + r * lattice.spacing
-        position, extent = _box(np.column_stack([x, y]), mean, lattice.spacing)
-        clusters.append(Cluster(position, extent, mean, spread, len(r)))
-    return clusters
-
-
-def _box(centres: Float64, velocity: Float64, spacing: float) -> tuple[Float64, Float64]:
-    """Middle and size of the box around cell centres, aligned with the velocity."""
-    along = velocity / max(float(np.linalg.norm(velocity)), 1e-9)
-    across = np.array([-along[1], along[0]])
-    projected = centres @ np.column_stack([along, across])
-    low, high = projected.min(axis=0) - spacing / 2, projected.max(axis=0) + spacing / 2
-    middle = (low + high) / 2
-    return middle[0] * along + middle[1] * across, high - low
+    def grow(self, cluster: Cluster, viewpoint: Float64 | None) -> None:
+        """The box: as large as the object was ever seen, laid behind the sides that are seen now."""
+        turned = abs(math.sin(cluster.heading - self.heading)) > math.sin(math.pi / 4)
+        extent = self.extent[::-1] if turned else self.extent
+        larger = cluster.extent > extent
+        self.extent = extent + np.where(larger, _GROWS, _SHRINKS) * (cluster.extent - extent)
+        self.heading, self.position = cluster.heading, cluster.position
+        if viewpoint is None:
+            return
+        axes = np.array(
+            [
+                [math.cos(self.heading), -math.sin(self.heading)],
+                [math.sin(self.heading), math.cos(self.heading)],
+            ]
+        )
+        away = (cluster.position - viewpoint) @ axes  # along each axis
+        outside = np.abs(away) > cluster.extent / 2  # where one side is nearer to the viewer than the other
+        self.position = self.position + axes @ (
+            np.where(outside, np.sign(away), 0.0) * (self.extent - cluster.extent) / 2
+        )
 
 
 class ObjectTracker:
-    """Gives the clusters of successive frames stable ids."""
+    """Gives the clusters of successive frames stable ids. `width` is what a cluster's point stands for, in metres."""
 
-    def __init__(self, config: ObjectsConfig | None = None) -> None:
-        self.config = config or ObjectsConfig()
+    def __init__(self, config: ObjectsConfig | None = None, width: float = 0.05) -> None:
+        self.config, self.width = config or ObjectsConfig(), width
         self._tracks: list[_Track] = []
         self._next_id = 1
 
@@ -141,41 +115,79 @@ class ObjectTracker:
         turn_both = np.kron(np.eye(2), turn)  # velocity and acceleration
         for track in self._tracks:
             track.position = turn @ (track.position - T_before_now.translation[:2])
+            track.heading -= T_before_now.yaw
             track.state = turn_both @ track.state
             track.covariance = turn_both @ track.covariance @ turn_both.T
 
-    def update(self, clusters: list[Cluster], time: float) -> tuple[TrackedObject, ...]:
-        """The objects of this frame; a cluster continues the nearest object predicted within the gate."""
-        self._tracks = [track for track in self._tracks if time - track.seen <= self.config.keep]
+    def update(
+        self, clusters: list[Cluster], time: float, viewpoint: Float64 | None = None
+    ) -> tuple[TrackedObject, ...]:
+        """The objects of this frame, seen from `viewpoint`; a cluster continues the nearest object within the gate."""
+        self._tracks = [track for track in self._tracks if self._lives(track, time)]
+        clusters = self._whole(clusters, time)
         pairs = sorted(
-            (float(np.linalg.norm(track.predicted(time) - cluster.position)), t, c)
+            (self._cost(track, cluster, time), t, c)
             for t, track in enumerate(self._tracks)
             for c, cluster in enumerate(clusters)
         )
         found: dict[int, _Track] = {}
         taken: set[int] = set()
-        for distance, t, c in pairs:
-            reach = self.config.gate + float(clusters[c].extent.max()) / 2
-            if distance <= reach and t not in taken and c not in found:
+        for cost, t, c in pairs:
+            if cost < math.inf and t not in taken and c not in found:
                 found[c] = self._tracks[t]
                 taken.add(t)
-        return tuple(self._follow(cluster, found.get(c), time) for c, cluster in enumerate(clusters))
+        return tuple(self._follow(cluster, found.get(c), time, viewpoint) for c, cluster in enumerate(clusters))
 
-    def _follow(self, cluster: Cluster, track: _Track | None, time: float) -> TrackedObject:
+    def _lives(self, track: _Track, time: float) -> bool:
+        return time - track.seen <= self.config.keep and track.odds_at(time) >= _LEAST_ODDS
+
+    def _whole(self, clusters: list[Cluster], time: float) -> list[Cluster]:
+        """Clusters that lie in the box of one known object and move as it does are parts of it."""
+        left = list(clusters)
+        whole = []
+        for track in sorted(self._tracks, key=lambda track: -track.odds):
+            parts = [c for c in left if track.holds(c.position, time) and alike(c.velocity, track.state[:2])]
+            if len(parts) > 1:
+                whole.append(joined(parts, self.width))
+                left = [c for c in left if c not in parts]
+        return whole + left
+
+    def _cost(self, track: _Track, cluster: Cluster, time: float) -> float:
+        """Metres from the prediction, and what a different velocity is worth; infinite outside the gate."""
+        distance = float(np.linalg.norm(track.predicted(time) - cluster.position))
+        gate = self.config.gate + float(cluster.extent.max()) / 2 + _DRIFT * (time - track.seen)
+        different = float(np.linalg.norm(track.state[:2] - cluster.velocity))
+        return distance + _VELOCITY_COST * different if distance <= gate else math.inf
+
+    def _follow(self, cluster: Cluster, track: _Track | None, time: float, viewpoint: Float64 | None) -> TrackedObject:
         spread = cluster.covariance + np.eye(2) * self.config.velocity_noise**2
         if track is None:
             start = np.zeros((4, 4))
             start[:2, :2], start[2:, 2:] = spread, np.eye(2) * _START_ACCELERATION**2
             state = np.concatenate([cluster.velocity, np.zeros(2)])
-            track = _Track(self._next_id, time, time, cluster.position, state, start)
+            box = cluster.position, cluster.extent, cluster.heading
+            track = _Track(self._next_id, time, time, *box, state, start)
             self._next_id += 1
             self._tracks.append(track)
         else:
+            track.odds = min(track.odds_at(time) * _SEEN_AGAIN, _MOST_ODDS)
             track.predict(time - track.seen)
             track.measure(cluster.velocity, spread, self.config.lag)
-            track.position, track.seen = cluster.position, time
-        velocity = track.state[:2].copy()
+            track.grow(cluster, viewpoint)
+            track.seen = time
+        velocity, acceleration = track.state[:2].copy(), track.state[2:].copy()
+        speed2 = float(velocity @ velocity)
+        turning = velocity[0] * acceleration[1] - velocity[1] * acceleration[0]
         return TrackedObject(
-            track.id, cluster.position, cluster.extent, float(np.arctan2(velocity[1], velocity[0])), velocity,
-            track.covariance[:2, :2].copy(), cluster.cells, time - track.born,
-        )  # fmt: skip
+            id=track.id,
+            position=track.position.copy(),
+            extent=track.extent.copy(),
+            heading=track.heading,
+            velocity=velocity,
+            velocity_covariance=track.covariance[:2, :2].copy(),
+            cells=cluster.cells,
+            age=time - track.born,
+            existence=track.odds / (1 + track.odds),
+            acceleration=acceleration,
+            yaw_rate=float(turning / speed2) if speed2 > _TURNING**2 else 0.0,
+        )

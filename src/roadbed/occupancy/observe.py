@@ -15,19 +15,25 @@ from roadbed.config import Config
 from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.arrays import Cloud, Collected, GridShape, Located, Observation, Surface
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
+from roadbed.occupancy.faces_cpu import raise_faces
 from roadbed.occupancy.observe_cpu import collect, judge_cells, locate_points, running_minimum, spread_cover
 from roadbed.occupancy.rules import SensorModel
 
-KERNELS = (locate_points, collect, running_minimum, spread_cover, judge_cells)
+KERNELS = (raise_faces, locate_points, collect, running_minimum, spread_cover, judge_cells)
 
 
 def observe(given: OccupancyInput, view: SensorView, config: Config) -> Observation:
     """What one of the scan's sensors says about the cells of the grid; the points lie on the host."""
     lattice, pose = given.lattice, given.T_lattice_sensor
     grid, ground = _grid_shape(lattice, given.T_lattice_grid), _surface(given.surface)
-    model = SensorModel.of(config, lattice.spacing, _reach(view, lattice, given.T_lattice_grid))
+    reach = _reach(view, lattice, given.T_lattice_grid)
+    model = SensorModel.of(config, lattice.spacing, reach, len(view.points))
 
     cloud = Cloud(given.points, given.heights, view.points, pose.rotation, pose.translation, view.origin)
+    if model.face > 0:
+        heights, variance = given.heights.copy(), ground.variance.copy()
+        if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
+            cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
     located = Located.empty(len(view.points))
     locate_points(cloud, grid, ground, model, located)
     collected = Collected.empty(model.azimuth_bins, model.range_bins, lattice.size)

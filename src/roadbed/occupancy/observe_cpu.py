@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
 
 from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit, prange
 from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.model import (
     FAR_ABOVE,
@@ -23,7 +23,7 @@ from roadbed.occupancy.model import (
 
 
 @njit(cache=True, inline="always")
-def _nearest_node(ground, x, y):
+def nearest_node(ground, x, y):
     column = math.floor((x - ground.x0) / ground.spacing + 0.5)
     row = math.floor((y - ground.y0) / ground.spacing + 0.5)
     if column < 0 or row < 0 or column >= ground.columns or row >= ground.rows:
@@ -32,12 +32,12 @@ def _nearest_node(ground, x, y):
 
 
 @njit(cache=True, inline="always")
-def _plane_at(ground, x, y):
+def plane_at(ground, x, y):
     return ground.plane[0] + ground.plane[1] * x + ground.plane[2] * y
 
 
 @njit(cache=True, inline="always")
-def _azimuth_bin(dx, dy, bins):
+def azimuth_bin(dx, dy, bins):
     return min(int((_azimuth(dx, dy) + math.pi) * (bins / (2 * math.pi))), bins - 1)
 
 
@@ -75,7 +75,7 @@ def _locate_points(first, last, cloud, grid, ground, model, out):
         z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + translation[2]
         known = math.isfinite(dz)
         if not known:
-            dz = z - _plane_at(ground, x, y)
+            dz = z - plane_at(ground, x, y)
         if dz <= -model.low_outlier:
             continue
         dx, dy = x - sensor[0], y - sensor[1]
@@ -85,7 +85,7 @@ def _locate_points(first, last, cloud, grid, ground, model, out):
         # The last range bin whose centre the beam passed, a margin before its end.
         last = int((distance - model.range_margin) / grid.spacing - 0.5) - 1
         if last >= 0:
-            azimuth = _azimuth_bin(dx, dy, model.azimuth_bins)
+            azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
             out.ray[k] = azimuth * model.range_bins + min(last, model.range_bins - 1)
             out.slope[k] = (z - sensor[2]) / distance
             end = int(distance / grid.spacing)
@@ -102,7 +102,7 @@ def _locate_points(first, last, cloud, grid, ground, model, out):
         lowest = model.obstacle_height - (SOFT_SIGMAS * model.obstacle_height_sigma if known else 0.0)
         if lowest < dz < model.clearance:
             # An uncertain ground makes the step from ground to obstacle softer.
-            node = _nearest_node(ground, x, y)
+            node = nearest_node(ground, x, y)
             uncertain = model.ground_sigma**2
             if known and node >= 0 and math.isfinite(ground.variance[node]):
                 uncertain = min(ground.variance[node], uncertain)
@@ -205,7 +205,7 @@ def judge_cells(collected, sensor, grid, ground, model, probability, observednes
             lowest, beneath = NO_BEAM, -NO_BEAM
             bin_ = int(distance / grid.spacing)
             if bin_ < model.range_bins:
-                azimuth = _azimuth_bin(dx, dy, model.azimuth_bins)
+                azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
                 lowest = table[azimuth, bin_]
                 beneath = cover[azimuth, bin_]
             n_o = min(hits[cell], model.hits)
@@ -219,9 +219,9 @@ def judge_cells(collected, sensor, grid, ground, model, probability, observednes
             if ground_seen[cell]:
                 odds = passing_odds(0.0, 0.0, trust * model.ground_detection, model)
             elif lowest < NO_BEAM:
-                surface, sigma = _plane_at(ground, x, y), model.ground_sigma
+                surface, sigma = plane_at(ground, x, y), model.ground_sigma
                 detection = model.detection * model.unknown_ground
-                node = _nearest_node(ground, x, y)
+                node = nearest_node(ground, x, y)
                 if node >= 0 and math.isfinite(ground.elevation[node]):
                     variance = ground.variance[node]
                     if variance < model.ground_sigma**2:

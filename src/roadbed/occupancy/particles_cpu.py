@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from numba import njit, prange
-
 from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit, prange
 from roadbed.compute.philox_cpu import normals, uniforms
 from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.model import PROPAGATE, SYSTEMATIC
@@ -31,8 +30,10 @@ def _propagate(first, last, particles, rule, rotation, shift, cells, draw):
     shift_x, shift_y = shift[0], shift[1]
     for i in range(U(first), U(last)):
         ax, ay, ex, ey = normals(draw.seed, draw.frame, PROPAGATE, i)
-        ax *= rule.acceleration
-        ay *= rule.acceleration
+        # What is slow cannot turn or speed up as fast as it could with more momentum behind it: people walk steadily.
+        q = min(rule.acceleration, rule.at_rest + rule.per_speed2 * (vx[i] * vx[i] + vy[i] * vy[i]))
+        ax *= q
+        ay *= q
         px, py = x[i] - shift_x, y[i] - shift_y
         particles.origin[i] = _cell_at(xx * px + xy * py, yx * px + yy * py, cells)
         px += vx[i] * dt + 0.5 * ax * dt * dt + rule.diffusion * ex

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit, prange
+from roadbed.compute.kernels import njit, prange
 
 
 @njit(cache=True, parallel=True)

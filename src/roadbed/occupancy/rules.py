@@ -7,8 +7,19 @@ import math
 from typing import NamedTuple
 
 from roadbed.config import Config
-from roadbed.config.occupancy import FilterConfig
-from roadbed.occupancy.model import LEAST_WEIGHT, NORMALISE, ODDS, RATE_STEP, STATIC_FIRST, SUBCELLS
+from roadbed.config.occupancy import FilterConfig, RegistrationConfig
+from roadbed.occupancy.model import (
+    FEWEST_POINTS,
+    LEAST_WEIGHT,
+    NORMALISE,
+    ODDS,
+    PARTNER_GROWTH,
+    RATE_STEP,
+    REACH_LEAST,
+    REACH_PER_EXTENT,
+    STATIC_FIRST,
+    SUBCELLS,
+)
 
 _COMPOSE = {"odds": ODDS, "static-first": STATIC_FIRST, "normalise": NORMALISE}
 
@@ -37,12 +48,16 @@ class SensorModel(NamedTuple):
     underside: float
     underside_bins: int
     beneath: float
+    face: float  # m; 0: the sensor needs no faces
 
     @classmethod
-    def of(cls, whole: Config, spacing: float, reach: float) -> SensorModel:
+    def of(cls, whole: Config, spacing: float, reach: float, points: int) -> SensorModel:
+        """Of a sensor that returned `points` beams: few of them in each direction make it a sparse one."""
         config = whole.occupancy.observation
+        azimuth_bins = round(360 / config.azimuth_step)
+        sparse = points < config.sparse * azimuth_bins
         return cls(
-            azimuth_bins=round(360 / config.azimuth_step),
+            azimuth_bins=azimuth_bins,
             range_bins=math.ceil(reach / spacing) + 1,
             min_range=config.min_range,
             range_margin=config.range_margin,
@@ -62,7 +77,8 @@ class SensorModel(NamedTuple):
             unknown_ground=config.unknown_ground,
             underside=config.underside,
             underside_bins=round(config.underside_reach / spacing),
-            beneath=config.beneath,
+            beneath=config.sparse_beneath if sparse else config.beneath,
+            face=config.face if sparse else 0.0,
         )
 
 
@@ -70,13 +86,58 @@ class MotionRule(NamedTuple):
     """How particles move in one time step."""
 
     dt: float  # s
-    acceleration: float  # m/s^2, q_a
+    acceleration: float  # m/s^2, q_a at most
+    at_rest: float  # m/s^2, q_a of a particle that stands
+    per_speed2: float  # 1/m, what the square of its speed adds
     diffusion: float  # m, q_x
 
     @classmethod
     def of(cls, config: FilterConfig, dt: float) -> MotionRule:
-        acceleration = config.acceleration * math.sqrt(RATE_STEP / dt) if dt > 0 else 0.0
-        return cls(dt, acceleration, config.diffusion * math.sqrt(dt / RATE_STEP))
+        scale = math.sqrt(RATE_STEP / dt) if dt > 0 else 0.0
+        acceleration, at_rest = config.acceleration * scale, config.acceleration_at_rest * scale
+        per_speed2 = config.acceleration_per_speed2 * scale
+        return cls(dt, acceleration, at_rest, per_speed2, config.diffusion * math.sqrt(dt / RATE_STEP))
+
+
+class RegistrationRule(NamedTuple):
+    """RegistrationConfig for a scan `age` seconds old, lengths in cells or subcells."""
+
+    age: float  # s
+    fewest_cells: int
+    most_cells: int
+    extent: float  # cells
+    partner_extent: float  # cells
+    points: int
+    fewest_points: int
+    reach: float  # subcells
+    reach_per_extent: float  # subcells per cell
+    reach_least: float  # subcells
+    same: float
+    good: float
+    gain: float
+    slack: float
+    least: float  # subcells
+
+    @classmethod
+    def of(cls, config: RegistrationConfig, age: float, spacing: float) -> RegistrationRule:
+        subcell = spacing / SUBCELLS
+        return cls(
+            age=age,
+            fewest_cells=config.fewest_cells,
+            most_cells=config.most_cells,
+            extent=config.extent / spacing,
+            partner_extent=PARTNER_GROWTH * config.extent / spacing,
+            points=config.points,
+            fewest_points=FEWEST_POINTS,
+            reach=config.speed * age / subcell,
+            reach_per_extent=REACH_PER_EXTENT * SUBCELLS,
+            reach_least=REACH_LEAST / subcell,
+            same=config.same,
+            good=config.good,
+            gain=config.gain,
+            slack=config.slack,
+            least=config.least / subcell,
+        )
 
 
 class CellRules(NamedTuple):
@@ -86,6 +147,8 @@ class CellRules(NamedTuple):
     keep_static: float  # exp(-dt / tau_S)
     keep_free: float  # exp(-dt / tau_E)
     vacated: float  # 1: vacated mass becomes empty, 0: unknown
+    hits_only: bool
+    keep_unknown: bool
     empty_to_static: float  # e_ES
     empty_to_dynamic: float  # e_ED
     static_to_dynamic: float  # e_SD
@@ -102,11 +165,17 @@ class CellRules(NamedTuple):
     maturity_static: float  # e_ES beside mature cells
     maturity_decay: float
     maturity_radius: int  # cells
+    touching_radius: int  # cells that count where it was free for long
+    inverse_free_time: float  # 1/s; 0: the rule is off
+    free_decay: float
     time_step: float  # s
     test_memory: float  # what remains of a particle's test
     surface_precision: float  # 1 / (2 sigma^2) in subcells; 0: particles of a cell are not told apart
     surface_floor: float
     subcells_per_metre: float
+    released: float  # share of the static mass that a registered motion turns into newborn mass
+    registered_precision: float  # 1 / (2 sigma^2) of velocities around a registered one
+    registered_floor: float
 
     @classmethod
     def of(cls, config: FilterConfig, dt: float, spacing: float) -> CellRules:
@@ -122,6 +191,8 @@ class CellRules(NamedTuple):
             keep_static=math.exp(-dt / config.static_memory),
             keep_free=math.exp(-dt / config.free_memory),
             vacated=float(config.vacated_is_free),
+            hits_only=config.hits_only,
+            keep_unknown=config.keep_unknown,
             empty_to_static=over(config.empty_to_static),
             empty_to_dynamic=over(config.empty_to_dynamic),
             static_to_dynamic=over(config.static_to_dynamic),
@@ -138,11 +209,17 @@ class CellRules(NamedTuple):
             maturity_static=over(mature.static_rate),
             maturity_decay=mature.decay**steps,
             maturity_radius=round(mature.radius / spacing),
+            touching_radius=round(mature.free_radius / spacing),
+            inverse_free_time=1 / mature.free_time if mature.free_time > 0 else 0.0,
+            free_decay=mature.free_decay**steps,
             time_step=dt,
             test_memory=math.exp(-dt / config.moving.test_memory),
             surface_precision=0.5 * (subcell / config.surface_sigma) ** 2 if config.surface else 0.0,
             surface_floor=max(config.surface_floor, LEAST_WEIGHT),
             subcells_per_metre=SUBCELLS / spacing,
+            released=over(config.registration.static_rate),
+            registered_precision=0.5 / config.registration.sigma**2,
+            registered_floor=max(config.registration.floor, LEAST_WEIGHT),
         )
 
 
@@ -186,6 +263,8 @@ class BirthRule(NamedTuple):
     seeded: float
     seed_cells: int
     seed_spread: float
+    registered: float
+    registered_spread: float
 
     @classmethod
     def of(cls, config: FilterConfig, own_velocity: tuple[float, float], spacing: float) -> BirthRule:
@@ -201,4 +280,6 @@ class BirthRule(NamedTuple):
             seeded=birth.seeded,
             seed_cells=max(1, round(birth.seed_radius / spacing)),
             seed_spread=birth.seed_spread,
+            registered=config.registration.share,
+            registered_spread=config.registration.spread,
         )

@@ -7,10 +7,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, parallel_chunksize, prange
+from numba import parallel_chunksize
 from numpy.typing import NDArray
 
 from roadbed.compute.host import parallel_kernels
+from roadbed.compute.kernels import njit, prange
 from roadbed.geometry import Float64, Pose
 from roadbed.simulate import heightfield
 from roadbed.simulate.chance import make_key, normal, uniform

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
 
+from roadbed.compute.kernels import njit, prange
 from roadbed.geometry import Float64, Pose
 from roadbed.simulate.heightfield import height
 from roadbed.simulate.solids import SQUARE, span_of

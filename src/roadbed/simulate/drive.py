@@ -8,12 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
+from roadbed.compute import compilation
 from roadbed.errors import ConfigError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
 from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
 from roadbed.simulate.chance import make_key
-from roadbed.simulate.ground_ray import Bounds
+from roadbed.simulate.ground_ray import Bounds, bound_squares
 from roadbed.simulate.motion import Bodies, Odometry
 from roadbed.simulate.sensors import Rig, Sensor
 from roadbed.simulate.solids import build_grid
@@ -36,6 +37,7 @@ class Drive:
     mounting_known: bool = True
 
     def __post_init__(self) -> None:
+        compilation.announce((bound_squares,))
         longest = int(self.scene.duration * self.rig.rate)
         if not 0 < self.frames <= longest:
             raise ConfigError(
@@ -82,6 +84,7 @@ class Drive:
         """Scan `index` (a rig's sensors merged, in the vehicle frame) and its truth."""
         instant = self.scene.at(self.time(index))
         parts = [self._sensor_frame(number, index, instant) for number in range(len(self.rig.sensors))]
+        compilation.ready("simulate")
         scans, truths = [scan for scan, _ in parts], [truth for _, truth in parts]
         if len(parts) == 1:
             return scans[0], truths[0]

@@ -7,9 +7,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
 
+from roadbed.compute.kernels import njit, prange
 from roadbed.simulate.heightfield import KERB, beyond_kerb, height, road_frame, smooth_step
 
 _MISS = math.inf

@@ -7,8 +7,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
+
+from roadbed.compute.kernels import njit, prange
 
 PLANE, WAVE, RAMP, CROWN, BANKING, SHOULDER, DITCH, KERB, BUMP = range(9)
 ROW = 8  # numbers per layer: its kind, then its parameters

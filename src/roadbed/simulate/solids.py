@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from roadbed.compute.kernels import njit
 
 BOX, CYLINDER, ELLIPSOID = range(3)
 SQUARE = 2.0  # m, edge of a grid square

@@ -16,13 +16,15 @@ def parse_location(
 ) -> tuple[str, dict[str, Any]]:
     """The path and the options after `?`, joined with `given` keywords (which win); unknown options are refused.
 
-    Values after `?` stay text. A file whose own name holds a `?` is a plain path.
+    Values after `?` stay text. `of=` takes all that follows: a location within a location.
+    A file whose own name holds a `?` is a plain path.
     """
     location = str(location)
     path, mark, query = location.partition("?")
     if mark and _exists(location):
         path, query = location, ""
-    options: dict[str, Any] = {}
+    query, nested, inner = f"&{query}".partition("&of=")
+    options: dict[str, Any] = {"of": inner} if nested else {}
     for item in filter(None, query.split("&")):
         name, equals, value = item.partition("=")
         if not (name and equals and value):

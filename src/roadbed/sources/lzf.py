@@ -8,8 +8,9 @@ further byte, from a distance of 1 + ((c & 31) << 8 | next byte) behind the end 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from roadbed.compute.kernels import njit
 
 _LONGEST_COPY = 264
 _FARTHEST_COPY = 8192

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from roadbed.sources.files import FileSource, scan_name
 
 
 class NuScenesSource(FileSource):
-    """`.pcd.bin` files. Points stay in the LIDAR_TOP frame of the data set, whose x axis points to the right."""
+    """`.pcd.bin` files. Points stay in the LIDAR_TOP frame of the data set: x to the right, y to the front."""
 
     name = "nuscenes"
     suffixes = (".pcd.bin",)
@@ -33,4 +34,10 @@ def read_nuscenes(path: str | Path) -> Scan:
     if not good.all():
         found = ring[~good][0]
         raise InputError(f"{path}: ring: found {found:g}, expected whole numbers from 0 to 65535 in the fifth column")
-    return Scan(rows[:, :3], intensity=rows[:, 3].copy(), ring=ring.astype(np.uint16), name=scan_name(path))
+    return Scan(
+        rows[:, :3],
+        intensity=rows[:, 3].copy(),
+        ring=ring.astype(np.uint16),
+        name=scan_name(path),
+        front=math.pi / 2,
+    )

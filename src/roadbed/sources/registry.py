@@ -17,12 +17,14 @@ from roadbed.sources.location import parse_location
 
 # Asked in this order; the first whose `matches` says yes opens the location. Layouts come before loose files.
 _BUILT_IN = {
+    "fault": "roadbed.sources.fault:FaultSource",
     "simulator": "roadbed.sources.simulator:SimulatorSource",
     "velodyne": "roadbed.sources.velodyne_udp:VelodyneSource",
     "semantickitti": "roadbed.sources.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.rosbag:RosbagSource",
     "pcap": "roadbed.sources.pcap:PcapSource",
+    "argoverse": "roadbed.sources.argoverse:ArgoverseSource",
     "nuscenes": "roadbed.sources.nuscenes:NuScenesSource",
     "pcd": "roadbed.sources.pcd:PcdSource",
     "ply": "roadbed.sources.ply:PlySource",

@@ -11,6 +11,7 @@ from roadbed.viewer.markup import box, warning
 from roadbed.viewer.picking import describe, nearest_to_ray
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import LONG_PAST, Shown
+from roadbed.viewer.scans import LiveScans
 from roadbed.viewer.scene import Scene
 
 _SPEEDS = ("0.1x", "0.25x", "0.5x", "1x", "2x", "5x")
@@ -112,6 +113,8 @@ class Controls:
         lines.append(f"{len(result.scan):,} points, {100 * result.ground.is_ground.mean():.1f} % ground")
         times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in result.seconds.items())
         lines.append(escape(times))
+        if isinstance(self._player.scans, LiveScans):
+            lines.append(self._player.scans.pulse(shown.index))
         if shown.scores:
             lines.append(_score_line(shown))
         if not shown.settled:

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from time import monotonic
 from typing import Any, Protocol
 
 from roadbed.errors import InputError
@@ -65,6 +66,8 @@ class LiveScans:
         self.sequential = bool(getattr(source, "sequential", True))
         self._source, self._arrived, self._keep = source, arrived, keep
         self._scans: OrderedDict[int, Scan] = OrderedDict()
+        self._arrivals: OrderedDict[int, float] = OrderedDict()
+        self._shown, self._last_shown = 0, -1
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._failure: Exception | None = None
@@ -77,9 +80,10 @@ class LiveScans:
                 if self._closed.is_set():
                     return
                 with self._lock:
-                    self._scans[index] = scan
+                    self._scans[index], self._arrivals[index] = scan, monotonic()
                     while len(self._scans) > self._keep:
                         self._scans.popitem(last=False)
+                        self._arrivals.popitem(last=False)
                 self._arrived()
         except Exception as error:  # shown in the page by the player
             self._failure = error
@@ -97,6 +101,18 @@ class LiveScans:
             if index not in self._scans:
                 raise InputError(f"live scan {index}: no longer kept, only the newest {self._keep} are")
             return self._scans[index]
+
+    def pulse(self, index: int) -> str:
+        """The source's rate, how long scan `index` took until now that it is shown, and how many were never shown."""
+        with self._lock:
+            self._shown += index > self._last_shown
+            self._last_shown = max(index, self._last_shown)
+            first, last = next(iter(self._arrivals)), next(reversed(self._arrivals))
+            span = self._arrivals[last] - self._arrivals[first]
+            rate = (last - first) / span if span > 0 else 0.0
+            behind = monotonic() - self._arrivals[index] if index in self._arrivals else float("nan")
+            skipped = self._last_shown + 1 - self._shown
+        return f"live: {rate:.1f} Hz, latency {1e3 * behind:.0f} ms, {skipped} of {last + 1} scans skipped"
 
     def close(self) -> None:
         """End the thread; a source that waits for data has to be closed for that, if it can be."""

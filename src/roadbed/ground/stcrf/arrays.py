@@ -31,6 +31,7 @@ class SortedPoints(NamedTuple):
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
     origin: Int32  # place in the input
     node: Int32  # of each input point, -1 where there is none
+    standing: NDArray[np.bool_]  # of each input point, whether it cannot be ground; empty: any may be
 
 
 class ShapingPoints(NamedTuple):

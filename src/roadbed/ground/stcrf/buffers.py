@@ -11,7 +11,7 @@ from roadbed.ground.stcrf.model import FRAME
 from roadbed.ground.stcrf.programs import room_for_anchors, tally_words
 from roadbed.ground.stcrf.sizes import lattice_of
 
-_BYTES_PER_POINT = 12 + 16 + 4 + 16 + 9
+_BYTES_PER_POINT = 12 + 16 + 4 + 16 + 10
 CURSORS = 6  # {next free place; nodes with some points, with many, with more; nodes the prior does not and does know}
 FIT_GROUPS = 32  # work-groups that share a fit to the prior surface
 FIT_SUMS = 11
@@ -57,7 +57,7 @@ class Buffers:
         self.intake = self._backend.intake((self.slots, capacity, 3), np.float32)
         self.located, self.rank = zeros(total * 4, np.float32), zeros(total, np.int32)
         self.sorted = zeros((total + self.slots * self._anchors) * 4, np.float32)
-        self.decisions = zeros(total, np.uint8)
+        self.decisions, self.standing = zeros(total, np.uint8), zeros(total, np.uint8)
         self.label = output((self.slots, capacity), np.uint8)
         self.probability = output((self.slots, capacity), np.float32)
         self.height = output((self.slots, capacity), np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.compute.compilation import announce
 from roadbed.config import Config
@@ -12,6 +13,16 @@ from roadbed.geometry import Float32
 from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Placement, Rolled, Turned, Vehicle
 from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Moving, Outputs, ShapingPoints, SortedPoints
+from roadbed.ground.stcrf.climb_cpu import (
+    climb_arrays,
+    count_all,
+    count_explained,
+    expect_envelope,
+    find_heights,
+    lower_envelope,
+    may_be_better,
+    take_better,
+)  # fmt: skip
 from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, expectation_maximization
 from roadbed.ground.stcrf.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, LabelArrays, label_points
 from roadbed.ground.stcrf.model import (
@@ -41,6 +52,7 @@ from roadbed.timing import timed
 F = np.float32
 _CHUNKS = 16  # ranges of rows handed to threads; results do not depend on it
 _NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
+_NOTHING_STANDS = np.zeros(0, np.bool_)
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
 
 
@@ -57,7 +69,8 @@ class StcrfCpu:
         self._fine = Field(rows, columns, stcrf.spacing, _CHUNKS, VECTOR)
         self._ratio, self._side, self._low_side = ratio_of(self.config), side_of(self.config), low_side_of(self.config)
         wide = -(-rows // self._ratio), -(-columns // self._ratio)
-        self._coarse = Field(*wide, stcrf.spacing * self._ratio, _CHUNKS, VECTOR)
+        self._coarse, self._climbing = (Field(*wide, stcrf.spacing * self._ratio, _CHUNKS, VECTOR) for _ in range(2))
+        self._climb_arrays = climb_arrays(*wide)
         self._start = np.zeros(nodes + 1, np.int32)
         self._counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
         self._low = np.zeros((nodes, self._low_side**2, 3), F)
@@ -95,11 +108,11 @@ class StcrfCpu:
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm = given.warm
         with timed(timings, "sort"):
-            points = self._sort(given.points, given.placement)
+            points = self._sort(given.points, given.placement, given.standing)
         with timed(timings, "select"):
             shaping = self._select(points, given.vehicle, given.road, given.moving)
         with timed(timings, "start"):
-            self._begin(given.road)
+            self._begin(given.vehicle, given.road)
         with timed(timings, "em"):
             few = self._warm and self._overlap() >= ENOUGH_PRIOR
             stcrf = self.config.stcrf
@@ -113,12 +126,13 @@ class StcrfCpu:
     def profile(self, given: FrameInput) -> dict[str, float]:
         return self.frame(given).timings
 
-    def _sort(self, points: Float32, placement: Placement) -> SortedPoints:
+    def _sort(self, points: Float32, placement: Placement, standing: NDArray[np.bool_] | None) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
         if len(points) > len(self._node):
             self._grow(len(points))
         x, y, z = self._sorted
-        out = SortedPoints(self._start, x, y, z, self._pillar, self._origin, self._node[: len(points)])
+        stands = _NOTHING_STANDS if standing is None else standing
+        out = SortedPoints(self._start, x, y, z, self._pillar, self._origin, self._node[: len(points)], stands)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         sort_by_node(points, turn, move, self._fine.shape, self._counts, out)
         return out
@@ -172,7 +186,7 @@ class StcrfCpu:
         self._anchor_plane[nodes, 0] = heights
         self._anchor_plane[nodes, 1:] = vehicle.slope_x, vehicle.slope_y
 
-    def _begin(self, road: float) -> None:
+    def _begin(self, vehicle: Vehicle, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's."""
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
         clear_spans(fine.information, fine.data, fine.spans)
@@ -190,9 +204,31 @@ class StcrfCpu:
         fill_expected(coarse.expected, coarse.spans, F(road))
         share_rows(coarse.reserved, coarse.shape, coarse.row_chunks, _NODE_COST)
         self._run(coarse, lowest, stcrf.coarse.iterations, warm=False)
+        if stcrf.coarse.climb:
+            self._climb(lowest, vehicle, road)
         most = F(stcrf.coarse.most_information)
         p00 = coarse.posterior[:, 0]
         spread_coarse(p00, coarse.mean, coarse.shape, self._ratio, most, fine.spans, fine.expected)
+
+    def _climb(self, lowest: ShapingPoints, vehicle: Vehicle, road: float) -> None:
+        """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
+        stcrf, coarse, climbing = self.config.stcrf, self._coarse, self._climbing
+        shape, (heights, counts, sums) = coarse.shape, self._climb_arrays
+        count_all(lowest, shape, counts[0])
+        count_explained(lowest, coarse.mean, shape, counts[1])
+        if not may_be_better(counts, sums):
+            return
+        slope = F(stcrf.slope_limit)
+        find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
+        lower_envelope(heights, slope, shape)
+        expect_envelope(heights[0], F(road), slope, shape, climbing.expected)
+        clear_spans(climbing.information, climbing.data, climbing.spans)
+        for own, ends in zip(climbing.spans, coarse.spans):
+            own[:] = ends
+        climbing.row_chunks[:] = coarse.row_chunks
+        self._run(climbing, lowest, stcrf.coarse.climb_iterations, warm=False)
+        count_explained(lowest, climbing.mean, shape, counts[2])
+        take_better(counts, sums, climbing.posterior, climbing.mean, coarse.posterior, coarse.mean)
 
     def _overlap(self) -> float:
         """Share of the nodes with points that the prior knows."""
@@ -211,7 +247,8 @@ class StcrfCpu:
         stcrf = self.config.stcrf
         fine = field is self._fine
         wide = 1 if fine else self._ratio
-        sigma_up = stcrf.sigma_up if fine else stcrf.coarse.sigma_up
+        coarse_sigma = stcrf.coarse.climb_sigma_up if field is self._climbing else stcrf.coarse.sigma_up
+        sigma_up = stcrf.sigma_up if fine else coarse_sigma
         rules = EmRules(
             iterations=iterations,
             alpha=F(stcrf.alpha),
@@ -257,6 +294,7 @@ class StcrfCpu:
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
         rules = SurfaceRules(
             seen_only=stcrf.seen_only,
+            islands=stcrf.islands,
             height_information=self._height_information(fine),
             slope_information=F(stcrf.slope_information),
             scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),

@@ -174,6 +174,9 @@ class StcrfDevice:
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
         record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y
+        record.some_stand = given.standing is not None
+        if given.standing is not None:
+            self.backend.upload(given.standing.view(np.uint8), self._buffers.standing, slot * self._buffers.capacity)
         self._describe_moving(record, given.moving, slot)
 
     def _describe_moving(self, record: Any, moving: MovingMask | None, slot: int) -> None:

@@ -35,8 +35,8 @@ FUNCTION int vote_layer(float dz) { return min((int)((dz - VOTE_LOWEST) * (1.0f 
 // Ground or not for every point, before the vote; a vote is 1 for ground (upper half of a word) or 1 against (lower).
 KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float *over,
               GLOBAL uint *tallies_all, GLOBAL const uchar *kinds, GLOBAL const float4 *states,
-              GLOBAL uchar *decisions, int capacity) {
-    int count = frames[SLOT].count;
+              GLOBAL const uchar *standing, GLOBAL uchar *decisions, int capacity) {
+    int count = frames[SLOT].count, some_stand = frames[SLOT].some_stand;
     GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) {
         float4 p = located[SLOT * capacity + i];
@@ -61,6 +61,7 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
                                         : raised_is_ground(dz, around, kind, states[3 * (SLOT * NODES + node)].x);
             }
         }
+        if (some_stand && standing[SLOT * capacity + i]) ground = 0;
         decisions[SLOT * capacity + i] = (uchar)ground;
         if (RULE_VOTE && dz >= VOTE_LOWEST && dz < VOTE_TOP) {
             int cell = (vote_row(node, square) * VOTE_COLUMNS + vote_column(node, square)) * VOTE_LAYERS + vote_layer(dz);
@@ -86,7 +87,8 @@ FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p
 
 // Labels leave the device as whole words, four points each; buffers hold a multiple of four points.
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
-             GLOBAL const uchar *seen, GLOBAL const uint *tallies, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
+             GLOBAL const uchar *seen, GLOBAL const uint *tallies, GLOBAL const uchar *standing,
+             GLOBAL const uchar *decisions, GLOBAL uchar *labels,
              GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
              int capacity) {
     LOCAL_ARRAY uchar kinds[GROUP];
@@ -116,6 +118,7 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
 #else
             int ground = over < RULE_THRESHOLD && over >= -RULE_LOW_OUTLIER;
 #endif
+            if (frame->some_stand && standing[SLOT * capacity + i]) ground = 0;
             kind = ground                      ? GROUND
                  : over < -RULE_LOW_OUTLIER ? LOW_OUTLIER
                  : over >= RULE_CLEARANCE         ? OVERHANG

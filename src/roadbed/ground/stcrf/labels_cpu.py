@@ -185,6 +185,23 @@ def _write_nodes(first_node, last_node, points, shape, side, rules, work, out):
 
 
 @njit(cache=True)
+def _rule_out_standing(first, last, points, ground):
+    """What cannot be ground votes against it, however low it lies."""
+    for k in range(first, last):
+        if points.standing[points.origin[k]]:
+            ground[k] = False
+
+
+@njit(cache=True)
+def _relabel_standing(first, last, points, label):
+    """Nor is it made ground by its neighbours."""
+    for k in range(first, last):
+        i = points.origin[k]
+        if points.standing[i] and label[i] == GROUND:
+            label[i] = OBSTACLE
+
+
+@njit(cache=True)
 def _write_outside(node, first, last, out):
     for i in range(first, last):
         if node[i] < 0:
@@ -200,22 +217,27 @@ MEASURE, DECIDE, WRITE, CLEAR = 0, 1, 2, 3  # phases of `label_points`, in this 
 def _label_range(phase, chunks, part, points, shape, side, rules, surface, work, out):
     first, last = chunks[part], chunks[part + 1]
     mean, p00 = surface
+    first_point, last_point, some_stand = points.start[first], points.start[last], points.standing.shape[0] > 0
     if phase == MEASURE:
         measure_heights(first, last, points, shape, mean, rules, work.dz, work.probability)
         if rules.around:
             count_bands(first, last, points, shape, rules, work.dz, work.bands, work.counters)
         else:
             dz = work.dz
-            for k in range(points.start[first], points.start[last]):
+            for k in range(first_point, last_point):
                 work.ground[k] = dz[k] < rules.threshold and dz[k] >= -rules.low_outlier
     elif phase == DECIDE:
         _decide_nodes(first, last, points, shape, side, rules, p00, work)
+        if some_stand:
+            _rule_out_standing(first_point, last_point, points, work.ground)
         if rules.vote:
             cast_votes(first, last, points, shape, side, work.dz, work.ground, work.votes)
     elif phase == WRITE:
         n, parts = points.node.shape[0], chunks.shape[0] - 1
         _write_outside(points.node, part * n // parts, (part + 1) * n // parts, out)
         _write_nodes(first, last, points, shape, side, rules, work, out)
+        if some_stand:
+            _relabel_standing(first_point, last_point, points, out.label)
     else:
         clear_votes(first, last, points.start, shape.columns, side, work.votes)
 

@@ -10,6 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host
 from roadbed.config import Config
@@ -18,6 +21,7 @@ from roadbed.frames import Mounting, Moving, Scan
 from roadbed.ground.engine import FrameInput, GroundEngine
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
+from roadbed.ground.opacity import standing_points
 from roadbed.ground.stcrf.place import Place, Places
 from roadbed.mapping.information import SurfaceRules
 from roadbed.mapping.tiles import TileMap
@@ -53,7 +57,7 @@ class Stcrf:
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             notes.extend(moment.notes)
             place, warm = self._places.follow(scan, mounting, moment)
-            given = _input(scan.points, place, moving, warm)
+            given = _input(scan.points, place, moving, warm, self._standing(scan, mounting))
             if warm and self._aligns:
                 place, given = self._aligned(place, given, notes)
         output = self.engine.frame(given)
@@ -90,7 +94,7 @@ class Stcrf:
         for scan in scans:
             mounting = self._mountings.of(scan, [])
             place = self._places.of_one_alone(mounting)
-            yield (scan, mounting, place), _input(scan.points, place)
+            yield (scan, mounting, place), _input(scan.points, place, standing=self._standing(scan, mounting))
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
@@ -98,7 +102,8 @@ class Stcrf:
         if isinstance(self.backend, Host):
             return dict(self.segment(alone).timings)
         mounting = self._mountings.of(alone, [])
-        return self.engine.profile(_input(scan.points, self._places.of_one_alone(mounting)))
+        place, standing = self._places.of_one_alone(mounting), self._standing(scan, mounting)
+        return self.engine.profile(_input(scan.points, place, standing=standing))
 
     def save_map(self) -> None:
         self._places.save_map()
@@ -107,6 +112,9 @@ class Stcrf:
         self._timeline.reset()
         self._places.reset()
         self._mountings.reset()
+
+    def _standing(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
+        return standing_points(scan, mounting.T_vehicle_sensor, self.config.ground.opacity)
 
     def _aligned(self, place: Place, given: FrameInput, notes: list[str]) -> tuple[Place, FrameInput]:
         """The scan's pose corrected against the prior surface; where it does not fit at all, the prior is not used."""
@@ -123,9 +131,15 @@ class Stcrf:
         return place, replace(given, placement=place.placement, vehicle=place.vehicle, road=place.road)
 
 
-def _input(points: Any, place: Place, moving: Moving | None = None, warm: bool = False) -> FrameInput:
+def _input(
+    points: Any,
+    place: Place,
+    moving: Moving | None = None,
+    warm: bool = False,
+    standing: NDArray[np.bool_] | None = None,
+) -> FrameInput:
     mask = None if moving is None else place.mask(*moving)
-    return FrameInput(points, place.placement, place.vehicle, place.road, mask, warm)
+    return FrameInput(points, place.placement, place.vehicle, place.road, mask, warm, standing)
 
 
 def _engine(config: Config, backend: Backend | Host, stays: bool) -> GroundEngine:

@@ -31,8 +31,17 @@ STAYS_FROM = _F(0.01)  # effective points of its own, now or before, for a node 
 SEEN_FROM = _F(0.3)  # the same, now and before, for it to count as seen
 SIDES = 4  # seen neighbours between which an unseen node is filled in
 FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node
+ISLAND_REACH = 5  # nodes to each side within which seen ones are counted
 NOTHING_KNOWN = _F(1e-6)  # effective points below which a carried prior is empty
 LEAST_WEIGHT = _F(1e-9)  # of a coarse node, so that weights never sum to zero
+
+# The climbing start: how far its envelope reaches, and when it explains the lowest points of a region better.
+CLIMB_STEPS = 24  # wide nodes; even, so that the envelope ends where it began
+EXPLAINED = _F(0.2)  # m from the surface
+CLIMB_REGION = 2  # wide nodes to each side
+CLIMB_BETTER = _F(1.25)  # times as many explained, and
+CLIMB_MANY_MORE = 40  # so many more, or
+CLIMB_SOME_MORE, CLIMB_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all
 
 # Alignment with the prior surface.
 ALIGNMENT_POINTS = 12000  # at most this many are looked at
@@ -116,7 +125,7 @@ FRAME = np.dtype(
         ("node_y", np.float32),
         ("stride", np.int32),  # every so many-th point is compared with the prior surface
         ("reach", np.float32),  # m around the sensor
-        ("spare", np.int32),
+        ("some_stand", np.int32),  # the mask of points that cannot be ground is used
     ],
     align=True,
 )

@@ -141,8 +141,8 @@ def _add(total, values, sign):
 @njit(cache=True)
 def _ring_sum(values, planes):
     """Replace `values` by its sum over the 16 nodes exactly two away."""
-    _box_sum(values, 2, planes[6], planes[4])
-    _box_sum(values, 1, planes[6], planes[5])
+    box_sum(values, 2, planes[6], planes[4])
+    box_sum(values, 1, planes[6], planes[5])
     for row in range(values.shape[0]):
         for column in range(values.shape[1]):
             values[row, column] = planes[4, row, column] - planes[5, row, column]
@@ -151,14 +151,14 @@ def _ring_sum(values, planes):
 @njit(cache=True)
 def _region_sum(values, planes):
     """Replace `values` by its sum over the region around each node."""
-    _box_sum(values, REGION, planes[6], planes[4])
+    box_sum(values, REGION, planes[6], planes[4])
     for row in range(values.shape[0]):
         for column in range(values.shape[1]):
             values[row, column] = planes[4, row, column]
 
 
 @njit(cache=True)
-def _box_sum(values, reach, across, out):
+def box_sum(values, reach, across, out):
     """Sum over the (2 reach + 1)^2 nodes around each node, clipped at the border; `across` is scratch."""
     rows, columns = values.shape
     for row in range(rows):
@@ -196,8 +196,8 @@ def classify_nodes(counters, p00, shape, rules, planes, kinds):
     _region_sum(even, planes)
     _region_sum(uneven, planes)
     ground, walls = planes[4], planes[5]
-    _box_sum(counters[SEEN_GROUND], 1, planes[6], ground)
-    _box_sum(counters[WALL_RETURNS], 1, planes[6], walls)
+    box_sum(counters[SEEN_GROUND], 1, planes[6], ground)
+    box_sum(counters[WALL_RETURNS], 1, planes[6], walls)
     for row in range(rows):
         for column in range(columns):
             support = p00[row + 1, column + 1]

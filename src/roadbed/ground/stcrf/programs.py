@@ -24,7 +24,7 @@ from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
 
 _PARTS = ("frame", "sort", "motion", "align", "places", "select", "start", "em", "surface", "labels")
-_COARSE_PARTS = ("frame", "em")
+_COARSE_PARTS = ("frame", "em", "climb")
 GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
@@ -86,6 +86,7 @@ def coarse_program(config: Config) -> Program:
         "SLOPE_INFORMATION": stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
         "PULL": stcrf.coarse.pull,
         "PULL_REACH": stcrf.sigma_down**-2,
+        "PER_NODE": ratio**2 * low_side_of(config.ground) ** 2,  # places for a node's lowest points
         "FEW": 0,  # every coarse node is listed
         "ANCHORS_USED": 0,
         "COARSE_START": False,
@@ -132,6 +133,7 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
         "KNOWN_VARIANCE": stcrf.known_sigma**2,
         "SEEN_ONLY": stcrf.seen_only,
+        "ISLANDS": stcrf.islands,
         "ANCHORS_USED": ANCHORS if stcrf.footprint else 0,
         "EXTRA": room_for_anchors(ground),
         "SIDE": side,

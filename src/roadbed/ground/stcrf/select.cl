@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which points shape the surface: none of a wall's pillar, none that move, at most LIMIT per node, and known road under
+// Which points shape the surface: none of a wall's pillar, none that stand or move, at most LIMIT per node, and known road under
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
@@ -42,7 +42,7 @@ FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
 }
 #endif
 
-KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL int2 *segments,
+KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
                      GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
     LOCAL_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
@@ -78,7 +78,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
-            if (in_wall || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
+            int stands = frame->some_stand && standing[SLOT * capacity + (int)BITS_OF(p.w)];
+            if (in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
                 points[k].z = FAR_ABOVE;
             } else {
                 ATOMIC_ADD(&usable[slot], 1);
@@ -94,6 +95,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         BARRIER();
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
             if (wall[slot * PILLARS + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
+#if COARSE_START
         // The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
         int row = node / COLUMNS, column = node % COLUMNS;
         int coarse = row / RATIO * COARSE_COLUMNS + column / RATIO;
@@ -110,6 +112,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
                 low[part] = FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
         }
         BARRIER();
+#endif
 #if LANES == 1
         if (LIMIT > 0 && usable[slot] > LIMIT) thin_out(points, count, usable[slot]);
 #endif

@@ -97,6 +97,14 @@ def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
             pillar[k] |= LEFT_OUT
 
 
+@njit(cache=True)
+def _leave_out_standing(origin, standing, pillar):
+    """Points that cannot be ground do not shape the surface."""
+    for k in range(origin.shape[0]):
+        if standing[origin[k]]:
+            pillar[k] |= LEFT_OUT
+
+
 @njit(cache=True, fastmath=FAST)
 def _count_and_find_lowest(x, y, z, pillar, out, half, scale, side, low):
     """How many points shape the surface, and the lowest of them in each part of the node (side 0: nobody asks)."""
@@ -173,6 +181,8 @@ def _select_nodes(nodes_first, nodes_last, points, shape, rules, anchored, ancho
                 node_x = (F(c % shape.columns) + F(0.5)) * spacing
                 node_y = (F(c // shape.columns) + F(0.5)) * spacing
                 _leave_out_moving(x, y, pillar, node_x, node_y, moving)
+            if points.standing.shape[0] > 0:
+                _leave_out_standing(points.origin[first:last], points.standing, pillar)
             n = _count_and_find_lowest(x, y, z, pillar, out, half, F(low_side) / spacing, low_side, low[c])
             stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else 1
             place = _copy_points(x, y, z, pillar, out, n, stride, place, shaping)

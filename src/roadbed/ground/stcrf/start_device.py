@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from roadbed.compute.backend import Backend, Launch
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FAR_ABOVE
 from roadbed.ground.stcrf.programs import GROUP, SOME, coarse_program, exponent, groups_over_nodes
-from roadbed.ground.stcrf.sizes import low_side_of, ratio_of
 
 
 class CoarseLattice:
@@ -21,7 +22,7 @@ class CoarseLattice:
         self._nodes = int(program.definitions["NODES"])
         self.program = backend.build(program)
         zeros = backend.zeros
-        self._per_node = ratio_of(config.ground) ** 2 * low_side_of(config.ground) ** 2
+        self._per_node = int(program.definitions["PER_NODE"])
         # Places of nodes beyond the fine lattice are never written: no points there.
         nowhere = np.array([0, 0, FAR_ABOVE, 0], np.float32)
         self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node))
@@ -39,19 +40,44 @@ class CoarseLattice:
         self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
         iterations = self._stcrf.coarse.iterations
         self.start, self.result = self._states[iterations % 2], self._states[0]
+        if self._stcrf.coarse.climb:
+            self._climbing = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
+            self._envelope = zeros(slots * self._nodes * 4, np.float32)
+            self._heights = zeros(slots * self._nodes * 2, np.float32)
+            self._counts = zeros(slots * self._nodes * 4, np.int32)
 
-    def launches(self) -> list[Launch]:
+    def launches(self, frames: Any) -> list[Launch]:
+        """The EM from a level surface, then the start that climbs; `result` holds the better of both."""
+        coarse = self._stcrf.coarse
+        launches = self._iterations(coarse.iterations, coarse.sigma_up, self._states, self.expected)
+        return [*launches, *self._climb(frames)] if coarse.climb else launches
+
+    def _climb(self, frames: Any) -> list[Launch]:
+        coarse, over_nodes = self._stcrf.coarse, -(-self._nodes // GROUP)
+        climbing = self._climbing[0]
+        start = self._climbing[coarse.climb_iterations % 2]
+        return [
+            self._launch("find_heights", over_nodes, frames, self.points, self._heights),
+            self._launch("expect_envelope", 1, frames, self._heights, self._envelope, start),
+            *self._iterations(coarse.climb_iterations, coarse.climb_sigma_up, self._climbing, self._envelope),
+            self._launch("count_explained", over_nodes, self.points, self.result, climbing, self._counts),
+            self._launch("take_better", over_nodes, self._counts, climbing, self.result),
+        ]
+
+    def _iterations(self, iterations: int, sigma_up: float, states: list[Any], expected: Any) -> list[Launch]:
+        """EM launches from one state buffer to the other; the result is left in the first."""
         whole, per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
         groups -= whole  # no coarse node takes a whole work-group
-        iterations = self._stcrf.coarse.iterations
-        up = np.float32(exponent(self._stcrf.coarse.sigma_up))
         launches = []
         for k in range(iterations):
-            source, target = self._states[(iterations - k) % 2], self._states[(iterations - 1 - k) % 2]
+            source, target = states[(iterations - k) % 2], states[(iterations - 1 - k) % 2]
             arguments = (
-                self.points, source, target, target, self.expected, self._segments, self.points, self._lists,
+                self.points, source, target, target, expected, self._segments, self.points, self._lists,
                 self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
-                np.int32(per_kind), up, np.float32(0), np.int32(0),
+                np.int32(per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
             )  # fmt: skip
-            launches.append(Launch("iterate", groups, GROUP, arguments, self._slots, "coarse", self.program))
+            launches.append(self._launch("iterate", groups, *arguments))
         return launches
+
+    def _launch(self, kernel: str, groups: int, *arguments: object) -> Launch:
+        return Launch(kernel, groups, GROUP, arguments, self._slots, "coarse", self.program)

@@ -2,14 +2,21 @@
 // The surface as the caller's layers, with its uncertainty.
 
 #if SEEN_ONLY
+// How many nodes within `reach` to each side, itself among them, were seen.
+FUNCTION int seen_within(GLOBAL const uchar *seen, int node, int reach) {
+    int column = node % COLUMNS, row = node / COLUMNS, found = 0;
+    for (int j = max(row - reach, 0); j < min(row + reach + 1, ROWS); ++j)
+        for (int i = max(column - reach, 0); i < min(column + reach + 1, COLUMNS); ++i)
+            found += (seen[j * COLUMNS + i] & SEEN) != 0;
+    return found;
+}
+
 // Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
 FUNCTION float variance_as_seen(GLOBAL const uchar *seen, int node, float variance) {
-    if (seen[node] & SEEN) return variance;
-    int column = node % COLUMNS, row = node / COLUMNS, beside = 0;
-    for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
-        for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i)
-            beside += (seen[j * COLUMNS + i] & SEEN) != 0;
-    return beside >= SIDES ? variance + FILLED_VARIANCE : VARIANCE_SCALE / HEIGHT_INFORMATION;
+    float unknown = VARIANCE_SCALE / HEIGHT_INFORMATION;
+    if (!(seen[node] & SEEN)) variance = seen_within(seen, node, 1) >= SIDES ? variance + FILLED_VARIANCE : unknown;
+    // Few seen nodes far from all others are a crown or a sign, not a surface.
+    return variance <= KNOWN_VARIANCE && seen_within(seen, node, ISLAND_REACH) < ISLANDS ? unknown : variance;
 }
 #endif
 

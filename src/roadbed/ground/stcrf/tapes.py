@@ -73,7 +73,7 @@ class Tapes:
         if selects(self._config):
             launches += self._select()
         if coarse:
-            launches += coarse.launches()
+            launches += coarse.launches(b.frames)
             spread = (b.frames, coarse.result, b.priors, start, b.expected)
             launches.append(self._launch("spread", self._over_nodes, *spread))
         return [*launches, *self._iterations(iterations, warm), *self._labelling()]
@@ -83,7 +83,7 @@ class Tapes:
         low_points = self._coarse.points if self._coarse else b.surface
         whole_groups = 0 if device.lanes == 1 else 4 * device.units
         arguments = (
-            b.frames, b.moving, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
+            b.frames, b.moving, b.standing, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
             np.int32(b.capacity), np.int32(whole_groups), np.int32(b.moving_capacity),
         )  # fmt: skip
         groups = whole_groups + -(-self._nodes * device.lanes // GROUP)
@@ -116,7 +116,7 @@ class Tapes:
         launches = []
         if LabelRules.of(self._config).around:
             over, state = b.rank, b.states[0]  # ranks are no longer needed: heights take their room
-            decide = (b.frames, b.located, over, b.tallies, b.kinds, state, b.decisions, capacity)
+            decide = (b.frames, b.located, over, b.tallies, b.kinds, state, b.standing, b.decisions, capacity)
             launches = [
                 self._launch("measure", over_points, b.frames, b.located, b.surface, over, b.tallies, capacity),
                 self._launch("sum_rows", over_nodes, b.tallies, b.row_sums),
@@ -124,7 +124,7 @@ class Tapes:
                 self._launch("decide", over_points, *decide),
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
-        given = (b.frames, b.located, b.surface, b.seen, b.tallies, b.decisions)
+        given = (b.frames, b.located, b.surface, b.seen, b.tallies, b.standing, b.decisions)
         label = (*given, *outputs, b.cursors, b.overlap.buffer, capacity)
         return [*launches, self._launch("label", over_points, *label)]
 

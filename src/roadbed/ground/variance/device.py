@@ -90,8 +90,15 @@ class VarianceDevice:
         self._tape.run()
 
     def profile(self, points: Any) -> dict[str, float]:
-        self._post(points)
-        return self._tape.timed()
+        """Seconds of the transfers and of each kernel; the scan of the report's large groups is in `group_cells`."""
+        timings: dict[str, float] = {}
+        with timed(timings, "upload"):
+            self._post(points)
+            self.backend.finish()
+        timings |= self._tape.timed()
+        with timed(timings, "download"):
+            self.fetch()
+        return timings
 
     def _post(self, points: Any) -> None:
         count = int(points.shape[0])

@@ -15,7 +15,7 @@ from roadbed.outputs.pictures.perspective import Camera
 
 _MARGIN, _MAP, _GAP, _STRIP = 0.35, 3.75, 0.75, 1.6  # inches on the page of a frame
 _CAPTION = 110  # pixels over the views of the overview
-_STYLE: Any = {
+STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
@@ -30,7 +30,7 @@ def frame_figure(ground: GroundFrame, occupancy: OccupancyFrame | None = None, t
     from matplotlib.figure import Figure
 
     rows = 1 if occupancy is None else 2
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         sheet = _Sheet(Figure, rows)
         panels.cloud_from_above(sheet.map_panel(0, 0), ground)
         panels.elevation(sheet.map_panel(0, 1), ground)
@@ -97,7 +97,7 @@ def overview_figure(
         ),
     )
     width, height = 3 * size[0], size[1] + _CAPTION
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width / 100, height / 100), dpi=100)
         for index, (name, image, colours) in enumerate(steps):
             axes = figure.add_axes((index / 3, 0, 1 / 3, size[1] / height))

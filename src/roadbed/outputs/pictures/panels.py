@@ -133,6 +133,17 @@ def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
 
 def motion(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     """Static and moving cells, velocity arrows (one second long) and tracked objects."""
+    _motion(axes, occupancy, shown_extent(ground), ground)
+
+
+def grid_alone(axes: Any, occupancy: OccupancyFrame) -> None:
+    """The same for the whole grid, where nothing is known of the ground and the vehicle."""
+    _motion(axes, occupancy, occupancy.lattice.extent, None)
+
+
+def _motion(
+    axes: Any, occupancy: OccupancyFrame, extent: tuple[float, float, float, float], ground: GroundFrame | None
+) -> None:
     image = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
     axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
     _cell_arrows(axes, occupancy)
@@ -143,11 +154,11 @@ def motion(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         arrow = {"arrowstyle": "-|>", "color": palette.VEHICLE, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", tip, thing.position, arrowprops=arrow)
         speeds.append((np.vstack([corners, tip]), f"{np.hypot(*thing.velocity):.1f} m/s"))
-    map_axes(axes, "Static and moving, arrows = 1 s of travel", shown_extent(ground))
-    vehicle = _vehicle(axes, ground)
+    map_axes(axes, "Static and moving, arrows = 1 s of travel", extent)
+    vehicle = [] if ground is None else [_vehicle(axes, ground)]
     colours = [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE)]
     key = legend(axes, [*colours, ("not seen", palette.UNSEEN)])
-    texts_beside(axes, speeds, keep_clear=(vehicle, key, scale_bar(axes)))
+    texts_beside(axes, speeds, keep_clear=(*vehicle, key, scale_bar(axes)))
 
 
 def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:

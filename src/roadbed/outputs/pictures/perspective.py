@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from roadbed.compute.kernels import njit
 from roadbed.geometry import Float64
 from roadbed.outputs.pictures.palette import rgb
 

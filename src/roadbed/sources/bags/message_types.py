@@ -8,7 +8,7 @@ from typing import Any
 
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-GRID_MAP = "grid_map_msgs/msg/GridMap"
+_GRID_MAP = "grid_map_msgs/msg/GridMap"
 _GRID_MAP_INFO = "grid_map_msgs/msg/GridMapInfo"
 _SIZE = "float64 resolution\nfloat64 length_x\nfloat64 length_y\ngeometry_msgs/Pose pose\n"
 _LAYERS = (
@@ -26,5 +26,5 @@ def message_types(is_ros1: bool) -> Any:
     # The header moved from the inner to the outer message between the two.
     header = "std_msgs/Header header\n"
     store.register(get_types_from_msg(header * is_ros1 + _SIZE, _GRID_MAP_INFO))
-    store.register(get_types_from_msg(header * (not is_ros1) + "grid_map_msgs/GridMapInfo info\n" + _LAYERS, GRID_MAP))
+    store.register(get_types_from_msg(header * (not is_ros1) + "grid_map_msgs/GridMapInfo info\n" + _LAYERS, _GRID_MAP))
     return store

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tracked objects against annotated movers, by the CLEAR MOT measures (Bernardin and Stiefelhagen 2008)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from roadbed.frames import TrackedObject
+from roadbed.geometry import Float64
+
+GATE = 2.0  # m from a mover's middle to that of the object that stands for it, at most
+EXTENT_AFTER = 1.0  # s after its first sight from which an object's extent is judged
+EXTENT_TOLERANCE = 0.25  # of the true length and width
+
+
+@dataclass(frozen=True, eq=False)
+class TrackingFrame:
+    """One frame: objects where they count, and the boxes of things that can be seen, by id."""
+
+    time: float
+    objects: Sequence[TrackedObject]
+    visible: Mapping[str, Float64]  # (4, 2) m, footprints
+    hidden: Mapping[str, Float64] = field(default_factory=dict)  # objects on these are neither right nor wrong
+
+
+@dataclass
+class _Tally:
+    movers: int = 0  # mover-frames
+    missed: int = 0
+    false: int = 0
+    switches: int = 0
+    fragments: int = 0
+    split: int = 0  # mover-frames in which several objects lie on one mover
+    distances: list[float] = field(default_factory=list)
+    extents: list[bool] = field(default_factory=list)  # within the tolerance
+
+
+def tracking_figures(frames: Sequence[TrackingFrame], movers: Sequence[str]) -> dict[str, Any]:
+    """MOTA, MOTP, identity switches, fragments, and how often a mover is split or has its extent."""
+    tally = _Tally()
+    last: dict[str, int] = {}  # the object that stood for a mover when it was last found
+    lost: set[str] = set()  # movers that were found before, and are missed now
+    first: dict[str, float] = {}
+    for frame in frames:
+        there = {key: box for key, box in frame.visible.items() if key in movers}
+        pairs = _assigned(frame.objects, there, last)
+        tally.movers += len(there)
+        for key, box in there.items():
+            first.setdefault(key, frame.time)
+            mine = [thing for thing in frame.objects if _holds(box, thing.position)]
+            tally.split += len(mine) > 1
+            if key not in pairs:
+                tally.missed += 1
+                if key in last:
+                    lost.add(key)
+                continue
+            thing = pairs[key]
+            tally.distances.append(float(np.linalg.norm(thing.position - box.mean(axis=0))))
+            tally.switches += key in last and last[key] != thing.id
+            tally.fragments += key in lost
+            lost.discard(key)
+            last[key] = thing.id
+            if frame.time >= first[key] + EXTENT_AFTER:
+                tally.extents.append(_extent_fits(thing, box))
+        used = {thing.id for thing in pairs.values()}
+        unseen = [box for key, box in frame.hidden.items() if key in movers]
+        tally.false += sum(
+            thing.id not in used and not any(_holds(box, thing.position, GATE) for box in unseen)
+            for thing in frame.objects
+        )
+    return _figures(tally)
+
+
+def _figures(tally: _Tally) -> dict[str, Any]:
+    wrong = tally.missed + tally.false + tally.switches
+    return {
+        "mota_percent": 100 * (1 - wrong / tally.movers) if tally.movers else None,
+        "motp_m": float(np.mean(tally.distances)) if tally.distances else None,
+        "mover_frames": tally.movers,
+        "missed_mover_frames": float(tally.missed),
+        "false_objects": float(tally.false),
+        "id_switches": float(tally.switches),
+        "fragments": float(tally.fragments),
+        "split_percent": 100 * tally.split / tally.movers if tally.movers else None,
+        "extent_within_25_percent": 100 * float(np.mean(tally.extents)) if tally.extents else None,
+    }
+
+
+def _assigned(
+    objects: Sequence[TrackedObject], boxes: Mapping[str, Float64], last: Mapping[str, int]
+) -> dict[str, TrackedObject]:
+    """Mover to object: those of the frame before where they still fit, then the nearest first."""
+    pairs = []
+    for key, box in boxes.items():
+        for thing in objects:
+            distance = float(np.linalg.norm(thing.position - box.mean(axis=0)))
+            if distance <= GATE or _holds(box, thing.position):
+                pairs.append((last.get(key) != thing.id, distance, key, thing))
+    found: dict[str, TrackedObject] = {}
+    taken: set[int] = set()
+    for _, _, key, thing in sorted(pairs, key=lambda pair: pair[:2]):
+        if key not in found and thing.id not in taken:
+            found[key] = thing
+            taken.add(thing.id)
+    return found
+
+
+def _holds(box: Float64, place: Float64, margin: float = 0.3) -> bool:
+    along, across = box[1] - box[0], box[3] - box[0]
+    offset = place - box.mean(axis=0)
+    for edge in (along, across):
+        length = max(float(np.linalg.norm(edge)), 1e-9)
+        if abs(float(offset @ edge)) / length > length / 2 + margin:
+            return False
+    return True
+
+
+def _extent_fits(thing: TrackedObject, box: Float64) -> bool:
+    """Both sides, whichever of them is the longer one."""
+    true = sorted((float(np.linalg.norm(box[1] - box[0])), float(np.linalg.norm(box[3] - box[0]))))
+    said = sorted(thing.extent.tolist())
+    return all(abs(a - b) <= EXTENT_TOLERANCE * b for a, b in zip(said, true))

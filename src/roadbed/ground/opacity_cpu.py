@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The ground is opaque: returns that a beam passed beneath, or that stand above each other, are not ground."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import njit
+
+GAP, GAP_GROWTH = 0.5, 0.02  # m, and per m of range: how much farther a beam must have gone
+BENEATH = 0.15  # m under a return at which it passed
+NEAR = 0.25  # m of range within which returns stand above each other
+RISE, STEEP = 0.04, 1.2  # m of height and per m of range from which they do
+BETWEEN = 0.02  # m: what lies between two such returns, or this much beside, stands too
+MOST = 4  # times as many returns as a sparse direction holds, and it is left alone: seen well enough
+
+
+@njit(cache=True)
+def sort_by_direction(points, rotation, origins, sensor, directions, order, start, place):
+    """Returns in the order of their sensor and direction, with range and height over the sensor; how many there are.
+
+    `order` (N,), `start` (sensors x directions + 1,) zeros, `place` (N, 2): range and height of each point, m.
+    """
+    cell = np.empty(points.shape[0], np.int32)
+    per_radian = directions / (2 * np.pi)
+    for i in range(points.shape[0]):
+        cell[i] = -1
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        if (x == 0 and y == 0 and z == 0) or not np.isfinite(x + y + z):
+            continue
+        x, y, z = x - origins[sensor[i], 0], y - origins[sensor[i], 1], z - origins[sensor[i], 2]
+        east = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z
+        north = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z
+        place[i, 0] = np.sqrt(east * east + north * north)
+        place[i, 1] = rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
+        if place[i, 0] < 0.2:  # straight below: in no direction
+            continue
+        turn = np.int32((np.arctan2(north, east) + np.pi) * per_radian)
+        cell[i] = sensor[i] * directions + min(turn, directions - 1)
+        start[cell[i] + 1] += 1
+    for c in range(start.shape[0] - 1):
+        start[c + 1] += start[c]
+    free = start[:-1].copy()
+    for i in range(points.shape[0]):
+        if cell[i] >= 0:
+            order[free[cell[i]]] = i
+            free[cell[i]] += 1
+    return start[start.shape[0] - 1]
+
+
+@njit(cache=True)
+def _is_undercut(r, z, other_r, other_z):
+    """Whether the beam of the other return passed well beneath this one and went on."""
+    return other_r - r > GAP + GAP_GROWTH * r and z - r * other_z / other_r > BENEATH
+
+
+@njit(cache=True)
+def _mark_direction(order, place, standing):
+    """One direction's returns against each other."""
+    n = order.shape[0]
+    for a in range(n):
+        r, z = place[order[a], 0], place[order[a], 1]
+        for b in range(n):
+            other_r, other_z = place[order[b], 0], place[order[b], 1]
+            if _is_undercut(r, z, other_r, other_z):
+                standing[order[a]] = True
+            rise, apart = other_z - z, abs(other_r - r)
+            if rise <= RISE or apart >= NEAR or rise <= STEEP * apart:
+                continue
+            low_r, high_r = min(r, other_r) - NEAR, max(r, other_r) + NEAR
+            for c in range(n):
+                between_r, between_z = place[order[c], 0], place[order[c], 1]
+                if z - BETWEEN <= between_z <= other_z + BETWEEN and low_r <= between_r <= high_r:
+                    standing[order[c]] = True
+
+
+@njit(cache=True)
+def mark_standing(order, start, place, densest, standing):
+    """`standing` of the points that cannot be ground; False where directions hold more than `densest` returns each."""
+    used = 0
+    for c in range(start.shape[0] - 1):
+        used += start[c + 1] > start[c]
+    if start[start.shape[0] - 1] > densest * used:
+        return False
+    for c in range(start.shape[0] - 1):
+        if 1 < start[c + 1] - start[c] <= MOST * densest:
+            _mark_direction(order[start[c] : start[c + 1]], place, standing)
+    return True

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The own vehicle's body in its scans: returns that travel with the vehicle are neither ground nor obstacle.
+
+The box is configured (`vehicle.body`), or estimated while the vehicle drives: what keeps its place in the vehicle frame
+while the world moves by is the vehicle itself, unless it goes on and on beside it, as a wall does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.compute.arrays import lies_on_device, to_host
+from roadbed.config.shared import BodyConfig, VehicleConfig
+from roadbed.frames import Scan
+from roadbed.geometry import Float32, Pose
+
+_CELL = 0.2  # m
+_AHEAD, _ASIDE = 6.0, 1.8  # m from the vehicle's origin that are searched: along, across
+_LONGEST = 5.0  # m ahead or behind; a line of returns that goes on further is a wall or a rail
+_LOW = 0.25  # m over the road from which a return may be the body
+_STEP = 0.4  # m driven between two looks
+_LOOKS = 6  # before anything is said
+_FADE = 1 - 1 / 60  # what a look counts after another one
+_KEPT = 0.6  # share of the looks in which a cell of the body returns
+_FEWEST = 3  # cells that make a body
+_MARGIN = 0.05  # m around what was found
+
+
+class OwnBody:
+    """Says which points of a scan are the vehicle's own; `box` is what is known of it, None while nothing is."""
+
+    def __init__(self, config: VehicleConfig) -> None:
+        self.config = config
+        self.reset()
+
+    def reset(self) -> None:
+        self.box: BodyConfig | None = self.config.body
+        self._seen = np.zeros((round(2 * _AHEAD / _CELL), round(2 * _ASIDE / _CELL)), np.float64)  # looks, [x][y]
+        self._looks = 0.0
+        self._last: Pose | None = None
+
+    def points_of(self, scan: Scan, T_vehicle_sensor: Pose | None) -> NDArray[np.bool_] | None:
+        """Which points lie in the box, (N,); None where there are none, or nothing is known yet."""
+        if self.box is None or T_vehicle_sensor is None:
+            return None
+        box = self.box
+        x, y, z = _in_vehicle(scan, T_vehicle_sensor)
+        own = (x > box.rear) & (x < box.front) & (y > box.right) & (y < box.left) & (z < box.top)
+        return own if own.any() else None
+
+    def look(self, scan: Scan, T_vehicle_sensor: Pose) -> None:
+        """Learn from a scan, where the box is not configured and the vehicle has moved on since the last one."""
+        if self.config.body is not None or not self.config.find_body or scan.T_world_sensor is None:
+            return
+        if self._last is not None and self._last.distance_to(scan.T_world_sensor) < _STEP:
+            return
+        self._last = scan.T_world_sensor
+        self._seen *= _FADE
+        self._looks = self._looks * _FADE + 1
+        self._seen += self._occupied(*_in_vehicle(scan, T_vehicle_sensor))
+        if self._looks > sum(_FADE**k for k in range(_LOOKS - 1)):
+            self.box = self._found()
+
+    def _occupied(self, x: Float32, y: Float32, z: Float32) -> NDArray[np.bool_]:
+        near = (np.abs(x) < _AHEAD) & (np.abs(y) < _ASIDE) & (z > _LOW) & (z < self.config.clearance)
+        occupied = np.zeros(self._seen.shape, bool)
+        occupied[((x[near] + _AHEAD) / _CELL).astype(int), ((y[near] + _ASIDE) / _CELL).astype(int)] = True
+        return occupied
+
+    def _found(self) -> BodyConfig | None:
+        """The box around everything that stayed, and around the sensor's foot."""
+        stays = self._seen >= _KEPT * self._looks
+        x = (np.arange(stays.shape[0]) + 0.5) * _CELL - _AHEAD
+        far = np.abs(x) > _LONGEST
+        walls = stays[far].any(axis=0)  # lines along the vehicle that go on
+        stays[:, walls] = False
+        if np.count_nonzero(stays) < _FEWEST:
+            return None
+        columns, rows = np.nonzero(stays)
+        y = (rows + 0.5) * _CELL - _ASIDE
+        reach = _CELL / 2 + _MARGIN
+        return BodyConfig(
+            front=float(max(x[columns].max(), 0) + reach),
+            rear=float(min(x[columns].min(), 0) - reach),
+            left=float(max(y.max(), 0) + reach),
+            right=float(min(y.min(), 0) - reach),
+            top=self.config.clearance,
+        )
+
+
+def without(scan: Scan, own: NDArray[np.bool_] | None) -> Scan:
+    """The scan with its own vehicle's points made missing returns: every method labels those unknown."""
+    if own is None:
+        return scan
+    points = np.array(to_host(scan.points) if lies_on_device(scan.points) else scan.points)
+    points[own] = np.nan
+    return replace(scan, points=points)
+
+
+def _in_vehicle(scan: Scan, T_vehicle_sensor: Pose) -> Float32:
+    """Coordinates (3, N) in the vehicle frame."""
+    points = to_host(scan.points) if lies_on_device(scan.points) else scan.points
+    turned = T_vehicle_sensor.rotation.astype(np.float32) @ points.T
+    return turned + T_vehicle_sensor.translation.astype(np.float32)[:, None]

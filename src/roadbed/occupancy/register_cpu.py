@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels that find how connected hits moved: each is laid over an older scan and shifted until both agree.
+
+Places are subcells of the present grid, (x, y). A picture is int64 (rows, columns): see `model.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.compute.kernels import njit
+from roadbed.occupancy.model import CLEAR, COARSE_LOSS, FREE_BIT, HIT, HITS_IN_CELL, NEAR_SHIFT, SUBCELLS, WATCHED
+
+_BITS = SUBCELLS * SUBCELLS
+
+
+@njit(cache=True)
+def draw_picture(observation, picture):
+    """What one scan says, for others to be laid over: hit subcells, those within one subcell of a hit, free cells."""
+    probability, observedness, surface = observation
+    rows, columns = picture.shape
+    high, wide = rows * SUBCELLS, columns * SUBCELLS
+    for row in range(rows):
+        for column in range(columns):
+            p = probability[row, column]
+            free = p < CLEAR and observedness[row, column] > WATCHED
+            picture[row, column] = np.int64(free) << FREE_BIT
+    for row in range(rows):
+        for column in range(columns):
+            bits = np.int64(surface[row, column])
+            if bits == 0 or probability[row, column] <= HIT:
+                continue
+            picture[row, column] |= bits
+            for k in range(_BITS):
+                if (bits >> k) & 1 == 0:
+                    continue
+                y, x = row * SUBCELLS + k // SUBCELLS, column * SUBCELLS + k % SUBCELLS
+                for j in range(max(y - 1, 0), min(y + 2, high)):
+                    for i in range(max(x - 1, 0), min(x + 2, wide)):
+                        bit = NEAR_SHIFT + (j % SUBCELLS) * SUBCELLS + i % SUBCELLS
+                        picture[j // SUBCELLS, i // SUBCELLS] |= np.int64(1) << bit
+
+
+@njit(cache=True, inline="always")
+def _agreement(picture, x, y):
+    """g: 1 within a subcell of a return, -1 where the cell is free, 0 elsewhere."""
+    if x < 0 or y < 0:
+        return 0
+    column, row = x // SUBCELLS, y // SUBCELLS
+    if row >= picture.shape[0] or column >= picture.shape[1]:
+        return 0
+    there = picture[row, column]
+    if (there >> (NEAR_SHIFT + (y % SUBCELLS) * SUBCELLS + x % SUBCELLS)) & 1:
+        return 1
+    return -((there >> FREE_BIT) & 1)
+
+
+@njit(cache=True)
+def _score(present, former, now, old, between, dx, dy, least):
+    """Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
+
+    Given up as soon as it cannot reach `least`.
+    """
+    total, left = 0, present.shape[0] + former.shape[0]
+    for k in range(present.shape[0]):
+        x, y = present[k, 0] - dx + 0.5, present[k, 1] - dy + 0.5
+        old_x = math.floor(between.xx * x + between.xy * y + between.x)
+        old_y = math.floor(between.yx * x + between.yy * y + between.y)
+        total += _agreement(old, old_x, old_y)
+        left -= 1
+        if total + left < least:
+            return total - left
+    for k in range(former.shape[0]):
+        total += _agreement(now, former[k, 0] + dx, former[k, 1] + dy)
+        left -= 1
+        if total + left < least:
+            return total - left
+    return total
+
+
+@njit(cache=True)
+def best_shift(present, former, now, old, between, reach, rule):
+    """The shift (x, y) in subcells that makes the points agree best, (0, 0) where none is sure enough."""
+    count = present.shape[0] + former.shape[0]
+    still = _score(present, former, now, old, between, 0, 0, -count)
+    if still > rule.same * count:
+        return 0, 0
+    wanted = max(rule.good * count, still + rule.gain * count)
+    best = math.ceil(wanted - COARSE_LOSS * count) - 1
+    found_x = found_y = 0
+    for dy in range(-reach, reach + 1, 2):
+        for dx in range(-reach, reach + 1, 2):
+            if dx * dx + dy * dy <= reach * reach:
+                score = _score(present, former, now, old, between, dx, dy, best + 1)
+                if score > best:
+                    best, found_x, found_y = score, dx, dy
+    if found_x == 0 and found_y == 0:
+        return 0, 0
+    coarse_x, coarse_y = found_x, found_y
+    for dy in range(coarse_y - 1, coarse_y + 2):
+        for dx in range(coarse_x - 1, coarse_x + 2):
+            score = _score(present, former, now, old, between, dx, dy, best + 1)
+            if score > best:
+                best, found_x, found_y = score, dx, dy
+    if best < wanted:
+        return 0, 0
+    # Along a smooth face many shifts agree alike: one that is hardly a motion must not be among them.
+    enough = best - rule.slack * count
+    small = math.ceil(rule.least)
+    for dy in range(-small, small + 1):
+        for dx in range(-small, small + 1):
+            if dx * dx + dy * dy >= rule.least * rule.least:
+                continue
+            if _score(present, former, now, old, between, dx, dy, enough) >= enough:
+                return 0, 0
+    return found_x, found_y
+
+
+@njit(cache=True)
+def _points_of(picture, cells, most, out):
+    """Hit subcells of some cells, every so manyth where there are more than `most`. Returns how many."""
+    columns, hits = picture.shape[1], 0
+    for k in range(cells.shape[0]):
+        bits = picture[cells[k] // columns, cells[k] % columns] & HITS_IN_CELL
+        while bits:
+            bits &= bits - 1
+            hits += 1
+    stride, seen, count = max(1, hits // most), 0, 0
+    for k in range(cells.shape[0]):
+        row, column = cells[k] // columns, cells[k] % columns
+        for bit in range(_BITS):
+            if (picture[row, column] >> bit) & 1:
+                if seen % stride == 0:
+                    out[count, 0] = column * SUBCELLS + bit % SUBCELLS
+                    out[count, 1] = row * SUBCELLS + bit // SUBCELLS
+                    count += 1
+                seen += 1
+    return count
+
+
+@njit(cache=True)
+def _extent(cells, columns):
+    """Cells along the longer side of the box around some cells, less one."""
+    low_row, high_row = cells[0] // columns, cells[cells.shape[0] - 1] // columns
+    low, high = columns, 0
+    for k in range(cells.shape[0]):
+        low, high = min(low, cells[k] % columns), max(high, cells[k] % columns)
+    return max(high_row - low_row, high - low)
+
+
+@njit(cache=True)
+def _partner(cells, old_label, between, votes):
+    """The old component found most often in the 3 x 3 cells around some cells of now, or -1; `votes` stays zero."""
+    rows, columns = old_label.shape
+    best = -1
+    for turn in range(2):
+        for k in range(cells.shape[0]):
+            x = (cells[k] % columns + 0.5) * SUBCELLS
+            y = (cells[k] // columns + 0.5) * SUBCELLS
+            column = math.floor((between.xx * x + between.xy * y + between.x) / SUBCELLS)
+            row = math.floor((between.yx * x + between.yy * y + between.y) / SUBCELLS)
+            for r in range(max(row - 1, 0), min(row + 2, rows)):
+                for c in range(max(column - 1, 0), min(column + 2, columns)):
+                    one = old_label[r, c]
+                    if one < 0:
+                        continue
+                    if turn == 1:
+                        votes[one] = 0
+                        continue
+                    votes[one] += 1
+                    if best < 0 or votes[one] > votes[best] or (votes[one] == votes[best] and one < best):
+                        best = one
+    return best
+
+
+@njit(cache=True)
+def register_components(now, old, between, rule, velocity):
+    """Velocity of every component of now, (components, 2) in subcells per second, NaN where it is not known."""
+    columns = now.label.shape[1]
+    votes = np.zeros(max(old.start.shape[0] - 1, 1), np.int32)
+    present, former = np.empty((2 * rule.points, 2), np.int32), np.empty((2 * rule.points, 2), np.int32)
+    for k in range(velocity.shape[0]):
+        velocity[k, 0] = velocity[k, 1] = np.nan
+        cells = now.cells[now.start[k] : now.start[k + 1]]
+        if cells.shape[0] < rule.fewest_cells or cells.shape[0] > rule.most_cells:
+            continue
+        extent = _extent(cells, columns)
+        if extent > rule.extent:
+            continue
+        partner = _partner(cells, old.label, between, votes)
+        if partner < 0:
+            continue
+        old_cells = old.cells[old.start[partner] : old.start[partner + 1]]
+        if _extent(old_cells, columns) > rule.partner_extent:
+            continue
+        count = _points_of(now.picture, cells, rule.points, present)
+        old_count = _points_of(old.picture, old_cells, rule.points, former)
+        if count < rule.fewest_points or old_count < rule.fewest_points:
+            continue
+        for j in range(old_count):  # to the present grid: back through p_old = R p_new + shift
+            x, y = former[j, 0] + 0.5 - between.x, former[j, 1] + 0.5 - between.y
+            former[j, 0] = math.floor(between.xx * x + between.yx * y)
+            former[j, 1] = math.floor(between.xy * x + between.yy * y)
+        reach = int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
+        dx, dy = best_shift(present[:count], former[:old_count], now.picture, old.picture, between, reach, rule)
+        if dx != 0 or dy != 0:
+            velocity[k, 0], velocity[k, 1] = dx / rule.age, dy / rule.age

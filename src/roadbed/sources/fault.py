@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A source with a fault in it: `fault:drop?first=20&count=5&of=sim:city?sensor=vlp16`. `of=` comes last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roadbed.errors import InputError
+from roadbed.frames import Scan
+from roadbed.sources.fault_kinds import OF_A_SCAN, OF_THE_SEQUENCE, FaultOptions, Hit
+from roadbed.sources.registry import Source, open_source
+
+KINDS = (*OF_THE_SEQUENCE, *OF_A_SCAN)
+
+
+class FaultSource(Source):
+    """Another source, some of whose scans are lost, late, damaged, or carry a wrong pose or time.
+
+    `numbers` says which scan of the other source comes at each place.
+    """
+
+    name = "fault"
+    accepts = ("of", *FaultOptions.model_fields)
+
+    def __init__(self, location: str, **options: Any) -> None:
+        super().__init__(location, **options)
+        self.kind = self.path.removeprefix("fault:")
+        if self.kind not in KINDS:
+            raise InputError(f"{location}: fault {self.kind!r}: expected one of {', '.join(KINDS)}")
+        inner = self.options.pop("of", None)
+        if inner is None:
+            raise InputError(f"{location}: expected of=SOURCE as the last option, found none")
+        self.settings: FaultOptions = FaultOptions.parse(self.options, location)
+        self._source = inner if isinstance(inner, Source) else open_source(inner)
+        self.sequential = self._source.sequential
+        self.numbers = list(range(len(self._source)))
+        if len(self.numbers) <= self.settings.first:
+            raise InputError(f"{location}: first {self.settings.first}: found {len(self.numbers)} scans, expected more")
+        if self.kind in OF_THE_SEQUENCE:
+            self.numbers = OF_THE_SEQUENCE[self.kind](self.numbers, self.settings)
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        return location.startswith("fault:")
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int) -> Scan:
+        number = self.numbers[index]
+        scan = self._source[number]
+        if self.kind in OF_THE_SEQUENCE or number not in self.settings.hit:
+            return scan
+        before = self._source[self.settings.first - 1]
+        random = np.random.default_rng((self.settings.seed, number))
+        return OF_A_SCAN[self.kind](scan, Hit(self.settings, before, random))

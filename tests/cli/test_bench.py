@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`roadbed bench`: every case is measured, phases are those of the whole, and a soak sees what it is there to see."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import roadbed
+from roadbed import Config, GroundFilter
+from roadbed.bench.occupancy import TASKS, _drive, _motion, _place, _street, time_steps
+from roadbed.bench.soak import growth
+from roadbed.bench.sound import is_sound
+from roadbed.bench.timing import measure
+from roadbed.cli import app
+
+
+def bench(*arguments):
+    done = CliRunner().invoke(app, ["bench", *arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_ground_measures_both_presets():
+    out = bench("ground", "--sensor", "lux4", "--seconds", "0")
+    assert out["bench"] == "ground"
+    assert [row["case"] for row in out["rows"]] == [
+        "lux4 paper cold", "lux4 paper warm", "lux4 default cold", "lux4 default warm", "lux4 variance",
+    ]  # fmt: skip
+    assert [row["iterations"] for row in out["rows"]] == [10, 10, 6, 3, None]
+    for row in out["rows"]:
+        assert 0 < row["median_ms"] <= row["p95_ms"]
+        parts = {name: value for name, value in row["phases_ms"].items() if name != "total"}
+        assert sum(parts.values()) <= 1.5 * row["p95_ms"]
+        assert row["points"] > 2000
+
+
+def test_a_soak_watches_memory_latency_and_soundness(tmp_path):
+    out = bench("soak", "--frames", "12", "--plot", str(tmp_path / "soak.png"))
+    assert (len(out["rows"]), out["rows"][-1]["frames"], out["unsound"]) == (12, 12, 0)
+    for row in out["rows"]:
+        assert row["memory_mb"] > 50
+        assert row["handles"] > 2
+        assert row["information"] > 0
+        assert row["mass_error"] < 1e-4
+    assert (tmp_path / "soak.png").stat().st_size > 10_000
+
+
+def test_growth_compares_the_end_with_the_beginning_after_it_has_settled():
+    rows = [{"memory_mb": value} for value in [10.0, 100.0, *[101.0] * 17, 140.0]]
+    assert growth(rows, "memory_mb") == pytest.approx(19.5)
+    assert growth([{"handles": None}], "handles") is None
+
+
+def test_pipeline_measures_its_stages():
+    (row,) = bench("pipeline", "--sensor", "lux4", "--seconds", "0")["rows"]
+    assert (row["case"], row["sensors"]) == ("4 x LUX", 4)
+    assert row["hz"] == pytest.approx(1000 / row["median_ms"], rel=0.05)
+    assert 0 < row["ground_ms"] < row["p95_ms"]
+    assert 0 < row["occupancy_ms"] < row["p95_ms"]
+
+
+def test_a_step_of_the_occupancy_is_the_papers():
+    """Eight sensors that see different things are pooled inside it, and its priors are interpolated."""
+    timing = time_steps(Config.preset("paper").occupancy.filter, 1000, 0.5, steps=3, warm_up=2)
+    assert timing.cells == 60 * 100
+    assert set(timing.tasks_ms) == set(TASKS)
+    assert all(value > 0 for value in timing.tasks_ms.values())
+    assert timing.best_ms <= timing.step_ms
+    assert sum(timing.tasks_ms.values()) < 2 * timing.step_ms
+    assert _motion(30.0).cells is None
+    (reports,) = _drive((60, 100), 0.5, 1)
+    assert len(reports) == 8
+    seen = [report.observedness > 0 for report in reports.values()]
+    assert len({mask.tobytes() for mask in seen}) == 8
+    assert len({report.probability.tobytes() for report in reports.values()}) == 8
+
+
+def test_the_street_of_the_occupancy_bench_stands_still_under_its_motion():
+    """What is at a place of the grid now was where the motion says it was."""
+    rows, columns = np.array([10.2, 20.0, 31.7]), np.array([12.4, 40.0, 77.0])
+    T = _motion(30.0)
+    x, y, yaw = _place(3)
+    before_x, before_y, before_yaw = _place(2)
+
+    def world(forward, left, place):
+        px, py, turn = place
+        return np.array(
+            [px + np.cos(turn) * forward - np.sin(turn) * left, py + np.sin(turn) * forward + np.cos(turn) * left]
+        )
+
+    now = np.array([columns * 0.5, rows * 0.5])
+    then = T.rotation @ now + T.shift[:, None]
+    np.testing.assert_allclose(
+        world(now[0], now[1] - 15, (x, y, yaw)),
+        world(then[0], then[1] - 15, (before_x, before_y, before_yaw)),
+        atol=1e-9,
+    )
+    assert (_street(np.float32([3.0]), np.float32([12.0]), 0.0)[0] > 0.5).all()
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return GroundFilter()(roadbed.open("sim:city?sensor=lux4&frames=1")[0])
+
+
+def test_a_sound_frame_holds_numbers_alone(frame):
+    def spoilt(name):
+        values = getattr(frame, name).copy()
+        values[np.unravel_index(np.flatnonzero(np.isfinite(values))[0], values.shape)] = np.nan
+        return replace(frame, **{name: values})
+
+    assert is_sound(frame)
+    for name in ("elevation", "variance", "ground_probability", "height_above_ground", "slope"):
+        assert not is_sound(spoilt(name)), name
+    assert not is_sound(replace(frame, elevation=np.full_like(frame.elevation, np.nan)))
+
+
+def test_timing_takes_medians_after_a_warm_up():
+    calls = iter([9.0, 9.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    timing = measure(lambda: next(calls), lambda value: {"part": value}, repeats=5, seconds=100)
+    assert timing.repeats == 5
+    assert timing.phases_ms == {"part": 3000.0}
+    assert 0 < timing.median_ms <= timing.p95_ms

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scan's pose corrected against the prior surface: by how much, and which way."""
+
+import numpy as np
+import pytest
+
+from roadbed import Config, GroundFilter, Pose
+from tests.devices import BACKENDS, backend
+from tests.ground.test_drive import scan_at
+
+SMALL = {"length": 50, "width": 50}
+
+
+def after_three_good_scans(name, trust):
+    config = Config.parse({"ground": {"stcrf": SMALL, "time": {"alignment_trust": trust}}})
+    ground = GroundFilter(config, backend(name))
+    for k in range(3):
+        ground(scan_at(0.0, k, 0.1 * k))
+    return ground
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("lift", [0.2, -0.15])
+def test_a_wrong_height_is_taken_back_by_the_share_that_is_trusted(name, lift):
+    scan = scan_at(0.0, 3, 0.3)
+    true = scan.T_world_sensor.translation[2]
+    for trust in (1.0, 0.6):
+        frame = after_three_good_scans(name, trust)(scan.at(Pose.from_euler(z=lift) @ scan.T_world_sensor))
+        left = frame.T_lattice_sensor.translation[2] - true
+        assert left == pytest.approx((1 - trust) * lift, abs=0.012)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("wrong", [{"pitch": 0.02}, {"roll": -0.02}], ids=["pitch", "roll"])
+def test_a_wrong_tilt_is_taken_back_by_the_share_that_is_trusted(name, wrong):
+    scan = scan_at(0.0, 3, 0.3)
+    (axis, angle), up = next(iter(wrong.items())), scan.T_world_sensor
+    for trust in (1.0, 0.6):
+        frame = after_three_good_scans(name, trust)(scan.at(up @ Pose.from_euler(**wrong)))
+        left = getattr(frame.T_lattice_sensor, axis) - getattr(up, axis)
+        assert left == pytest.approx((1 - trust) * angle, abs=0.002)
+
+
+def test_the_first_vehicle_position_of_an_estimated_mounting_lies_at_zero():
+    """The lattice's heights count from the road under the vehicle, not from the odometry's zero."""
+    scan = scan_at(0.0, 0, 0.0)
+    level = Pose.from_euler(5.0, -3.0, 101.8)
+    frame = GroundFilter(Config.parse({"ground": {"stcrf": SMALL}}))(
+        type(scan)(scan.points, time=0.0, T_world_sensor=level)
+    )
+    vehicle = frame.T_lattice_sensor @ frame.mounting.T_vehicle_sensor.inverse()
+    np.testing.assert_allclose(vehicle.translation, [5.0, -3.0, 0.0], atol=0.2)
+    assert vehicle.translation[2] == pytest.approx(0.0, abs=1e-6)
+    road = frame.T_world_lattice @ vehicle.translation
+    assert road[2] == pytest.approx(101.8 - frame.mounting.height, abs=0.05)

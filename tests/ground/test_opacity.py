@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opaque ground: the mask against a float64 oracle, tiny scenes of its own, the measure of sparsity, and every engine."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import roadbed
+from roadbed import Config, GroundFilter, Label, Pose, Scan
+from roadbed.config.ground import OpacityConfig
+from roadbed.errors import InputError
+from roadbed.frames import SensorMount
+from roadbed.ground import opacity_cpu as rules
+from roadbed.ground.opacity import standing_points
+from tests.devices import BACKENDS, backend
+from tests.ground import engines
+
+LEVEL = Pose.identity()
+
+
+def oracle(scan, T_vehicle_sensor, config):
+    """The rule as it reads, every pair of returns of one sensor and direction."""
+    directions = round(360 / config.direction)
+    origins = [m.T_vehicle_sensor.translation for m in scan.mounts] or [np.zeros(3)]
+    sensor = scan.channels["sensor_index"] if scan.mounts else np.zeros(len(scan), int)
+    offset = (scan.points - np.asarray(origins)[sensor]) @ T_vehicle_sensor.rotation.T
+    r, z = np.hypot(offset[:, 0], offset[:, 1]), offset[:, 2]
+    turn = ((np.arctan2(offset[:, 1], offset[:, 0]) + np.pi) / (2 * np.pi) * directions).astype(int)
+    standing = np.zeros(len(scan), bool)
+    for p in range(len(scan)):
+        for q in np.flatnonzero((sensor == sensor[p]) & (turn == turn[p])):
+            beneath = z[p] - r[p] * z[q] / r[q] > rules.BENEATH
+            if r[q] - r[p] > rules.GAP + rules.GAP_GROWTH * r[p] and beneath:
+                standing[p] = True
+            rise, apart = z[q] - z[p], abs(r[q] - r[p])
+            if rise > rules.RISE and apart < rules.NEAR and rise > rules.STEEP * apart:
+                near = (r >= min(r[p], r[q]) - rules.NEAR) & (r <= max(r[p], r[q]) + rules.NEAR)
+                between = (z >= z[p] - rules.BETWEEN) & (z <= z[q] + rules.BETWEEN)
+                standing |= near & between & (sensor == sensor[p]) & (turn == turn[p])
+    return standing
+
+
+@pytest.fixture(scope="module")
+def lux():
+    """Four layers in a street."""
+    source = roadbed.open("sim:city?sensor=lux4&frames=1")
+    return source[0], source.truth(0)
+
+
+def test_the_mask_is_what_the_rule_says(lux):
+    scan, truth = lux
+    config = OpacityConfig()
+    found = standing_points(scan, scan.T_vehicle_sensor, config)
+    expected = oracle(scan, scan.T_vehicle_sensor, config)
+    assert np.count_nonzero(found != expected) <= 2  # a return on the border of two directions
+    assert found[~truth.is_ground].mean() > 0.8
+    assert found[truth.is_ground].mean() < 0.08
+
+
+def in_one_direction(*returns):
+    """(range, height over the sensor) of returns straight ahead."""
+    return Scan(np.array([(r, 0.01, z) for r, z in returns], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("returns", "expected"),
+    [
+        (((8, -0.4), (12, -0.6), (20, -1.0)), [False, False, False]),  # a road
+        (((8, -0.2), (20, -1.0)), [True, False]),  # a beam went on beneath the first
+        (((8, -0.4), (8.05, -0.2), (20, 0.0)), [True, True, False]),  # a door
+        (((8, -0.45), (8.02, -0.38), (8.05, -0.3)), [True, True, True]),  # what lies between stands too
+        (((8, -0.5), (8.2, -0.38), (8.4, -0.26)), [False, False, False]),  # a bank of slope 0.6
+    ],
+)
+def test_what_cannot_be_ground(returns, expected):
+    assert standing_points(in_one_direction(*returns), LEVEL, OpacityConfig()).tolist() == expected
+
+
+def test_a_tilted_sensor_sees_the_same():
+    upright = in_one_direction((8, -0.4), (8.05, -0.2), (20, -1.0))
+    T_vehicle_sensor = Pose.from_euler(z=1.0, pitch=0.3, roll=-0.2)
+    tilted = Scan(upright.points @ T_vehicle_sensor.rotation)
+    assert standing_points(tilted, T_vehicle_sensor, OpacityConfig()).tolist() == [True, True, False]
+
+
+def test_only_sparse_scans_are_asked():
+    angle = np.radians(np.arange(0, 60, 0.05))  # eleven per direction and layer
+    layers = [np.column_stack([r * np.cos(angle), r * np.sin(angle), np.full(angle.size, -1.0)]) for r in (5, 9, 14)]
+    assert standing_points(Scan(layers[0]), LEVEL, OpacityConfig()) is not None
+    assert standing_points(Scan(np.concatenate(layers)), LEVEL, OpacityConfig()) is None
+    assert standing_points(Scan(layers[0]), LEVEL, OpacityConfig(enabled=False)) is None
+    assert standing_points(Scan(np.zeros((0, 3))), LEVEL, OpacityConfig()) is None
+    missing = Scan(np.array([[0, 0, 0], [np.nan, 1, 1], [np.inf, 0, 0]]))
+    assert not standing_points(missing, LEVEL, OpacityConfig()).any()
+
+
+def test_a_sensor_that_is_not_mounted_is_named():
+    scan = Scan(np.ones((2, 3)), channels={"sensor_index": np.array([0, 1])}, mounts=(SensorMount("front", LEVEL),))
+    with pytest.raises(InputError, match=r"sensor_index: found 0 to 1, expected 0 to 0"):
+        standing_points(scan, LEVEL, OpacityConfig())
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_what_stands_neither_shapes_the_surface_nor_is_ground(name):
+    """Doors over a road of which little is seen, and a lone standing return that lies on the road itself."""
+    config = Config().with_changes(ground={"stcrf": {"length": 40, "width": 40}})
+    x, y = (a.ravel() for a in np.meshgrid(np.arange(-10, 10, 0.5), np.arange(-3, 3, 0.5)))
+    road = np.column_stack([x, y, np.zeros(x.size)])
+    x, y = (a.ravel() for a in np.meshgrid(np.arange(-8, 8, 0.25), np.arange(5, 8, 0.25)))
+    doors = np.column_stack([x, y, np.full(x.size, 0.4)])
+    given = engines.given(config, np.concatenate([road, doors]))
+    standing = np.r_[np.zeros(len(road), bool), np.ones(len(doors), bool)]
+    standing[7] = True
+    free, held = (engines.engine(name, config).frame(g) for g in (given, replace(given, standing=standing)))
+    assert (free.label[len(road) :] == Label.GROUND).mean() > 0.5
+    assert (held.label[standing] == Label.OBSTACLE).all()
+    assert (held.label[: len(road)] == Label.GROUND).sum() == len(road) - 1
+    known = np.isfinite(held.elevation)
+    assert np.abs(held.elevation[known]).max() < 0.02
+
+
+@pytest.mark.parametrize("name", BACKENDS[1:])
+def test_a_sparse_scan_agrees_with_the_cpu(lux, name):
+    scan, _ = lux
+    expected, found = (GroundFilter(backend=backend(n))(scan) for n in ("cpu", name))
+    assert np.count_nonzero(found.label != expected.label) <= 2
+    assert np.nanmax(np.abs(found.elevation - expected.elevation)) < 2e-3

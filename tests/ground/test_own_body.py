@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The own vehicle's body: found from what travels along, left out of the ground and of the occupancy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import roadbed
+from roadbed.config import Config
+from roadbed.frames import Label, Scan
+from roadbed.geometry import Pose
+from roadbed.ground.own_body import OwnBody
+
+MOUNT = Pose.from_euler(z=1.7)
+BODY = np.array([[x, y, z] for x in (-1.0, -0.9, 1.9) for y in (-1.1, 1.1) for z in (0.9, 1.1)])
+
+
+def scans(world, count=20, step=0.5, body=BODY):
+    """A vehicle that drives along x among points of the world, with returns of its own body."""
+    for k in range(count):
+        T_world_vehicle = Pose.from_euler(x=step * k)
+        points = np.vstack([T_world_vehicle.inverse() @ world, body])
+        points = MOUNT.inverse() @ points[np.abs(points[:, 0]) < 30]
+        yield Scan(points.astype(np.float32), 0.1 * k, T_world_vehicle @ MOUNT, MOUNT)
+
+
+def road(rng, things=()):
+    ground = np.column_stack([rng.uniform(-20, 40, 20_000), rng.uniform(-15, 15, 20_000), rng.normal(0, 0.01, 20_000)])
+    return np.vstack([ground, *things])
+
+
+def posts(rng):
+    """Things beside the road, some of them near."""
+    x, y = np.arange(-5, 20, 1.7), rng.uniform(1.2, 1.7, 15)
+    return np.array([[a, b, z] for a, b in zip(x, y) for z in np.arange(0.3, 1.5, 0.2)])
+
+
+def wall():
+    """A wall along the whole way, near enough to be taken for the body."""
+    return np.array([[x, -1.55, z] for x in np.arange(-20, 40, 0.05) for z in (0.5, 1.0)])
+
+
+def test_what_travels_along_is_found_and_walls_and_posts_are_not():
+    rng = np.random.default_rng(0)
+    own = OwnBody(Config().vehicle)
+    for scan in scans(road(rng, [posts(rng), wall()])):
+        own.look(scan, MOUNT)
+    box = own.box
+    assert box is not None
+    assert box.front == pytest.approx(2.0, abs=0.2)
+    assert box.rear == pytest.approx(-1.05, abs=0.2)
+    assert box.left == pytest.approx(1.25, abs=0.2)
+    assert box.right == pytest.approx(-1.25, abs=0.2)
+    nothing = OwnBody(Config().vehicle)
+    for scan in scans(road(rng, [posts(rng), wall()]), body=np.zeros((0, 3))):
+        nothing.look(scan, MOUNT)
+    assert nothing.box is None
+
+
+def test_a_vehicle_that_stands_says_nothing_and_a_configured_box_holds_at_once():
+    rng = np.random.default_rng(1)
+    own = OwnBody(Config().vehicle)
+    for scan in scans(road(rng), step=0.0):
+        own.look(scan, MOUNT)
+    assert own.box is None
+    body = {"front": 2.0, "rear": -1.2, "left": 1.3, "right": -1.3}
+    config = Config().with_changes(vehicle={"body": body})
+    scan = next(scans(road(rng)))
+    for frame in (roadbed.GroundFilter(config)(scan), next(roadbed.GroundFilter(config).batch([scan]))):
+        assert frame.own_vehicle is not None
+        assert frame.own_vehicle[-len(BODY) :].all()
+        inside = frame.own_vehicle[: -len(BODY)]
+        assert not inside[np.abs(scan.points[: -len(BODY), 0]) > 2].any()
+        assert (frame.label[frame.own_vehicle] == Label.UNKNOWN).all()
+        assert np.isnan(frame.height_above_ground[frame.own_vehicle]).all()
+        assert frame.scan is scan  # what the caller gave is kept as it was
+
+
+def test_the_own_body_is_no_obstacle():
+    rng = np.random.default_rng(2)
+    for found in (True, False):
+        config = Config().with_changes(vehicle={"find_body": found}, occupancy={"grid": {"length": 20, "width": 20}})
+        pipeline = roadbed.Pipeline(config)
+        for scan in scans(road(rng), count=12):
+            frame = pipeline(scan).occupancy
+        x, y = frame.lattice.mesh()
+        x = x - scan.T_world_sensor.translation[0]
+        near = (np.abs(x) < 3) & (np.abs(y) < 2)
+        assert bool((frame.observation[near] > 0.5).any()) is not found

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutations aimed at code whose mistakes once went unnoticed; ground and occupancy have tables of their own."""
+
+from __future__ import annotations
+
+from tests.mutate.aimed_ground import GROUND
+from tests.mutate.aimed_occupancy import OCCUPANCY
+from tests.mutate.mutation import Mutation
+
+
+def _of(path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> list[Mutation]:
+    return [Mutation(path, before, after, tests) for before, after in changes]
+
+
+_COMPUTE = [
+    *_of("compute/philox.py", ("compute/test_philox.py",), ("np.float32(2.0**-25)", "np.float32(0.0)"), ("np.float32(1 - 2.0**-24)", "np.float32(1.0)")),
+]  # fmt: skip
+
+_READERS = [
+    *_of(
+        "sources/kitti_raw.py",
+        ("sources/test_kitti.py",),
+        ("roll=row[3], pitch=row[4]", "roll=row[4], pitch=row[3]"),
+        ("np.column_stack([east, north, rows[:, 2]])", "np.column_stack([east, north, 0 * rows[:, 2]])"),
+    ),
+    *_of("sources/ros_poses.py", ("sources/test_rosbag_reader.py",), ("reached[frame] @ T_frame_neighbour", "T_frame_neighbour @ reached[frame]")),
+    *_of("sources/pointcloud2.py", ("sources/test_rosbag_reader.py",), (" and row_step >= width * step", "")),
+    *_of(
+        "sources/ply.py",
+        ("sources/test_ply_reader.py",),
+        ("int.from_bytes(length, item.byte_order, signed", 'int.from_bytes(length, "little", signed'),
+        ("if repeats < 0 or start > len(body):", "if start > len(body):"),
+        ('signed=item.length_dtype.kind == "i"', "signed=True"),
+    ),
+]  # fmt: skip
+
+_OUTPUTS = [
+    *_of("atomic.py", ("test_atomic.py",), ("os.O_EXCL, 0o666)", "os.O_EXCL, 0o600)")),
+    *_of("outputs/recording.py", ("outputs/test_recording.py",), ('"position": thing.position.tolist()', '"position": thing.velocity.tolist()'), ('"velocity": thing.velocity.tolist()', '"velocity": thing.position.tolist()')),
+]  # fmt: skip
+
+_EVALUATION = [
+    *_of("evaluate/metrics.py", ("evaluate",), ("mean_of_known(values) for values in zip", "values[-1] for values in zip"), ("np.sqrt(np.mean(error**2))", "np.mean(error)")),
+    *_of("evaluate/ground.py", ("evaluate",), ("np.sqrt(np.average([s.rmse_m**2 for s in known], weights=nodes))", "np.average([s.rmse_m for s in known], weights=nodes)"), ("known], weights=nodes))\n\n", "known]))\n\n")),
+    *_of("evaluate/masks.py", ("evaluate",), ("hit_counts <= MOST_HITS", "hit_counts <= 10**9"), ("if abs(frame - seen) <= 1:", "if True:")),
+    *_of(
+        "evaluate/occupancy_boxes.py",
+        ("evaluate",),
+        ("vehicle.translation[1]) > EGO_RADIUS", "vehicle.translation[1]) > 0"),
+        ("good[k] and good[k:].mean() >= 0.9", "good[k]"),
+        ("_mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors])", "_mean([100.0 * (abs(e) <= 0.1) for e in errors if e is not None])"),
+        ('"unseen_frames": len(annotated) - len(late)', '"unseen_frames": 0'),
+    ),
+    *_of("evaluate/occupancy_truth.py", ("evaluate",), ("np.count_nonzero(free & _deeply(there.occupied))", "np.count_nonzero(free & there.occupied)")),
+    *_of("evaluate/elevation.py", ("evaluate",), ("(count >= self.support)", "(count >= 0)"), ("Lattice(self.x0, self.y0,", "Lattice(self.y0, self.x0,"), ("slope[..., 0] * dx + slope[..., 1] * dy", "slope[..., 1] * dx + slope[..., 0] * dy")),
+]  # fmt: skip
+
+_SIMULATOR = [
+    *_of("simulate/caster.py", ("simulate/test_drive.py",), ("reflectivity / 0.1 * math.sqrt(cosine)", "reflectivity / 0.1"), ("reflectivity * (0.3 + 0.7 * cosine)", "reflectivity")),
+    *_of("simulate/truth.py", ("simulate/test_truth.py",), ("[-rate * arm[:, 1], rate * arm[:, 0],", "[rate * arm[:, 1], -rate * arm[:, 0],")),
+    *_of("simulate/drive.py", ("simulate/test_drive.py",), ("velocity + arm,", "velocity,"), ("T_vehicle_sensor.rotation.T @ rate,", "-T_vehicle_sensor.rotation.T @ rate,")),
+]  # fmt: skip
+
+_CONFIGURATION = [
+    *_of(
+        "config/ground.py",
+        ("config",),
+        ("if self.beta + self.gamma >= 1:", "if False:"),
+        ("if limits != sorted(limits):", "if False:"),
+        ("if self.spacing / self.pillar > 100:", "if False:"),
+        ("if low >= high:", "if low > high:"),
+    ),
+    *_of("config/occupancy.py", ("config",), ("if self.static + self.dynamic > 1:", "if False:"), ("if self.begin >= self.full:", "if False:")),
+    *_of("config/presets.py", ("config",), ('"keep_unknown": False,', ""), ('"iterations": 10,\n                "warm', '"iterations": 11,\n                "warm'), ('"mounting": {"estimate": False},', "")),
+]  # fmt: skip
+
+_VIEWER = [
+    *_of("viewer/runner.py", ("viewer/test_player.py",), ("first = max(self._scans.span()[0], index - past) if self._scans.sequential else index", "first = index")),
+    *_of("viewer/player.py", ("viewer/test_player.py",), ("due = started + pause / self._speed", "due = started + pause * self._speed")),
+    *_of("viewer/scans.py", ("viewer/test_scans.py",), ("                self._cache.popitem(last=False)\n", "                self._cache.popitem(last=True)\n")),
+]  # fmt: skip
+
+_BENCH = [
+    *_of("bench/ground.py", ("cli/test_bench.py",), ("np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()", "True")),
+    *_of("bench/occupancy.py", ("cli/test_bench.py",), ("middle - rotation @ middle + travel", "middle - rotation @ middle"), ("seen * np.float32(0.85 + 0.01 * number)", "np.float32(0.9)")),
+]  # fmt: skip
+
+AIMED = [
+    *_CONFIGURATION, *_READERS, *_OUTPUTS, *_EVALUATION, *_COMPUTE, *OCCUPANCY, *GROUND, *_SIMULATOR, *_BENCH, *_VIEWER,
+]  # fmt: skip

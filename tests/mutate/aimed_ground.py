@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutations aimed at the ground: each is a mistake that once went unnoticed, or its twin on a device."""
+
+from __future__ import annotations
+
+from tests.mutate.mutation import Mutation
+
+_LABELS = ("ground/test_label_rules.py::test_one_point_per_label",)
+_ALIGN = ("ground/test_alignment.py",)
+_MOTION = ("ground/test_motion.py",)
+_FIT = ("ground/test_mounting_fit.py",)
+_EM = ("ground/test_em.py",)
+_CPU, _DEVICE = "ground/stcrf/{}_cpu.py", "ground/stcrf/{}.cl"
+
+
+def _of(path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> list[Mutation]:
+    return [Mutation(path, before, after, tests) for before, after in changes]
+
+
+LABELS = [
+    *_of(
+        _CPU.format("labels"),
+        _LABELS,
+        ("label[i] = OVERHANG if d >= rules.clearance else OBSTACLE", "label[i] = OBSTACLE"),
+        ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:"),
+        ("work.ground[k] = dz[k] < rules.threshold and dz[k] >= -rules.low_outlier", "work.ground[k] = dz[k] < rules.threshold"),
+        ("elif d < -rules.low_outlier:", "elif d < -100:"),
+    ),
+    *_of(
+        _DEVICE.format("labels"),
+        _LABELS,
+        (": over >= RULE_CLEARANCE         ? OVERHANG", ": over >= 1e9f         ? OVERHANG"),
+        ("RULE_HIGHEST) && dz >= -RULE_LOW_OUTLIER)", "RULE_HIGHEST))"),
+        ("over < RULE_THRESHOLD && over >= -RULE_LOW_OUTLIER;", "over < RULE_THRESHOLD;"),
+        (": over < -RULE_LOW_OUTLIER ? LOW_OUTLIER", ": over < -100.0f ? LOW_OUTLIER"),
+    ),
+]  # fmt: skip
+
+ALIGNMENT = [
+    *_of(
+        "ground/stcrf/place.py",
+        _ALIGN,
+        ("pivot - turn @ pivot - np.array([0.0, 0.0, trust * by.lift])", "pivot - turn @ pivot + np.array([0.0, 0.0, trust * by.lift])"),
+        ("np.array([0.0, 0.0, trust * by.lift])", "np.array([0.0, 0.0, by.lift])"),
+        ("rotation_to_level(trust * by.slope_x, trust * by.slope_y)", "rotation_to_level(by.slope_x, by.slope_y)"),
+        ("rotation_to_level(trust * by.slope_x, trust * by.slope_y)", "rotation_to_level(-trust * by.slope_x, -trust * by.slope_y)"),
+        ("target = np.array([first[0], first[1], 0.0])", "target = np.array([first[0], first[1], first[2]])"),
+    ),
+    *_of(_CPU.format("align"), _ALIGN, ("sample[0, n], sample[1, n], sample[2, n] = x - centre_x, y - centre_y, dz", "sample[0, n], sample[1, n], sample[2, n] = x - centre_x, y - centre_y, -dz")),
+    *_of(_DEVICE.format("align"), _ALIGN, ("float dz = z - (plane.y + plane.z * dx + plane.w * dy);", "float dz = (plane.y + plane.z * dx + plane.w * dy) - z;")),
+]  # fmt: skip
+
+MOTION = [
+    *_of(
+        _CPU.format("motion"),
+        _MOTION,
+        ("d_new = distance + sx_old * translation[0] + sy_old * translation[1] - translation[2]", "d_new = distance + sx_old * translation[0] + sy_old * translation[1]"),
+        ("for _ in range(2):", "for _ in range(1):"),
+        ("target[1] = cosine * total[1] + sine * total[2]", "target[1] = cosine * total[1] - sine * total[2]"),
+        ("cross = F(2) * cosine * sine * total[4]", "cross = F(-2) * cosine * sine * total[4]"),
+        ("+ cosine * sine * (total[5] - total[3])", "- cosine * sine * (total[5] - total[3])"),
+    ),
+    *_of(
+        _DEVICE.format("motion"),
+        _MOTION,
+        ("old.z * travel[1] - travel[2];", "old.z * travel[1];"),
+        ("for (int look = 0; look < 2; ++look)", "for (int look = 0; look < 1; ++look)"),
+        ("turned(found, plane, turn[0] / length, turn[3] / length)", "turned(found, plane, turn[0] / length, -turn[3] / length)"),
+        ("s.x1 -= frame->lower * s.p01;", ""),
+        ("s.x0 -= frame->lower * s.p00;", "s.x0 += frame->lower * s.p00;"),
+    ),
+]  # fmt: skip
+
+MAP = [
+    *_of("mapping/tiles.py", ("mapping/test_tiles.py",), ("lower(piece[None], tile.base - base)", "lower(piece[None], base - tile.base)"), ("lower(piece[None], base - tile.base)", "lower(piece[None], tile.base - base)")),
+    *_of("mapping/information.py", (*_MOTION, "mapping"), ("((6, 0), (7, 1), (8, 2))", "((6, 0),)")),
+    *_of(
+        "ground/stcrf/place.py",
+        ("ground/test_drive.py::test_heights_are_counted_from_near_the_road_on_a_long_climb",),
+        ("if abs(climb) <= _HIGHEST_CLIMB:", "if True:"),
+        ("self._engine.move(Rolled(columns, rows, climb))", "self._engine.move(Rolled(columns, rows, 0.0))"),
+        ("self._engine.move(Rolled(columns, rows, climb))", "self._engine.move(Rolled(columns, rows, -climb))"),
+    ),
+    *_of(
+        "timeline.py",
+        ("test_timeline.py",),
+        ("metres > farthest or turn > config.largest_turn", "metres > farthest"),
+        ("farthest = config.largest_step if seconds is None else", "farthest = math.inf if seconds is None else"),
+        ("if seconds > config.longest_pause:", "if False:"),
+        ("return Moment(Link.NEXT, seconds, last.inverse() @ T_world_vehicle)", "return Moment(Link.NEXT, seconds, T_world_vehicle.inverse() @ last)"),
+    ),
+]  # fmt: skip
+
+MOUNTING = [
+    *_of(
+        "ground/mounting_cpu.py",
+        _FIT,
+        ("sigma = 0.10 if d > 0 else 0.15", "sigma = 0.15 if d > 0 else 0.10"),
+        ("_BELOW_PENALTY = 0.5", "_BELOW_PENALTY = 0.0"),
+        ("_OUTLIER_GAP = F(0.3)", "_OUTLIER_GAP = F(1000)"),
+    ),
+    *_of("ground/mounting.py", _FIT, ("Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x", "Plane(height, slope_x")),
+    *_of("ground/mounting.py", ("config/test_presets.py",), ("if not (self.config.estimate or self.config.is_given):", "if False:")),
+]  # fmt: skip
+
+STCRF = [
+    *_of(
+        "ground/stcrf/cpu.py",
+        _EM,
+        ("few = self._warm and self._overlap() >= ENOUGH_PRIOR", "few = self._warm"),
+        ("heights = (road + vehicle.slope_x * x + vehicle.slope_y * y)[under]", "heights = (road + 0 * x)[under]"),
+        ("self._anchor_plane[nodes, 1:] = vehicle.slope_x, vehicle.slope_y", "self._anchor_plane[nodes, 1:] = 0.0, 0.0"),
+    ),
+    *_of(
+        "ground/stcrf/device.py",
+        _EM,
+        ("if known < ENOUGH_PRIOR * max(1, known + unknown):", "if False:"),
+        ("record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y", "record.vehicle_slope_x, record.vehicle_slope_y = 0.0, 0.0"),
+    ),
+    *_of(_CPU.format("em"), _EM, ("limit = rules.slope_limit", "limit = F(1e9)")),
+    *_of(_DEVICE.format("em"), _EM, ("float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.z")),
+    *_of(_DEVICE.format("select"), _EM, ("float z = under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y;", "float z = under;")),
+    *_of("ground/variance/variance_cpu.py", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, columns - 1)", "column")),
+    *_of("ground/variance/variance.cl", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, COLUMNS - 1)", "column")),
+]  # fmt: skip
+
+GROUND = [*LABELS, *ALIGNMENT, *MOTION, *MAP, *MOUNTING, *STCRF]

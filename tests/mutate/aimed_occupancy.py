@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutations aimed at the occupancy: observation, fusion, births, cells, velocities and objects."""
+
+from __future__ import annotations
+
+from tests.mutate.mutation import Mutation
+
+_OBSERVE = ("occupancy/test_observe.py",)
+_FUSE = ("occupancy/test_fuse.py",)
+_BIRTHS = ("occupancy/test_births.py",)
+_CELLS = ("occupancy/test_cells.py",)
+_ONE_CELL = ("occupancy/test_hsbof.py::test_one_cell_agrees_with_the_oracle",)
+
+
+def _of(path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> list[Mutation]:
+    return [Mutation(f"occupancy/{path}", before, after, tests) for before, after in changes]
+
+
+OCCUPANCY = [
+    *_of(
+        "observe_cpu.py",
+        _OBSERVE,
+        ("return ground.plane[0] + ground.plane[1] * x + ground.plane[2] * y", "return ground.plane[0]"),
+        ("surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)", "pass"),
+        ("surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)", "surface += ground.slope[node, 1] * (x - nx) + ground.slope[node, 0] * (y - ny)"),
+    ),
+    *_of(
+        "fuse.py",
+        _FUSE,
+        ("factor = np.float32(self._trust(sensor) * math.exp(-age / self.config.age_constant))", "factor = np.float32(math.exp(-age / self.config.age_constant))"),
+        ("age = time - item.time", "age = 0.0"),
+        ("if age > self.config.forget:", "if False:"),
+        ("item.motion.then(motion)", "item.motion"),
+    ),
+    *_of(
+        "fuse_cpu.py",
+        _FUSE,
+        ("conflict = o1 * f2 + f1 * o2", "conflict = 0.0"),
+        ("scale = 1 / (1 - conflict)", "scale = 1.0"),
+        ("return occupied, free, unknown + conflict", "return occupied, free, unknown"),
+    ),
+    *_of(
+        "birth_cpu.py",
+        _BIRTHS,
+        ("speed = reach * math.sqrt(radius)", "speed = reach * radius"),
+        ("direction = 1.0 if angle < 0.5 else -1.0", "direction = 1.0"),
+        ("velocities.mean[r, c, 0] + rule.seed_spread * nx", "velocities.mean[r, c, 0]"),
+        ("velocities.mean[r, c, 1] + rule.seed_spread * ny", "-velocities.mean[r, c, 1] + rule.seed_spread * ny"),
+        ("if choice >= rule.seeded:", "if True:"),
+        ("born.mass[k] = birth[row, column] / born_in[cell]", "born.mass[k] = birth[row, column]"),
+        ("reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed", "reach = rule.speed"),
+        ("born.x[k] = (column + px) * cells.spacing", "born.x[k] = (column + 0.5) * cells.spacing"),
+    ),
+    *_of(
+        "cells_cpu.py",
+        _CELLS,
+        ("(c + 0.5 - x) ** 2 + (r + 0.5 - y) ** 2", "(c - x) ** 2 + (r - y) ** 2"),
+        ("return q * rules.maturity_decay", "return q"),
+    ),
+    *_of(
+        "cells_cpu.py",
+        _ONE_CELL,
+        ("if hit or not rules.hits_only:", "if hit:"),
+        ("k = seen * u if rules.keep_unknown else u", "k = seen * u"),
+        ("e += rules.vacated * seen * d", "e += seen * d"),
+    ),
+    *_of(
+        "rules.py",
+        _CELLS,
+        ("maturity_decay=mature.decay**steps", "maturity_decay=mature.decay"),
+    ),
+    *_of(
+        "velocities_cpu.py",
+        _CELLS,
+        ("alike += dx * dx + dy * dy <= limit", "alike += 1"),
+        ("alike = -1  # the cell itself will be counted", "alike = 0"),
+    ),
+    *_of(
+        "placement.py",
+        _CELLS,
+        ("self._T_home_grid.rotation.T @ travelled / dt", "self._T_home_grid.rotation @ travelled / dt"),
+        ("self._T_home_grid.rotation.T @ travelled / dt", "travelled / dt"),
+    ),
+    *_of(
+        "objects.py",
+        ("occupancy/test_objects.py",),
+        ("distance <= reach and t not in taken", "t not in taken"),
+        ("model = np.hstack([np.eye(2), -lag * np.eye(2)])", "model = np.hstack([np.eye(2), lag * np.eye(2)])"),
+        ("model = np.hstack([np.eye(2), -lag * np.eye(2)])", "model = np.hstack([np.eye(2), 0 * np.eye(2)])"),
+    ),
+]  # fmt: skip

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small rules of the cells: where in a cell a particle fits, how maturity fades, and which cells move together."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from roadbed.config.occupancy import FilterConfig, GridConfig
+from roadbed.geometry import Pose
+from roadbed.occupancy.arrays import Velocities
+from roadbed.occupancy.cells_cpu import surface_likelihood
+from roadbed.occupancy.placement import GridPlacement
+from roadbed.occupancy.rules import CellRules
+from roadbed.occupancy.velocities_cpu import drop_lone_cells
+from tests.occupancy.engines import ENGINES, hsbof
+from tests.occupancy.scenes import flat_ground, scan_at
+from tests.occupancy.test_hsbof import SMALL, seen_as
+
+
+def test_a_particle_fits_best_in_the_middle_of_the_subcell_that_was_hit():
+    config = FilterConfig(surface_sigma=0.05, surface_floor=0.1)
+    rules = CellRules.of(config, 0.1, 0.2)  # subcells of 5 cm, as wide as the standard deviation
+    surface = np.zeros((3, 3), np.uint16)
+    surface[1, 1] = 1 << (2 * 4 + 1)  # row 2, column 1 of its subcells
+    x, y = 4 + 1.5, 4 + 2.5
+    assert surface_likelihood(surface, x, y, rules) == pytest.approx(1.0)
+    for dx, dy in ((1, 0), (0, -1), (0.5, 0.5), (-1, 1)):
+        expected = 0.1 + 0.9 * math.exp(-(dx**2 + dy**2) / 2)
+        assert surface_likelihood(surface, x + dx, y + dy, rules) == pytest.approx(expected)
+    assert surface_likelihood(surface, 11.5, 11.5, rules) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("dt", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize("name", ENGINES)
+def test_maturity_fades_with_time_and_not_with_the_number_of_steps(name, dt):
+    filter_ = hsbof(name)((1, 1), 0.2, SMALL)
+    filter_.masses.static[0], filter_.masses.maturity[0] = 0.9, 2.0
+    filter_.step(seen_as([[0.1]], [[0.9]]), dt)
+    assert filter_.masses.maturity[0, 0] == pytest.approx(2.0 * 0.8 ** (dt / 0.1), rel=1e-5)
+
+
+def test_a_cell_moves_only_together_with_others_that_move_the_same_way():
+    """Two rows to the right; a pair among them goes to the left, and a pair is much faster."""
+    shape = (4, 12)
+    moving = np.zeros(shape, bool)
+    velocity = np.full((*shape, 2), np.nan, np.float32)
+    for column, vx in enumerate((4.0, 4.5, -4.0, 3.6, 4.2, 20.0)):
+        moving[1:3, column + 2], velocity[1:3, column + 2] = True, (vx, 0.0)
+    found = np.zeros(shape, bool)
+    empty = np.zeros(shape, np.float32)
+    drop_lone_cells(Velocities(empty, velocity, np.zeros((*shape, 3), np.float32), moving), 2, found)
+    for row in (1, 2):
+        np.testing.assert_array_equal(np.flatnonzero(found[row]), [2, 3, 5, 6])
+    drop_lone_cells(Velocities(empty, velocity, np.zeros((*shape, 3), np.float32), moving), 0, found)
+    np.testing.assert_array_equal(found, moving)
+
+
+@pytest.mark.parametrize("motion", ["rolling", "vehicle"])
+def test_the_own_velocity_lies_along_the_grids_axes(motion):
+    """A vehicle at 10 m/s towards 120 degrees, in a world that its ground's lattice is turned against."""
+    placement = GridPlacement(GridConfig(length=20, width=20, spacing=0.5, motion=motion))
+    heading = np.radians(120)
+    T_world_lattice = Pose.from_euler(3.0, 1.0, yaw=0.5)
+    for k in range(3):
+        scan = scan_at(np.zeros((0, 3)), 0.1 * k, k * np.cos(heading), k * np.sin(heading), yaw=heading)
+        found = placement.follow(scan, flat_ground(scan, T_world_lattice=T_world_lattice), 0.1).own_velocity
+    along = heading - 0.5 if motion == "rolling" else 0.0
+    assert found == pytest.approx((10 * np.cos(along), 10 * np.sin(along)), abs=1e-6)

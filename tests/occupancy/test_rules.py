@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the filter that a paper does not have: what is mature, and how steadily slow things move."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roadbed.config.occupancy import FilterConfig
+from tests.occupancy import oracle
+from tests.occupancy.engines import ENGINES, hsbof
+from tests.occupancy.scenes import crowd, nothing_seen, place, seen_as
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def Filter(request):
+    return hsbof(request.param)
+
+
+def test_maturity_turns_births_into_static_mass(Filter):
+    config = FilterConfig(particles=400, surface=False)
+    filter_ = Filter((5, 5), 0.2, config)
+    filter_.masses.free[:] = 0.9
+    filter_.masses.maturity[2, 4] = 10.0
+    p = np.full((5, 5), 0.05)
+    p[2, 2], p[0, 0] = 0.9, 0.9
+    filter_.step(seen_as(p, 0.95), 0.1)
+    for cell, mature in (((2, 2), 1.0), ((0, 0), 0.0)):
+        values, _, _ = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], config, mature)
+        assert filter_.masses.static[cell] == pytest.approx(values[0], abs=1e-5)
+    _, _, born = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], config)
+    assert filter_.masses.dynamic[0, 0] == pytest.approx(born, abs=1e-5)
+    assert filter_.masses.dynamic[2, 2] < 0.01 * born
+
+
+def test_maturity_grows_where_static_is_seen_and_decays_where_free(Filter):
+    filter_ = Filter((1, 3), 0.2, FilterConfig(particles=400))
+    filter_.masses.static[0] = (0.9, 0.9, 0.9)
+    filter_.masses.maturity[0] = (1.0, 1.0, 1.0)
+    filter_.step(seen_as([[0.9, 0.1, 0.5]], [[0.9, 0.9, 0.0]]), 0.1)
+    assert filter_.masses.maturity[0] == pytest.approx([1.1, 0.8, 1.0])
+
+
+def test_where_it_was_free_for_long_only_what_touches_counts_as_mature(Filter):
+    """A person steps out 0.6 m beside a wall that has stood for long: newborn where the place was known to be free."""
+    config = FilterConfig(particles=400, surface=False)
+    for known_free, mature in ((0.0, 1.0), (1.0, 0.5), (5.0, 0.0)):
+        filter_ = Filter((7, 7), 0.2, config)
+        filter_.masses.free[:] = 0.9
+        filter_.masses.maturity[:, 6] = 10.0
+        filter_.masses.known_free[3, 3] = known_free
+        p = np.full((7, 7), 0.05)
+        p[3, 3] = 0.9
+        filter_.step(seen_as(p, 0.95), 0.1)
+        values, _, _ = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], config, mature)
+        assert filter_.masses.static[3, 3] == pytest.approx(values[0], abs=1e-5)
+        assert filter_.masses.dynamic[3, 3] == pytest.approx(values[1], abs=1e-5)
+        assert filter_.masses.known_free[3, 3] == pytest.approx(0.7 * known_free)
+        assert filter_.masses.known_free[0, 0] == pytest.approx(0.1)
+
+
+def test_what_is_slow_changes_its_velocity_less(Filter):
+    config = FilterConfig(particles=20_000, dynamic_to_static=0.0)
+    for speed, expected in ((0.0, 2.0), (2.0, 4.0), (20.0, 6.0)):
+        filter_ = Filter((4, 4), 100.0, config)
+        place(filter_, (2, 2), [(speed, 0.0, 1e-5)] * config.particles)
+        filter_.step(nothing_seen((4, 4)), 0.1)
+        assert crowd(filter_).vy.std() == pytest.approx(0.1 * expected, rel=0.03)

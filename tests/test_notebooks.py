@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The notebooks run from top to bottom, show pictures, and are kept without results."""
+
+import os
+import sys
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.conftest import ROOT
+
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_shows_a_picture(path, monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    notebook = nbformat.read(path, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "kept with results: clear them"
+    NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
+    shown = [output.data for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
+    assert any("image/png" in data or "data:image/png" in data.get("text/html", "") for data in shown)
+
+
+def test_there_are_three():
+    assert len(NOTEBOOKS) == 3
