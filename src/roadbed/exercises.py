@@ -16,7 +16,7 @@ from roadbed.geometry import Lattice, Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.mounting import MountingEstimator
 from roadbed.occupancy import OccupancyFilter
-from roadbed.occupancy.objects import find_clusters
+from roadbed.occupancy.clusters import find_clusters
 from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.sources import lzf, open_source
 

@@ -12,12 +12,14 @@ from roadbed.errors import ConfigError
 
 CHANGES = {
     "vehicle.clearance": 50.0,
+    "vehicle.find_body": False,
     "timeline.longest_pause": 1e9,
     "timeline.new_recording": 1e9,
     "timeline.largest_speed": 1e9,
     "timeline.largest_step": 1e9,
     "timeline.largest_turn": 180.0,
     "ground.mounting.estimate": False,
+    "ground.opacity.enabled": False,
     "ground.stcrf.length": 120.0,  # table I: 120 x 80 m
     "ground.stcrf.width": 80.0,
     "ground.stcrf.iterations": 10,  # table I
@@ -30,6 +32,8 @@ CHANGES = {
     "ground.stcrf.seen_only": False,
     "ground.stcrf.reach": 10,
     "ground.stcrf.walls.enabled": False,
+    "ground.stcrf.coarse.climb": False,
+    "ground.stcrf.islands": 0,
     "ground.time.motion": "vehicle",
     "ground.time.alignment": False,
     "ground.labels.threshold": 0.20,
@@ -53,11 +57,13 @@ CHANGES = {
     "occupancy.observation.underside": 0.0,
     "occupancy.observation.mixed_free": 1.0,
     "occupancy.observation.unknown_ground": 1.0,
+    "occupancy.observation.sparse": 0.0,
     "occupancy.fusion.forget": 1e-3,
     "occupancy.filter.particles": 19_000,
     "occupancy.filter.compose": "normalise",
     "occupancy.filter.empty_to_static": 0.005,
     "occupancy.filter.acceleration": 2.0,
+    "occupancy.filter.registration.enabled": False,
     "occupancy.filter.unobserved_survival": 1.0,
     "occupancy.filter.static_memory": 1e6,
     "occupancy.filter.free_memory": 1e6,

@@ -35,6 +35,8 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "seen_only": False,
                 "reach": 10,
                 "walls": {"enabled": False},
+                "coarse": {"climb": False},
+                "islands": 0,
             },
             "time": {"motion": "vehicle", "alignment": False},
             "labels": {
