@@ -90,7 +90,7 @@ def run(
     summary = folder.finish()
     if as_json:
         facts = run_facts(summary, output)
-        print_json({**facts, "notes": notes + facts["notes"], "odometry": odometry})
+        print_json({**facts, "notes": [*notes, *facts["notes"]], "odometry": odometry})
     else:
         print_summary(summary)
         print_lines(odometry, notes)
