@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ground on simulated terrain for sparse and dense sensors, with and without the rules made for it.
 
-python scripts/ground_scenes.py [SEEDS [FRAMES]]      # e.g. 10 6: seeds 0-9, six scans each, five sweeps apart
+python scripts/ground_scenes.py [SEEDS [FRAMES [SENSOR ...]]]      # e.g. 10 6 lux4: seeds 0-9, six scans each
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ WITHOUT: dict[str, Any] = {
 CONFIGS = {"without": Config().with_changes(ground=WITHOUT), "default": Config()}
 
 
-def evaluations(seeds: int, frames: int) -> Iterator[tuple[list[str], list[GroundEvaluation]]]:
+def evaluations(seeds: int, frames: int, sensors: Sequence[str]) -> Iterator[tuple[list[str], list[GroundEvaluation]]]:
     """Each scene, sensor and seed as single scans and with odometry, and its evaluation by each configuration."""
-    for sensor in SENSORS:
+    for sensor in sensors:
         for scene in SCENES:
             for seed in range(seeds):
                 drive: Any = roadbed.open(f"sim:{scene}?sensor={sensor}&seed={seed}&frames={frames * APART}")[::APART]
@@ -41,10 +42,10 @@ def evaluations(seeds: int, frames: int) -> Iterator[tuple[list[str], list[Groun
 
 
 class _Drive(list):
-    """Scans that were cast once, with their truth; alone they are not carried on from scan to scan."""
+    """Scans that were cast once, with their truth; alone they have no poses."""
 
     def __init__(self, location: str, scans: list, truth: list, alone: bool) -> None:
-        super().__init__(scans)
+        super().__init__(replace(scan, T_world_sensor=None) if alone else scan for scan in scans)
         self.location, self._truth, self.sequential = location, truth, not alone
 
     def truth(self, index: int) -> Any:
@@ -67,7 +68,7 @@ def main() -> None:
     print("| scene | sensor | seed | scans | " + " | ".join(names) + " |")
     print("|---" * (4 + len(names)) + "|")
     means: dict[tuple[str, str, str], list[list[float]]] = {}
-    for (scene, sensor, seed, how), found in evaluations(seeds, frames):
+    for (scene, sensor, seed, how), found in evaluations(seeds, frames, sys.argv[3:] or SENSORS):
         print(
             f"| {scene} | {sensor} | {seed} | {how} | " + " | ".join(c for e in found for c in cells(e)) + " |",
             flush=True,

@@ -27,3 +27,23 @@ def test_a_parallel_kernel_gives_the_bits_of_numbas_own():
     assert cpu_target.target_context.codegen()._library_class is usual_libraries
     theirs = numba.njit(parallel=True, fastmath=FAST)(smooth)(values, weights)
     assert ours.tobytes() == theirs.tobytes()
+
+
+def fills(values):
+    sums = np.zeros((values.shape[0], 3), np.float32)
+    marks = np.full(values.shape, -1, np.int32)
+    for row in prange(values.shape[0]):
+        for column in range(values.shape[1]):
+            sums[row, 0] += values[row, column]
+            marks[row, column] = column
+    return sums, marks
+
+
+def test_only_what_is_written_with_prange_is_parallel():
+    """The fill beside the loop stays plain; Numba alone would make a second parallel loop of it."""
+    loops = []
+    for decorate in (njit, numba.njit):
+        kernel = decorate(parallel=True)(fills)
+        kernel(np.ones((3, 2)))
+        loops.append(kernel.get_metadata(kernel.signatures[0])["parfor_diagnostics"].count_parfors())
+    assert loops == [1, 2]

@@ -75,7 +75,7 @@ participant = DomainParticipant(int(os.environ["ROS_DOMAIN_ID"]))
 quality = Qos(Policy.Reliability.Reliable(50_000_000), Policy.History.KeepLast(100))
 reader = DataReader(participant, Topic(participant, "rt/roadbed/occupancy", OccupancyGrid), quality)
 print("listening", flush=True)
-deadline = time.monotonic() + 120
+deadline = time.monotonic() + 280
 while (len(clouds) < count or len(grids) < count) and time.monotonic() < deadline:
     grids += [(grid.header.frame_id, grid.info.width, bytes(v & 255 for v in grid.data)) for grid in reader.take(10)]
     time.sleep(0.05)

@@ -32,6 +32,6 @@ for topic, kind in topics.items():
     rospy.Subscriber(topic, found, take(topic))
 print("listening", flush=True)
 threading.Thread(target=lambda: (sys.stdin.read(), complete.set()), daemon=True).start()
-complete.wait(120)
+complete.wait(280)
 with open(path, "wb") as file:
     pickle.dump(seen, file)

@@ -17,7 +17,7 @@ for topic, kind, *_ in records:
         latched = topic == "/tf_static"
         found = roslib.message.get_message_class(kind.replace("/msg/", "/"))
         publishers[topic] = rospy.Publisher(topic, found, queue_size=100, latch=latched)
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 200
 while any(p.get_num_connections() < 1 for p in publishers.values()) and time.monotonic() < deadline:
     time.sleep(0.05)
 start = time.monotonic()

@@ -11,7 +11,7 @@ from roadbed.live.ros_node import STRING, NodeOptions, RosNode, checked_topics
 from roadbed.messages.clouds import cloud_of_columns
 from roadbed.messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
 
-PATIENCE = 60
+PATIENCE = 300
 SMALL = {"ground": {"stcrf": {"length": 40.0, "width": 40.0}}, "live": {"queue": 50, "pose_wait": 20.0}}
 
 

@@ -10,7 +10,8 @@ import pytest
 from roadbed import Config, Pose, Scan
 from roadbed.live import Stream
 
-PATIENCE = 60.0  # s, a hang guard: the first scan may compile
+PATIENCE = 300.0  # s, a hang guard: the first scan may compile, and the machine may be busy
+LONG = 60.0  # s that a pose is waited for where it surely comes
 
 
 def config(**live):
@@ -79,7 +80,7 @@ def test_whoever_pushes_waits_where_nothing_may_be_lost():
 
 
 def test_a_pose_that_comes_after_its_scan_is_waited_for_and_interpolated():
-    with Stream(config(pose_wait=PATIENCE), occupancy=False) as stream:
+    with Stream(config(pose_wait=LONG), occupancy=False) as stream:
         results = stream.results()
         stream.set_mounting("lidar", Pose.from_euler(1.0, 0.0, 2.0))
         stream.push_pose(10.0, place(0.0))
@@ -104,7 +105,7 @@ def test_a_scan_whose_pose_never_comes_goes_on_without_it_and_says_so():
 
 
 def test_scans_wait_for_the_first_pose_only_where_poses_are_expected():
-    with Stream(config(pose_wait=PATIENCE), occupancy=False) as stream:
+    with Stream(config(pose_wait=LONG), occupancy=False) as stream:
         results = stream.results()
         stream.push(scan(1.0))
         assert next(results).notes == ()
@@ -117,7 +118,7 @@ def test_scans_wait_for_the_first_pose_only_where_poses_are_expected():
 
 def test_time_that_jumps_back_starts_anew():
     problems = []
-    with Stream(config(pose_wait=PATIENCE), on_problem=problems.append, occupancy=False) as stream:
+    with Stream(config(pose_wait=LONG), on_problem=problems.append, occupancy=False) as stream:
         results = stream.results()
         for start in (100.0, 3.0):
             for k in range(3):

@@ -84,7 +84,7 @@ OCCUPANCY = [
     *_of(
         "objects.py",
         ("occupancy/test_objects.py",),
-        ("distance <= reach and t not in taken", "t not in taken"),
+        ("if distance <= gate else math.inf", "if distance <= 1e9 else math.inf"),
         ("model = np.hstack([np.eye(2), -lag * np.eye(2)])", "model = np.hstack([np.eye(2), lag * np.eye(2)])"),
         ("model = np.hstack([np.eye(2), -lag * np.eye(2)])", "model = np.hstack([np.eye(2), 0 * np.eye(2)])"),
     ),

@@ -32,8 +32,8 @@ app.command("live")(live.live)
 app.command("ros1")(ros.ros1)
 app.command("ros2")(ros.ros2)
 app.add_typer(config.app, name="config")
-app.add_typer(map.app, name="map")
 app.command("warm-up")(warm_up.warm_up)
+app.add_typer(map.app, name="map")
 
 # The base of everything typer raises about a command line; it has lived in several packages.
 _UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]

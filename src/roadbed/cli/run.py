@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from roadbed.cli.warm_up import prepare
 from roadbed.errors import InputError
 
 if TYPE_CHECKING:
+    from roadbed import Result
     from roadbed.live.foxglove import FoxgloveSink
     from roadbed.outputs.report import RunSummary
 
@@ -33,6 +34,10 @@ def run(
     map_folder: Annotated[
         Path | None, typer.Option("--map", help="Folder of the long-term ground map: read as prior, kept up to date.")
     ] = None,
+    foxglove: Annotated[
+        bool, typer.Option("--foxglove", help="Serve results to the Foxglove app on this machine while it runs.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port that Foxglove is served on.")] = 8765,
     products: Annotated[
         str | None,
         typer.Option(
@@ -40,10 +45,6 @@ def run(
             "picture, with commas, or all."
         ),
     ] = None,
-    foxglove: Annotated[
-        bool, typer.Option("--foxglove", help="Serve results to the Foxglove app on this machine while it runs.")
-    ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port that Foxglove is served on.")] = 8765,
     as_json: Json = False,
 ) -> None:
     """Ground and occupancy of every scan: a folder with labels, layers and a report, or with -o NAME.mcap a bag."""
@@ -60,49 +61,67 @@ def run(
     scans = request.scans(frames)
     odometry = request.odometry_used(scans)
     notes = source_notes(scans)
-    if is_bag_name(output) and (products is not None or foxglove):
-        raise InputError(f"{output}: --products and --foxglove: found a bag to write, expected a folder")
-    wanted = None if products is None else product_names("" if products == "all" else products)
-    parts = RunFolder.PARTS + (MAP_PARTS if products else ())
-    out = None
-    if not is_bag_name(output):
-        out = OutputFolder(output, parts, command=command_line(), inputs=files_of(scans), force=force)
-    prepare(request.source, settings, occupancy=occupancy)
-    if out is None:
+    if is_bag_name(output):
+        if products is not None:
+            raise InputError(f"{output}: --products: found a bag to write, expected a folder")
+        prepare(request.source, settings, occupancy=occupancy)
         pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
-        results = progress(pipeline.run(scans), "perceiving", len(scans))
-        count, left_out = write_bag(output, scans, results, force)
+        with _served(port, as_json) if foxglove else nullcontext() as sink:
+            results = _shown(progress(pipeline.run(scans), "perceiving", len(scans)), sink)
+            count, left_out = write_bag(output, scans, results, force)
         pipeline.close()
         notes += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
-        print_bag(request.source, output, count, odometry, notes, as_json)
+        facts: dict[str, Any] = {
+            "source": request.source,
+            "output": str(output),
+            "frames": count,
+            "odometry": odometry,
+            "notes": notes,
+        }
+        if as_json:
+            print_json(facts)
+        else:
+            print_lines(odometry, notes)
+            print(f"{count} scans: {output} (play it, or open it in RViz or Foxglove)")
         return
-    folder = RunFolder(out, request.source, settings, layers)
+    wanted = None if products is None else product_names("" if products == "all" else products)
+    parts = RunFolder.PARTS + (MAP_PARTS if products else ())
+    out = OutputFolder(output, parts, command=command_line(), inputs=files_of(scans), force=force)
+    prepare(request.source, settings, occupancy=occupancy)
     with map_for(products is not None, map_folder) as kept_in:
         pipeline = Pipeline(settings, occupancy=occupancy, map_folder=kept_in)
+        folder = RunFolder(out, request.source, settings, layers)
         with _served(port, as_json) if foxglove else nullcontext() as sink:
-            for result in progress(pipeline.run(scans), "perceiving", len(scans)):
+            for result in _shown(progress(pipeline.run(scans), "perceiving", len(scans)), sink):
                 folder.add(result)
-                if sink is not None:
-                    sink.show(result)
         pipeline.close()
         if wanted is not None and kept_in is not None:
             export_map(StoredMap(kept_in), out, wanted, limits=settings.traversability)
     summary = folder.finish()
     if as_json:
         facts = run_facts(summary, output)
-        print_json({**facts, "notes": [*notes, *facts["notes"]], "odometry": odometry})
+        print_json({**facts, "notes": notes + facts["notes"], "odometry": odometry})
     else:
         print_summary(summary)
         print_lines(odometry, notes)
         print(f"open {output / 'report.html'}")
 
 
-def print_bag(source: str, output: Path, count: int, odometry: str, notes: list[str], as_json: bool) -> None:
-    if as_json:
-        print_json({"source": source, "output": str(output), "frames": count, "odometry": odometry, "notes": notes})
-        return
-    print_lines(odometry, notes)
-    print(f"{count} scans: {output} (play it, or open it in RViz or Foxglove)")
+def _served(port: int, as_json: bool) -> FoxgloveSink:
+    from roadbed.live.foxglove import FoxgloveSink
+
+    sink = FoxgloveSink("127.0.0.1", port)
+    if not as_json:
+        print(f"Foxglove: open a connection to {sink.address}", flush=True)
+    return sink
+
+
+def _shown(results: Iterable[Result], sink: FoxgloveSink | None) -> Iterator[Result]:
+    """The results, each shown in Foxglove after it was used."""
+    for result in results:
+        yield result
+        if sink is not None:
+            sink.show(result)
 
 
 def print_lines(odometry: str, notes: list[str]) -> None:
@@ -120,15 +139,6 @@ def map_for(products: bool, map_folder: Path | None) -> Iterator[Path | None]:
         return
     with TemporaryDirectory(prefix="roadbed-map-") as folder:
         yield Path(folder)
-
-
-def _served(port: int, as_json: bool) -> FoxgloveSink:
-    from roadbed.live.foxglove import FoxgloveSink
-
-    sink = FoxgloveSink("127.0.0.1", port)
-    if not as_json:
-        print(f"Foxglove: open a connection to {sink.address}", flush=True)
-    return sink
 
 
 def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roadbed.cli.screen import Json, print_json
+from roadbed.errors import RoadbedError
 
 if TYPE_CHECKING:
     from roadbed.config import Config
@@ -49,4 +51,5 @@ def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
     wanted += ["occupancy"] if occupancy else []
     waiting = cold(wanted)
     if len(waiting) > 1:  # one part alone is compiled by the command itself, as it goes
-        compile_all(waiting)
+        with suppress(RoadbedError, OSError):  # and so is everything where no process can be started
+            compile_all(waiting)

@@ -122,8 +122,9 @@ def markdown(model: type[Stage]) -> str:
 
 
 def _entry(path: str, field: FieldInfo) -> Entry:
-    meaning = field.description or path.rsplit(".", 1)[-1].replace("_", " ")
-    unit = _UNIT.match(meaning)
+    said = field.description or ""
+    unit = _UNIT.match(said)
+    meaning = said[unit.end() :] if unit else said
     reason = max((name for name in _REASONS if path.startswith(name)), key=len)
     default = field.get_default(call_default_factory=True)
     return Entry(
@@ -131,7 +132,7 @@ def _entry(path: str, field: FieldInfo) -> Entry:
         "required" if field.is_required() else default,
         _bounds(field),
         unit.group(1) if unit else "",
-        meaning[unit.end() :] if unit else meaning,
+        meaning or path.rsplit(".", 1)[-1].replace("_", " "),
         _REASONS[reason],
     )
 

@@ -65,7 +65,7 @@ def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
 
 @njit(cache=True, fastmath=FAST)
 def lower_envelope(heights, slope, shape):
-    """No node higher over a neighbour than `slope` allows, so many nodes far as there are rounds; ends in heights[0]."""
+    """No node higher over a neighbour than `slope` allows, as many nodes far as rounds; ends in heights[0]."""
     straight = slope * shape.spacing
     across = straight * F(np.sqrt(2))
     for step in range(CLIMB_STEPS):

@@ -37,7 +37,7 @@ LEAST_WEIGHT = _F(1e-9)  # of a coarse node, so that weights never sum to zero
 
 # The climbing start: how far its envelope reaches, and when it explains the lowest points of a region better.
 CLIMB_STEPS = 24  # wide nodes; even, so that the envelope ends where it began
-EXPLAINED = _F(0.2)  # m from the surface
+EXPLAINED = _F(0.1)  # m from the surface
 CLIMB_REGION = 2  # wide nodes to each side
 CLIMB_BETTER = _F(1.25)  # times as many explained, and
 CLIMB_MANY_MORE = 40  # so many more, or

@@ -86,9 +86,9 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
                     value = near
                 elif _seen_beside(data, prior, use_prior, row, column, rows, columns) >= SIDES:
                     value = near + FILLED_VARIANCE
-            if rules.seen_only and value <= rules.largest_variance:
-                if _is_island(data, prior, use_prior, row, column, rows, columns, rules.islands):
-                    value = unknown_variance
+            reported = rules.seen_only and value <= rules.largest_variance
+            if reported and _is_island(data, prior, use_prior, row, column, rows, columns, rules.islands):
+                value = unknown_variance
             variance[row, column] = value
             known = value <= rules.largest_variance
             elevation[row, column] = mean[row + 1, 0, c] + rules.base if known else nothing

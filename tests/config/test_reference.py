@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference of parameters: all of them, with what the models say, and a reason for each."""
+
+from roadbed.config import Config, Stage
+from roadbed.config.reference import entries, markdown
+
+
+def paths(stage: Stage, prefix=""):
+    for name in type(stage).model_fields:
+        value = getattr(stage, name)
+        if isinstance(value, Stage):
+            yield from paths(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_parameter_is_there_once_with_a_meaning_and_a_reason():
+    found = [entry for _, _, own in entries(Config) for entry in own]
+    assert sorted(entry.path for entry in found) == sorted(paths(Config()))
+    for entry in found:
+        assert entry.meaning, entry.path
+        assert entry.reason, entry.path
+
+
+def test_defaults_bounds_and_units_are_the_models_own():
+    found = {entry.path: entry for _, _, own in entries(Config) for entry in own}
+    spacing = found["ground.stcrf.spacing"]
+    assert (spacing.default, spacing.bounds, spacing.unit) == (Config().ground.stcrf.spacing, "≥ 0.1, ≤ 10", "m")
+    assert spacing.meaning == "between nodes"
+    assert found["backend"].bounds == "cpu, opencl, cuda, auto"
+    assert found["ground.stcrf.footprint"].bounds == "true, false"
+    assert found["timeline.largest_speed"].unit == "m/s"
+    assert found["ground.mounting.pitch"].unit == "degrees"
+
+
+def test_the_page_has_a_table_per_stage_and_no_broken_row():
+    page = markdown(Config)
+    assert "## ground.stcrf.coarse" in page
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(list(paths(Config())))
+    assert all(line.replace("\\|", "").count("|") == 7 for line in rows)
