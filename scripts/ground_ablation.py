@@ -30,9 +30,9 @@ SCENES = {
 GROUND_CLASSES, NOT_SCORED = (40, 44, 48, 49, 60, 72), (0, 1, 70)  # protocol patchwork++
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "without coarse start (zero, 10 iterations)": {"stcrf": {"start": "zero", "iterations": 10}},
     "without the start that climbs": {"stcrf": {"coarse": {"climb": False}}},
     "without opaque ground": {"opacity": {"enabled": False}},
+    "without coarse start (zero, 10 iterations)": {"stcrf": {"start": "zero", "iterations": 10}},
     "without pull of drops in the coarse start": {"stcrf": {"coarse": {"pull": 0.0}}},
     "without wall pillars out of the EM": {"stcrf": {"walls": {"enabled": False}}},
     "without limit of points per node": {"stcrf": {"points_per_node": 0}},

@@ -32,10 +32,11 @@ def evaluations(seeds: int, frames: int, sensors: Sequence[str]) -> Iterator[tup
     for sensor in sensors:
         for scene in SCENES:
             for seed in range(seeds):
-                drive: Any = roadbed.open(f"sim:{scene}?sensor={sensor}&seed={seed}&frames={frames * APART}")[::APART]
+                whole: Any = roadbed.open(f"sim:{scene}?sensor={sensor}&seed={seed}&frames={frames * APART}")
+                drive = whole[::APART]
                 scans, truth = list(drive), [drive.truth(k) for k in range(len(drive))]
                 for alone in (True, False):
-                    source = _Drive(drive.location, scans, truth, alone)
+                    source: Any = _Drive(drive.location, scans, truth, alone)
                     judge = SimulatedElevation(source, RANGE)
                     found = [evaluate_ground(source, config, elevation=judge) for config in CONFIGS.values()]
                     yield [scene, sensor, str(seed), "alone" if alone else "odometry"], found

@@ -76,6 +76,7 @@ CHANGES = {
     "occupancy.filter.surface": False,
     "occupancy.filter.max_gap": 60.0,
     "occupancy.filter.maturity.enabled": False,
+    "occupancy.filter.registration.enabled": False,
     "occupancy.filter.birth.traffic": 0.0,
     "occupancy.filter.birth.fast": 0.0,
     "occupancy.filter.birth.seeded": 0.0,

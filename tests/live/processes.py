@@ -61,6 +61,7 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         """Asked first: roscore ends its children then, which live in sessions of their own."""
         for process in reversed(self._running):
+            process.stdin.close()  # what waits for it ends by itself
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
         for process in reversed(self._running):
@@ -69,7 +70,6 @@ class Processes:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(PATIENCE)
-            process.stdin.close()
 
 
 def wait_until(condition, explain=lambda: "") -> None:

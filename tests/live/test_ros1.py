@@ -100,7 +100,7 @@ def test_a_drive_goes_through_the_node_and_nothing_is_lost(graph):
     assert f"{SCANS} scans in, {SCANS} out, 0 dropped, 0 refused" in graph.said("node")
     assert "without pose" not in graph.said("node")
     last = arrived["/roadbed/elevation"][-1]
-    assert last.layers == ["elevation", "variance", "slope_x", "slope_y"]
+    assert last.layers == ["elevation", "variance", "slope_x", "slope_y", "traversability"]
     assert np.isfinite(last.data[0].data).any()
     assert max(arrived["/roadbed/occupancy"][-1].data) > 50
     assert len(arrived["/roadbed/velocities"]) == SCANS

@@ -90,7 +90,7 @@ def kill_exporters(folder: Path, kills: int) -> dict[str, int]:
     good = {path.name: path.read_bytes() for path in (folder / "good").iterdir() if path.suffix != ".jsonl"}
     found = {"kills": kills, "corrupt": 0, "left_behind": 0, "whole": 0}
     for _ in range(kills):
-        killed(lambda: write_products(folder / "map", folder / "out"), 1.2 * one)
+        killed(lambda: write_products(folder / "map", folder / "out"), 2.5 * one)
         for name, data in good.items():
             path = folder / "out" / name
             if path.exists():

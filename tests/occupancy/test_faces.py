@@ -17,6 +17,7 @@ from roadbed.occupancy.observe import _surface, observe
 from roadbed.occupancy.rules import SensorModel
 from tests.occupancy.scenes import flat_ground, scan_at
 
+SPARSE = Config().with_changes(occupancy={"observation": {"sparse": 8.0}})
 LATTICE = Lattice.centred(24.0, 24.0, 0.2)
 
 
@@ -51,7 +52,7 @@ def oracle(points, heights, origin, config, spacing, clearance):
 @pytest.mark.parametrize("seed", range(3))
 def test_heights_and_doubt_agree_with_the_oracle(seed):
     rng = np.random.default_rng(seed)
-    config = Config()
+    config = SPARSE
     points = np.column_stack([rng.uniform(-9, 9, 400), rng.uniform(-9, 9, 400), np.zeros(400)])
     columns = (
         np.repeat(points[:60], 5, axis=0) + rng.normal(0, 0.01, (300, 3)) + rng.uniform(0, 1, (300, 1)) * (0, 0, 1)
@@ -83,7 +84,7 @@ def test_a_sparse_sensor_sees_the_car_on_which_the_ground_climbed():
     given = OccupancyInput.of(scan, climbed(scan), LATTICE)
     car = LATTICE.index(np.full(7, 8.05), np.linspace(-0.6, 0.6, 7))
     for changes, seen in (({}, True), ({"face": 0.0}, False), ({"sparse": 0.0}, False)):
-        config = Config().with_changes(occupancy={"observation": changes})
+        config = SPARSE.with_changes(occupancy={"observation": changes})
         (view,) = given.sensors
         probability = observe(given, view, config).probability.ravel()[car]
         assert bool((probability > 0.5).all()) is seen

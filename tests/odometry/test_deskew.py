@@ -73,3 +73,24 @@ def test_the_simulator_proves_the_gain(drives):
 def test_a_scan_without_distortion_is_left_alone(drives):
     for scan, given in zip(Deskewed(drives["off"]), drives["off"]):
         np.testing.assert_array_equal(scan.points, given.points)
+
+
+def test_a_live_source_is_not_waited_for(drives):
+    """Each scan comes out before the next is asked for, and what the source offers stays within reach."""
+    asked = []
+
+    class Live(type(drives["on"])):
+        def __init__(self):
+            self.location, self.path, self.options = "live", "live", {}
+            self.address = "udp:2368"
+
+        def __iter__(self):
+            for index in range(3):
+                asked.append(index)
+                yield drives["on"][index]
+
+    source = Deskewed(Live(), ahead=False)
+    assert source.address == "udp:2368"
+    for number, scan in enumerate(source):
+        assert asked == list(range(number + 1))
+        assert (scan.point_time is None) == (number > 0)  # the first has no motion yet

@@ -53,6 +53,7 @@ def test_the_new_bag_holds_the_input_and_the_results(tmp_path, kind, name):
         assert [stamp for stamp, _ in found[topic]] == [stamp for stamp, _ in found["/points"]]
     labelled = found["/roadbed/labelled"][1][1]
     assert {"x", "intensity", "ring", "label", "height_above_ground"} <= {field.name for field in labelled.fields}
+    assert "traversability" in found["/roadbed/elevation"][0][1].layers
     again = open_source(f"{tmp_path / name}?topic=/roadbed/labelled")
     assert len(again) == 3
     assert not list(tmp_path.glob(".roadbed*"))

@@ -59,6 +59,9 @@ def test_objects_are_written_as_they_were_tracked(record, tmp_path):
         "velocity_covariance": [[0.5, 0.0625], [0.0625, 0.25]],
         "cells": 41,
         "age": 1.5,
+        "existence": 1.0,
+        "acceleration": [0.0, 0.0],
+        "yaw_rate": 0.0,
     }
     assert lines == [{"frame": "000004", "time": 0.5, **expected}, {"frame": "000005", "time": 0.75, **expected}]
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import resource
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -90,29 +91,29 @@ def _through_stream(scans: list[Scan], rate: float, backend: str, delays: Delays
         on_result=lambda live: delays.answer("occupancy", live.result.scan.time or 0.0),
     )
     stream.warm_up()
-    before = _processor_seconds(resource.RUSAGE_SELF)
+    before = _seconds_of(os.getpid())
     with stream:
         _paced(scans, rate, delays, stream.push)
-    return _processor_seconds(resource.RUSAGE_SELF) - before
+    return _seconds_of(os.getpid()) - before
 
 
 def _through_node(scans: list[Scan], rate: float, backend: str, delays: Delays, transport: str) -> float:
     """Processor seconds of the node, a process of its own; this one publishes and listens, so it has both clocks."""
     options = ["/points", "--odometry", "/odom", "--on-road", "--backend", backend]
     command = ["ros1", *options] if transport == "ros1" else ["ros2", *options, "--reliable"]
-    before = _processor_seconds(resource.RUSAGE_CHILDREN)
     graph = _graph(transport)
     node = subprocess.Popen([sys.executable, "-m", "roadbed", *command], stdout=subprocess.PIPE, text=True)
     try:
         assert node.stdout is not None
         if not any("Ctrl+C" in line for line in _lines(node.stdout)):
             raise DeviceError(f"bench live: the node did not start: {' '.join(command)}")
+        before = _seconds_of(node.pid)
         _play(graph, scans, rate, delays)
+        return _seconds_of(node.pid) - before
     finally:
         node.send_signal(signal.SIGINT)
         node.wait(_PATIENCE_S)
         graph.close()
-    return _processor_seconds(resource.RUSAGE_CHILDREN) - before
 
 
 def _lines(stream: Any) -> Iterator[str]:
@@ -179,6 +180,7 @@ def _number(time: float) -> int:
     return round(time * 1000)
 
 
-def _processor_seconds(who: int) -> float:
-    usage = resource.getrusage(who)
-    return usage.ru_utime + usage.ru_stime
+def _seconds_of(process: int) -> float:
+    """Processor seconds of a process so far; compiling and starting are over when the first scan is sent."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

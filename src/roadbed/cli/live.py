@@ -44,11 +44,14 @@ def live(
     """Perceive as scans come: from velodyne:PORT, or from a recording at the pace it was measured."""
     from roadbed.live.playing import Feeder
     from roadbed.live.stream import Stream
+    from roadbed.sources.odometry import Deskewed
 
     mcap = _checked_mcap(output, force)
     settings = request.settings()
     T_vehicle_sensor = request.T_vehicle_sensor()
-    source = replace(request, mounting=None).scans()
+    source = replace(request, mounting=None, deskew=False).scans()
+    if request.deskew:
+        source = Deskewed(source, ahead=False)
     say = (lambda text: None) if as_json else (lambda text: print(text, flush=True))
     with until_stopped() as stopped, ExitStack() as sinks:
         shown: list[Callable[[LiveResult], None]] = []

@@ -32,7 +32,7 @@ class ObservationConfig(Stage):
     renamed: ClassVar[dict[str, str]] = {"clearance": "vehicle.clearance"}
 
     azimuth_step: float = Field(0.4, ge=0.05, le=10, description="degrees per ray of the polar table")
-    min_range: float = Field(1.0, ge=0, le=50, description="m; nearer returns are the vehicle itself")
+    min_range: float = Field(1.0, ge=0, le=50, description="m; nearer returns are the sensor's own housing")
     range_margin: float = Field(0.06, ge=0, le=5, description="m a beam must pass a cell before its end to count")
     obstacle_height: float = Field(0.2, gt=0, le=5, description="m, tau_up: a return this high is half an obstacle")
     obstacle_height_sigma: float = Field(0.05, gt=0, le=2, description="m, softness of that height")
@@ -40,7 +40,7 @@ class ObservationConfig(Stage):
     underside: float = Field(1.3, ge=0, le=10, description="m; beams may pass beneath obstacles that start lower")
     underside_reach: float = Field(5.0, ge=0, le=50, description="m behind such an obstacle where they prove little")
     beneath: Probability = Field(1.0, description="weight of beams that passed beneath something; 0: they free nothing")
-    sparse: float = Field(16.0, ge=0, le=1e4, description="returns per ray under which a sensor is sparse; 0: none is")
+    sparse: float = Field(0.0, ge=0, le=1e4, description="returns per ray under which a sensor is sparse; 0: none is")
     sparse_beneath: Probability = Field(0.0, description="the weight `beneath` of sparse sensors")
     face: float = Field(0.12, ge=0, le=5, description="m of height in one place that are a face to sparse ones; 0: off")
     sure_height: float = Field(0.3, ge=0, le=10, description="m, a_0: every obstacle is at least this high")

@@ -22,6 +22,7 @@ def elevation_layers(ground: GroundFrame) -> dict[str, NDArray[np.float32]]:
         "variance": ground.variance,
         "slope_x": ground.slope[..., 0],
         "slope_y": ground.slope[..., 1],
+        "traversability": ground.traversability().score,
     }
 
 

@@ -144,10 +144,10 @@ def _returns_of(
         if len(cell):
             x = c[cell] + (bit % SUBCELLS + 0.5) / SUBCELLS - 0.5
             y = r[cell] + (bit // SUBCELLS + 0.5) / SUBCELLS - 0.5
-            places: Float64 = np.column_stack([x, y]) * lattice.spacing + (lattice.x0, lattice.y0)
+            places = np.column_stack([x, y]).astype(np.float64) * lattice.spacing + (lattice.x0, lattice.y0)
             return places, lattice.spacing / SUBCELLS
-    centres = np.column_stack([columns, rows]) * lattice.spacing + (lattice.x0, lattice.y0)
-    return centres.astype(np.float64), lattice.spacing
+    centres = np.column_stack([columns, rows]).astype(np.float64) * lattice.spacing + (lattice.x0, lattice.y0)
+    return centres, lattice.spacing
 
 
 def _bodies(parts: list[Cluster], config: ObjectsConfig, width: float) -> list[Cluster]:

@@ -87,4 +87,7 @@ def _object_records(name: str, result: Result) -> Iterable[dict]:
             "velocity_covariance": thing.velocity_covariance.tolist(),
             "cells": int(thing.cells),
             "age": float(thing.age),
+            "existence": float(thing.existence),
+            "acceleration": thing.acceleration.tolist(),
+            "yaw_rate": float(thing.yaw_rate),
         }

@@ -13,13 +13,12 @@ from roadbed.frames import Scan
 from roadbed.odometry.deskew import Motion, deskew
 from roadbed.sources.poses import Trajectory, read_poses
 from roadbed.sources.registry import Source
-from roadbed.sources.selection import PER_SCAN
 
 ESTIMATED, NO_POSES = "kiss-icp", "none"
 
 
 class _Wrapped(Source):
-    """Scans of another source, changed one by one; its truth and objects come along."""
+    """Scans of another source, changed one by one; whatever else it offers, such as truth, comes along."""
 
     def __init__(self, source: Source) -> None:
         self.location, self.path, self.options = source.location, source.path, source.options
@@ -30,7 +29,7 @@ class _Wrapped(Source):
         return len(self.source)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in (*PER_SCAN, "numbers"):
+        if name.startswith("_") or name == "source":
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self.source, name)
 
@@ -109,7 +108,14 @@ class WithKissIcp(_Wrapped):
 
 
 class Deskewed(_Wrapped):
-    """Scans without motion distortion where times of the points, and poses before or after, are known."""
+    """Scans without motion distortion where times of the points, and poses before or after, are known.
+
+    `ahead`: the next scan is waited for, as the way to it tells of the motion too; not for a live source.
+    """
+
+    def __init__(self, source: Source, ahead: bool = True) -> None:
+        super().__init__(source)
+        self._ahead = ahead
 
     def __getitem__(self, index: int) -> Scan:
         index = range(len(self))[index]
@@ -117,13 +123,17 @@ class Deskewed(_Wrapped):
         if scan.point_time is None:
             return scan
         before = self.source[index - 1] if index else None
-        after = self.source[index + 1] if index + 1 < len(self) else None
+        after = self.source[index + 1] if self._ahead and index + 1 < len(self) else None
         return _deskewed(before, scan, after)
 
     def __iter__(self) -> Iterator[Scan]:
-        """One scan behind the source, as the way to the next one tells of the motion too."""
         before: Scan | None = None
         scan: Scan | None = None
+        if not self._ahead:
+            for scan in self.source:
+                yield _deskewed(before, scan, None)
+                before = scan
+            return
         for after in self.source:
             if scan is not None:
                 yield _deskewed(before, scan, after)

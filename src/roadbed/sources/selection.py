@@ -13,7 +13,7 @@ from roadbed.frames import Scan
 from roadbed.geometry import Pose
 from roadbed.sources.registry import Source
 
-PER_SCAN = ("truth", "objects")  # what some sources also give for a scan, by its number
+_PER_SCAN = ("truth", "objects")  # what some sources also give for a scan, by its number
 
 
 class Selection(Source):
@@ -38,7 +38,7 @@ class Selection(Source):
             yield from super().__iter__()
 
     def __getattr__(self, name: str) -> Any:
-        if name not in PER_SCAN:
+        if name not in _PER_SCAN:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         of_scan = getattr(self.source, name)
         return lambda index: of_scan(self.numbers[index])

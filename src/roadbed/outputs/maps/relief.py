@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LightSource, Normalize
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from roadbed.atomic import atomic_write
@@ -20,54 +20,58 @@ from roadbed.mapping.stored import StoredMap
 
 _MOST_NODES = 500_000  # in a picture; a larger map is thinned
 _LINES = 12  # contour lines, about
+_LIGHT = (-0.54, 0.54, 0.64)  # east, north, up: from the north-west, 40 degrees high
 _STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # m between them
 
 
-def thinned_elevation(stored: StoredMap, most: int = _MOST_NODES) -> tuple[Lattice, Float32]:
-    """The elevation of the whole map on at most about `most` nodes, every so many-th of them."""
+def thinned_surface(stored: StoredMap, most: int = _MOST_NODES) -> tuple[Lattice, Float32]:
+    """Elevation and slopes (3, rows, columns) of the whole map on at most about `most` nodes, every so many-th."""
     lattice = stored.extent
     stride = 1
     while lattice.size / stride**2 > most and stride < SIDE:
         stride *= 2
     (first_row, _), (first, _) = stored.block
-    elevation = np.full((lattice.rows // stride, lattice.columns // stride), np.nan, np.float32)
+    surface = np.full((3, lattice.rows // stride, lattice.columns // stride), np.nan, np.float32)
     side = SIDE // stride
     for key in stored.keys:
         row, column = (key[0] - first_row) * side, (key[1] - first) * side
-        elevation[row : row + side, column : column + side] = stored.planes(key).elevation[::stride, ::stride]
-    return Lattice(lattice.x0, lattice.y0, lattice.spacing * stride, *elevation.shape[::-1]), elevation
+        planes = stored.planes(key)
+        for layer, values in zip(surface, (planes.elevation, planes.slope_x, planes.slope_y)):
+            layer[row : row + side, column : column + side] = values[::stride, ::stride]
+    return Lattice(lattice.x0, lattice.y0, lattice.spacing * stride, surface.shape[2], surface.shape[1]), surface
 
 
 def save_relief(path: Path, stored: StoredMap) -> None:
-    lattice, elevation = trimmed(*thinned_elevation(stored))
+    lattice, surface = trimmed(*thinned_surface(stored))
     x_min, x_max, y_min, y_max = lattice.extent
     aspect = (y_max - y_min) / (x_max - x_min)
     width = 12.0 if aspect <= 1 else max(4.0, 12.0 / aspect)
-    figure = Figure(figsize=(width, np.clip(width * aspect, 2.0, 14.0) + 1.1), dpi=110, layout="constrained")
+    figure = Figure(figsize=(width, np.clip(width * aspect, 2.0, 14.0) + 0.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    draw_relief(axes, lattice, elevation)
-    axes.set_title(f"{np.isfinite(elevation).sum() * lattice.spacing**2 / 1e4:.1f} ha of ground", loc="left")
+    draw_relief(axes, lattice, surface)
+    axes.set_title(f"{np.isfinite(surface[0]).sum() * lattice.spacing**2 / 1e4:.1f} ha of ground", loc="left")
     with atomic_write(path) as file:
         figure.savefig(file, format="png")
 
 
-def draw_relief(axes: Axes, lattice: Lattice, elevation: Float32) -> None:
+def draw_relief(axes: Axes, lattice: Lattice, surface: Float32) -> None:
     """Shaded by a light from the north-west, coloured by height, with contour lines at round heights."""
+    elevation, slope_x, slope_y = surface
     known = np.isfinite(elevation)
-    low, high = (float(v) for v in np.nanpercentile(elevation, (0.5, 99.5)))
+    low, high = (float(v) for v in np.nanpercentile(elevation, (0.5, 99.5))) if known.any() else (0.0, 1.0)
     high = max(high, low + 0.1)
-    light = LightSource(azdeg=315, altdeg=40)
+    tint = colormaps["gist_earth"](0.25 + 0.6 * Normalize(low, high, clip=True)(np.where(known, elevation, low)))
     exaggeration = float(np.clip(40 / (high - low), 1, 5))
-    filled = np.where(known, elevation, low)
-    tint = colormaps["gist_earth"](0.25 + 0.6 * Normalize(low, high, clip=True)(filled))
-    shade = light.hillshade(filled, vert_exag=exaggeration, dx=lattice.spacing, dy=-lattice.spacing)
-    image = np.clip(tint[..., :3] * (0.45 + 0.75 * shade[..., None]), 0, 1)
-    image = np.dstack([image, known])
+    # By the slopes of the planes themselves: differences between nodes would draw a rim around all that is unknown.
+    across, along = (np.nan_to_num(exaggeration * slope) for slope in (slope_x, slope_y))
+    east, north, up = _LIGHT
+    shade = np.clip((up - east * across - north * along) / np.sqrt(1 + across**2 + along**2), 0, 1)
+    image = np.dstack([np.clip(tint[..., :3] * (0.45 + 0.85 * shade[..., None]), 0, 1), known])
     axes.imshow(image, extent=lattice.extent, origin="lower", interpolation="nearest")
     step = next((step for step in _STEPS if (high - low) / step <= _LINES), _STEPS[-1])
     levels = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
-    if len(levels):
+    if len(levels) and min(elevation.shape) > 1:
         lines = axes.contour(
             *lattice.mesh(), np.ma.masked_invalid(elevation), levels, colors="#2b1d0e", linewidths=0.6, alpha=0.75
         )
@@ -77,12 +81,12 @@ def draw_relief(axes: Axes, lattice: Lattice, elevation: Float32) -> None:
     axes.set_ylabel("y, m")
 
 
-def trimmed(lattice: Lattice, elevation: Float32) -> tuple[Lattice, Float32]:
+def trimmed(lattice: Lattice, surface: Float32) -> tuple[Lattice, Float32]:
     """Without the rows and columns around the map in which nothing is known."""
-    rows, columns = (_span(np.isfinite(elevation).any(axis=axis)) for axis in (1, 0))
-    part = elevation[rows, columns]
+    rows, columns = (_span(np.isfinite(surface[0]).any(axis=axis)) for axis in (1, 0))
+    part = surface[:, rows, columns]
     moved = lattice.shifted(columns.start, rows.start)
-    return Lattice(moved.x0, moved.y0, lattice.spacing, part.shape[1], part.shape[0]), part
+    return Lattice(moved.x0, moved.y0, lattice.spacing, part.shape[2], part.shape[1]), part
 
 
 def _span(known: Any) -> slice:

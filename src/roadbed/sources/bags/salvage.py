@@ -43,12 +43,12 @@ class Saved:
 
 
 def salvage(path: Path, folder: Path) -> Saved | None:
-    """Copy what is whole into `folder`; None where there is nothing, or the file is of another kind."""
+    """Copy what is whole into `folder`; None where nothing is, or the file was not cut off but is wrong otherwise."""
     if not path.is_file():
         return None
     data = read_bytes(path)
     ros1 = data.startswith(_ROS1_MAGIC)
-    if not ros1 and not data.startswith(_MCAP_MAGIC):
+    if not (ros1 or data.startswith(_MCAP_MAGIC)) or not _is_cut(data, ros1):
         return None
     walk: _Ros1 | _Mcap = _Ros1(data) if ros1 else _Mcap(data)
     target = folder / ("saved.bag" if ros1 else "saved")
@@ -67,6 +67,14 @@ def salvage(path: Path, folder: Path) -> Saved | None:
         return None
     found = f"{count} messages in the first {walk.whole} of {len(data)} bytes"
     return Saved(target, f"{path}: cut off or damaged: found {found}, the rest is lost")
+
+
+def _is_cut(data: bytes, ros1: bool) -> bool:
+    """Whether the end is missing, where the index lies; a bag that was never closed says that it has none."""
+    if not ros1:
+        return not data.endswith(_MCAP_MAGIC)
+    fields, _, _ = next(_ros1_records(data, len(_ROS1_MAGIC)), ({}, b"", 0))
+    return not 0 < int.from_bytes(fields.get(b"index_pos", b""), "little") < len(data)
 
 
 class _Ros1:
