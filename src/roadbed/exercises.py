@@ -25,11 +25,16 @@ _HEIGHT = 1.8  # m of the sensor over a level road
 
 
 def ground() -> None:
-    """A short drive; then one in the vehicle's own frame, as `motion: vehicle` keeps it."""
+    """A short drive; one in the vehicle's own frame, as `motion: vehicle` keeps it; one up a hillside."""
     for motion in ("rolling", "vehicle"):
         filter_ = GroundFilter(Config.parse({"ground": {"time": {"motion": motion}}}))
         for number in range(3):
             filter_(_scan(number))
+    hill = GroundFilter()
+    for number in range(3):
+        scan = _scan(number)
+        steep = np.maximum(scan.points[:, 0] - 6, 0) * np.array([[0], [0], [0.7]], np.float32)
+        hill(replace(scan, points=scan.points + steep.T))
 
 
 def variance() -> None:
@@ -47,7 +52,7 @@ def mounting() -> None:
 def occupancy() -> None:
     """A turning drive over a level ground that nobody had to estimate."""
     filter_ = OccupancyFilter(Config())
-    for number in range(4):
+    for number in range(10):
         scan = _scan(number)
         filter_(scan, _level_ground(scan))
     grid, none = Lattice.centred(4, 4, 1.0), np.zeros((4, 4, 3), np.float32)
