@@ -2,7 +2,8 @@
 """The own vehicle's body in its scans: returns that travel with the vehicle are neither ground nor obstacle.
 
 The box is configured (`vehicle.body`), or estimated while the vehicle drives: what keeps its place in the vehicle frame
-while the world moves by is the vehicle itself, unless it goes on and on beside it, as a wall does.
+while the world moves by is the vehicle itself, unless it goes on and on beside it, as a wall does. Scans in GPU memory
+are not searched, which would mean to fetch them: there the box is given.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from roadbed.compute.arrays import lies_on_device, to_host
 from roadbed.config.shared import BodyConfig, VehicleConfig
 from roadbed.frames import Scan
 from roadbed.geometry import Float32, Pose
+from roadbed.ground.own_body_cpu import mark_cells, mark_inside
 
 _CELL = 0.2  # m
 _AHEAD, _ASIDE = 6.0, 1.8  # m from the vehicle's origin that are searched: along, across
@@ -47,28 +49,27 @@ class OwnBody:
         if self.box is None or T_vehicle_sensor is None:
             return None
         box = self.box
-        x, y, z = _in_vehicle(scan, T_vehicle_sensor)
-        own = (x > box.rear) & (x < box.front) & (y > box.right) & (y < box.left) & (z < box.top)
-        return own if own.any() else None
+        limits = np.array([box.rear, box.front, box.right, box.left, -np.inf, box.top], np.float32)
+        own = np.empty(len(scan), np.bool_)
+        return own if mark_inside(*_placed(scan, T_vehicle_sensor), limits, own) else None
 
     def look(self, scan: Scan, T_vehicle_sensor: Pose) -> None:
         """Learn from a scan, where the box is not configured and the vehicle has moved on since the last one."""
         if self.config.body is not None or not self.config.find_body or scan.T_world_sensor is None:
+            return
+        if lies_on_device(scan.points):
             return
         if self._last is not None and self._last.distance_to(scan.T_world_sensor) < _STEP:
             return
         self._last = scan.T_world_sensor
         self._seen *= _FADE
         self._looks = self._looks * _FADE + 1
-        self._seen += self._occupied(*_in_vehicle(scan, T_vehicle_sensor))
+        limits = np.array([-_AHEAD, _AHEAD, -_ASIDE, _ASIDE, _LOW, self.config.clearance], np.float32)
+        occupied = np.zeros(self._seen.shape, np.bool_)
+        mark_cells(*_placed(scan, T_vehicle_sensor), limits, np.float32(_CELL), occupied)
+        self._seen += occupied
         if self._looks > sum(_FADE**k for k in range(_LOOKS - 1)):
             self.box = self._found()
-
-    def _occupied(self, x: Float32, y: Float32, z: Float32) -> NDArray[np.bool_]:
-        near = (np.abs(x) < _AHEAD) & (np.abs(y) < _ASIDE) & (z > _LOW) & (z < self.config.clearance)
-        occupied = np.zeros(self._seen.shape, bool)
-        occupied[((x[near] + _AHEAD) / _CELL).astype(int), ((y[near] + _ASIDE) / _CELL).astype(int)] = True
-        return occupied
 
     def _found(self) -> BodyConfig | None:
         """The box around everything that stayed, and around the sensor's foot."""
@@ -100,8 +101,7 @@ def without(scan: Scan, own: NDArray[np.bool_] | None) -> Scan:
     return replace(scan, points=points)
 
 
-def _in_vehicle(scan: Scan, T_vehicle_sensor: Pose) -> Float32:
-    """Coordinates (3, N) in the vehicle frame."""
+def _placed(scan: Scan, T_vehicle_sensor: Pose) -> tuple[Float32, Float32, Float32]:
+    """What the kernels take: points, rotation and translation to the vehicle frame."""
     points = to_host(scan.points) if lies_on_device(scan.points) else scan.points
-    turned = T_vehicle_sensor.rotation.astype(np.float32) @ points.T
-    return turned + T_vehicle_sensor.translation.astype(np.float32)[:, None]
+    return points, T_vehicle_sensor.rotation.astype(np.float32), T_vehicle_sensor.translation.astype(np.float32)
