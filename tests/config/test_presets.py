@@ -57,6 +57,7 @@ CHANGES = {
     "occupancy.observation.underside": 0.0,
     "occupancy.observation.mixed_free": 1.0,
     "occupancy.observation.unknown_ground": 1.0,
+    "occupancy.observation.sparse": 0.0,
     "occupancy.fusion.forget": 1e-3,
     "occupancy.filter.particles": 19_000,
     "occupancy.filter.compose": "normalise",

@@ -17,7 +17,7 @@ from roadbed.occupancy.observe import _surface, observe
 from roadbed.occupancy.rules import SensorModel
 from tests.occupancy.scenes import flat_ground, scan_at
 
-SPARSE = Config().with_changes(occupancy={"observation": {"sparse": 8.0}})
+SPARSE = Config()
 LATTICE = Lattice.centred(24.0, 24.0, 0.2)
 
 

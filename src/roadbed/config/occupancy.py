@@ -40,7 +40,7 @@ class ObservationConfig(Stage):
     underside: float = Field(1.3, ge=0, le=10, description="m; beams may pass beneath obstacles that start lower")
     underside_reach: float = Field(5.0, ge=0, le=50, description="m behind such an obstacle where they prove little")
     beneath: Probability = Field(1.0, description="weight of beams that passed beneath something; 0: they free nothing")
-    sparse: float = Field(0.0, ge=0, le=1e4, description="returns per ray under which a sensor is sparse; 0: none is")
+    sparse: float = Field(8.0, ge=0, le=1e4, description="returns per ray under which a sensor is sparse; 0: none is")
     sparse_beneath: Probability = Field(0.0, description="the weight `beneath` of sparse sensors")
     face: float = Field(0.12, ge=0, le=5, description="m of height in one place that are a face to sparse ones; 0: off")
     sure_height: float = Field(0.3, ge=0, le=10, description="m, a_0: every obstacle is at least this high")
