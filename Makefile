@@ -54,7 +54,7 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 	PYTHONPATH=src:$(PYTHONPATH) $(or $(GPU_PYTHON),$(BIN)/python) scripts/gpu_test.py $(if $(SCAN),--scan $(SCAN))
 
 .stamps/cuda: .stamps/dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cuda]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[cuda]'
 	@touch $@
 
 pictures: .stamps/dev .stamps/system
@@ -70,11 +70,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 .stamps/roadbed: pyproject.toml $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
 	@mkdir -p .stamps && touch $@
 
 .stamps/dev: pyproject.toml $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@mkdir -p .stamps && touch $@ .stamps/roadbed
 
 .stamps/system: scripts/install-system-parts.sh
