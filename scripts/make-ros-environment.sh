@@ -8,4 +8,4 @@ if ! /usr/bin/python3 -c 'import sys, rospy; sys.exit(sys.version_info < (3, 11)
     exit 0
 fi
 /usr/bin/python3 -m venv --system-site-packages "$folder"
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[io]'
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -e '.[io]'

@@ -121,7 +121,7 @@ def draw(rows: list[dict[str, Any]], path: Path, title: str) -> None:
         for name in names:
             panel.plot(frames, [row[name] for row in rows], label=name.replace("_", " "))
         panel.set_ylabel(label)
-        panel.set_ylim(bottom=0)
+        panel.set_ylim(0, 1.2 * max(row[names[-1]] or 1 for row in rows))
         panel.grid(alpha=0.3)
     axes[0].legend(frameon=False)
     axes[-1].set_xlabel("frames")

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from roadbed.frames import GroundFrame, Mounting, Moving, Scan
 from roadbed.geometry import Lattice, Pose
@@ -43,9 +45,18 @@ class Segmented:
             T_world_lattice=self.T_world_lattice,
             used_prior=self.used_prior,
             cells=output.cells,
-            notes=self.notes,
+            notes=self.notes + _unusable(output.label),
             timings=self.timings,
         )
+
+
+def _unusable(label: Any) -> tuple[str, ...]:
+    """A note about a scan of which nothing could be used; labels that stay on a device are not looked at."""
+    if not isinstance(label, np.ndarray) or label.any():
+        return ()
+    if not len(label):
+        return ("scan without points: nothing new is known",)
+    return (f"none of the {len(label)} points lies over the lattice and is a number: nothing new is known",)
 
 
 class GroundMethod(Protocol):
