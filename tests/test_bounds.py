@@ -2,16 +2,18 @@
 """The whole chain once with every index of the CPU's kernels checked: a write beyond an array fails, not spoils."""
 
 import os
+import pickle
 import subprocess
 import sys
 
-CHAIN = """
-import numpy as np
 import roadbed
+
+CHAIN = """
+import pickle, sys
+import numpy as np
 from roadbed import Config, GroundFilter, Pipeline
 
-drive = list(roadbed.open("sim:city?sensor=vlp16&frames=3"))
-rig = list(roadbed.open("sim:city?sensor=lux4&frames=2"))
+drive, rig = pickle.load(open(sys.argv[1], "rb"))
 for preset in ("default", "paper"):
     pipeline = Pipeline(Config.preset(preset))
     for scan in drive + rig:
@@ -29,11 +31,19 @@ print("done")
 
 
 def test_the_chain_stays_inside_its_arrays(tmp_path):
+    scans = [list(roadbed.open(f"sim:city?sensor={sensor}&frames=3")) for sensor in ("vlp16", "lux4")]
+    drives = tmp_path / "drives.pickle"
+    drives.write_bytes(pickle.dumps(scans))
     # One thread: with more, an error inside a parallel loop is swallowed.
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_NUM_THREADS": "1"}
     environment = {**os.environ, **checked, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", CHAIN], env=environment, capture_output=True, text=True, timeout=1500, check=False
+        [sys.executable, "-c", CHAIN, str(drives)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == "done"

@@ -62,6 +62,7 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "underside": 0.0,
                 "mixed_free": 1.0,
                 "unknown_ground": 1.0,
+                "sparse": 0.0,
             },
             "fusion": {"forget": 1e-3},  # a sensor has a say only when it reports
             "grid": {"length": 50.0, "width": 30.0, "spacing": 0.1, "ahead": 25.0, "motion": "vehicle"},

@@ -112,7 +112,7 @@ class StcrfCpu:
         with timed(timings, "select"):
             shaping = self._select(points, given.vehicle, given.road, given.moving)
         with timed(timings, "start"):
-            self._begin(given.vehicle, given.road)
+            self._begin(points, given.vehicle, given.road)
         with timed(timings, "em"):
             few = self._warm and self._overlap() >= ENOUGH_PRIOR
             stcrf = self.config.stcrf
@@ -186,11 +186,13 @@ class StcrfCpu:
         self._anchor_plane[nodes, 0] = heights
         self._anchor_plane[nodes, 1:] = vehicle.slope_x, vehicle.slope_y
 
-    def _begin(self, vehicle: Vehicle, road: float) -> None:
+    def _begin(self, points: SortedPoints, vehicle: Vehicle, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's."""
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
         clear_spans(fine.information, fine.data, fine.spans)
-        find_spans(fine.count, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
+        # Nodes whose points are all left out are computed too: those points get heights like all others.
+        held = np.diff(points.start).astype(fine.count.dtype) + fine.count
+        find_spans(held, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
         if self._warm:
             fine.information[0] = fine.prior
         if stcrf.start == "zero":
@@ -202,6 +204,7 @@ class StcrfCpu:
         clear_spans(coarse.information, coarse.data, coarse.spans)
         find_spans(coarse.count, coarse.prior, False, coarse.shape, stcrf.reach, coarse.spans)
         fill_expected(coarse.expected, coarse.spans, F(road))
+        coarse.mean[:, 0], coarse.mean[:, 1:] = road, 0  # where nothing is near: not what an earlier scan left there
         share_rows(coarse.reserved, coarse.shape, coarse.row_chunks, _NODE_COST)
         self._run(coarse, lowest, stcrf.coarse.iterations, warm=False)
         if stcrf.coarse.climb:
