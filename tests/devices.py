@@ -15,6 +15,8 @@ from tests.conftest import require
 # OpenCL is asked of every machine, for PoCL runs anywhere; CUDA only of those with an NVIDIA GPU.
 ACCELERATORS = ("opencl", "opencl-lanes", *(["cuda"] if cuda.devices() else []))
 BACKENDS = ("cpu", *ACCELERATORS)
+# For tests in which each case compiles programs of its own: the branch of GPUs is tested with all rules together.
+DRIVERS = tuple(name for name in BACKENDS if name != "opencl-lanes")
 
 
 def accelerator(name: str) -> Backend:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Pose
-from tests.devices import BACKENDS, backend
+from tests.devices import DRIVERS, backend
 from tests.ground.test_drive import scan_at
 
 SMALL = {"length": 50, "width": 50}
@@ -19,7 +19,7 @@ def after_three_good_scans(name, trust):
     return ground
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", DRIVERS)
 @pytest.mark.parametrize("lift", [0.2, -0.15])
 def test_a_wrong_height_is_taken_back_by_the_share_that_is_trusted(name, lift):
     scan = scan_at(0.0, 3, 0.3)
@@ -30,7 +30,7 @@ def test_a_wrong_height_is_taken_back_by_the_share_that_is_trusted(name, lift):
         assert left == pytest.approx((1 - trust) * lift, abs=0.012)
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", DRIVERS)
 @pytest.mark.parametrize("wrong", [{"pitch": 0.02}, {"roll": -0.02}], ids=["pitch", "roll"])
 def test_a_wrong_tilt_is_taken_back_by_the_share_that_is_trusted(name, wrong):
     scan = scan_at(0.0, 3, 0.3)

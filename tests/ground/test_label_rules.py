@@ -6,7 +6,7 @@ import pytest
 
 from roadbed import Config, Label
 from roadbed.config.ground import LabelConfig
-from tests.devices import BACKENDS
+from tests.devices import DRIVERS
 from tests.ground import engines
 
 SIZE = 40  # m
@@ -121,7 +121,7 @@ def test_every_switch_has_a_scene():
     assert switches == set(RULES) == set(SCENES)
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", DRIVERS)
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_decides(rule, name):
     scene, others, with_it, without_it = SCENES[rule]
@@ -130,7 +130,7 @@ def test_the_rule_decides(rule, name):
     assert labels_of(name, points, asked, *others) == [without_it] * len(asked)
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", DRIVERS)
 @pytest.mark.parametrize("rules", [(), ("pillars",)], ids=["own height", "looking around"])
 def test_one_point_per_label(name, rules):
     """From the height over the surface alone: low outlier, ground, obstacle, overhang, and unknown outside."""
@@ -143,7 +143,7 @@ def test_one_point_per_label(name, rules):
     assert labels_of(name, ground_points(), asked, *rules) == expected
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", DRIVERS)
 def test_the_clearance_is_the_vehicles(name):
     config = Config().with_changes(vehicle={"clearance": 3.5}, ground={"stcrf": {"length": SIZE, "width": SIZE}})
     points = np.concatenate([ground_points(), column(8.1, 2.1, [3.0, 4.0])])

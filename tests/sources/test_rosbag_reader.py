@@ -18,7 +18,7 @@ from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
 from roadbed.sources.pointcloud2 import cloud_fields
-from roadbed.sources.ros_poses import StaticTransforms
+from roadbed.sources.ros_poses import TransformGraph
 from tests.sources.bag_files import Messages, cloud_bytes, drive_records, write_bag
 from tests.sources.damage import damaged
 
@@ -116,7 +116,7 @@ def test_a_chain_of_fixed_transforms_is_gone_in_its_order(kind):
     def message(parent, child, pose):
         x, y, z = pose.translation
         stamped = SimpleNamespace(
-            header=SimpleNamespace(frame_id=parent),
+            header=SimpleNamespace(frame_id=parent, stamp=SimpleNamespace(sec=0, nanosec=0)),
             child_frame_id=child,
             transform=SimpleNamespace(
                 translation=SimpleNamespace(x=x, y=y, z=z),
@@ -126,7 +126,7 @@ def test_a_chain_of_fixed_transforms_is_gone_in_its_order(kind):
         return SimpleNamespace(transforms=[stamped])
 
     T_base_mast, T_mast_lidar = Pose.from_euler(1.0, 2.0, 0.5, yaw=0.6), Pose.from_euler(0.3, -0.2, 1.0, yaw=-1.1)
-    transforms = StaticTransforms()
+    transforms = TransformGraph()
     transforms.add(message("/base" if kind == "ros1" else "base", "mast", T_base_mast))
     transforms.add(message("mast", "lidar", T_mast_lidar))
     expected = T_base_mast @ T_mast_lidar
