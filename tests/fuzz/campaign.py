@@ -18,7 +18,7 @@ from tests.fuzz.targets import Target
 from tests.fuzz.worker import Findings, SharedCase, work
 
 LONGEST_CASE_S = 2.0  # of processor time, as the machine may be busy
-_LONGEST_WAIT_S = 30.0  # of the clock: a case that waits for something takes no processor time
+_LONGEST_WAIT_S = 60.0  # of the clock: a case that waits for something takes no processor time
 _LOOK_EVERY_S = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -33,6 +33,8 @@ class Report:
 def run(targets: Sequence[Target], seed: int, seconds: float, folder: Path, most: int = 2**62) -> Report:
     """Give the targets cases for some seconds, or `most` each."""
     shared, findings = SharedCase(len(targets)), Findings(folder)
+    for target in targets:
+        target.load()
     until = time.monotonic() + seconds
     in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=in_memory) as folder_in_memory:

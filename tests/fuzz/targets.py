@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -21,6 +21,7 @@ import yaml
 
 import roadbed
 from roadbed.config import Config
+from roadbed.errors import RoadbedError
 from roadbed.evaluate.masks import Masks
 from roadbed.frames import Scan
 from roadbed.geometry import Lattice
@@ -49,11 +50,12 @@ Run = Callable[[bytes, Path], None]
 
 @dataclass(frozen=True)
 class Target:
-    """`make` gives the bytes of a case, `run` reads them in a scratch folder."""
+    """`make` gives the bytes of a case, `run` reads them in a scratch folder; `load` comes before any case."""
 
     name: str
     make: Make
     run: Run
+    load: Callable[[], Any] = lambda: None
 
 
 def damaged(makers: Sequence[Make], words: Sequence[bytes] = (), whole: float = 0.3) -> Make:
@@ -209,6 +211,13 @@ def command_line() -> Any:
     return group
 
 
+def load_commands() -> None:
+    """What the commands import when they are called takes seconds on a busy machine, and is no case's doing."""
+    for words in (["segment"], ["run"], ["evaluate", "ground"], ["evaluate", "occupancy"], ["config", "show"]):
+        with suppress(RoadbedError, SystemExit), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            command_line().main([*words, "nowhere"], prog_name="roadbed")
+
+
 def run_arguments(data: bytes, folder: Path) -> None:
     words = [word.decode("utf-8", "surrogateescape") for word in data.split(b"\0")]
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -293,5 +302,5 @@ def all_targets() -> tuple[Target, ...]:
         Target("rig", damaged([seeds(rigs), texts.yaml_text], _YAML_WORDS), file("rig.yaml", read_rig)),
         Target("drive's rig", damaged([seeds(rigs), texts.yaml_text], _YAML_WORDS), file("rig.yaml", read_drive_rig)),
         Target("location", damaged([texts.location], _TEXT_WORDS), open_location),
-        Target("arguments", damaged([texts.arguments], (b"\0", b"-", b"=")), run_arguments),
+        Target("arguments", damaged([texts.arguments], (b"\0", b"-", b"=")), run_arguments, load_commands),
     )
