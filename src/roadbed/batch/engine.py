@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +86,7 @@ class Engine:
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:
                 where = self._address or "this machine"
                 raise DeviceError(f"Ray on {where} does not answer ({' '.join(str(error).split())})") from None
-            self._check_resources()
+            self.check(ray.cluster_resources())
             self._exits = exits.pop_all()
         return self
 
@@ -135,15 +135,15 @@ class Engine:
                 self._waiting.append(task)
             yield task, Lost(_why_lost(error), task.attempts, again)
 
-    def _check_resources(self) -> None:
-        found = self._ray.cluster_resources()
+    def check(self, found: Mapping[str, float]) -> None:
+        """How many tasks run at a time with what Ray has found; an error where it is none."""
         self.slots = int(found.get("CPU", 0) // self._cpus)
+        if not self.slots:
+            raise InputError(f"{self._cpus} cores per worker: Ray found {found.get('CPU', 0):g}, expected as many")
         if self._gpu_share:
             if not found.get("GPU"):
                 raise DeviceError("backend cuda: Ray found no GPU, expected at least one")
             self.slots = min(self.slots, int(found["GPU"] / self._gpu_share))
-        if not self.slots:
-            raise InputError(f"{self._cpus} cores per worker: Ray found {found.get('CPU', 0):g}, expected as many")
 
 
 def loopback_address() -> str:
