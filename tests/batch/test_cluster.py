@@ -19,7 +19,7 @@ from roadbed.batch.campaign import Campaign, claimed
 from roadbed.batch.engine import Engine, loopback_address
 from roadbed.batch.maps import do_merge
 from roadbed.batch.report import write_batch_report
-from roadbed.errors import DeviceError
+from roadbed.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.cli.process import roadbed
 from tests.disks import mounted
@@ -61,6 +61,7 @@ def run(job, drives, engine, tell=lambda progress, event: None):
     with claimed(job):
         campaign = Campaign(job, drives, engine, tell)
         progress = campaign.run(threading.Event())
+        campaign.clear()
         write_batch_report(job, campaign.complete(), progress)
         return progress
 
@@ -162,6 +163,12 @@ def test_a_corrupt_drive_is_told_the_rest_goes_on_and_the_command_ends_with_1(cl
     assert done == {name: data for name, data in expected.items() if name.startswith(home)}
 
 
-def test_a_gpu_that_the_cluster_does_not_have_is_said_at_once(engine):
+def test_drives_share_gpus_and_one_that_is_not_there_is_said_at_once():
+    engine = Engine(None, gpu_share=1 / 8)
+    for cores, slots in ((4.0, 4), (16.0, 16), (64.0, 16)):
+        engine.check({"CPU": cores, "GPU": 2.0})
+        assert engine.slots == slots
     with pytest.raises(DeviceError, match="Ray found no GPU"):
-        Engine(None, gpu_share=0.5).check({"CPU": 2.0})
+        engine.check({"CPU": 2.0})
+    with pytest.raises(InputError, match="4 cores per worker: Ray found 2"):
+        Engine(None, cpus=4).check({"CPU": 2.0})

@@ -102,7 +102,8 @@ class Campaign:
         self.progress = Progress(len(self.drives))
         self._by_name = {drive.name: drive for drive in drives}
         self._split: dict[str, tuple[Segment, ...]] = {}
-        self._parts_done: dict[str, int] = {}
+        self._parts_done: dict[str, set[int | None]] = {}
+        self._ended: set[str] = set()  # a worker may be lost after it has told how its drive ended
 
     def run(self, stopped: threading.Event) -> Progress:
         for drive in self.drives:
@@ -112,7 +113,6 @@ class Campaign:
             self._merge(stopped)
         if stopped.is_set():
             self.progress.stopped = "interrupted"
-        self._clear()
         return self.progress
 
     def complete(self) -> list[Drive]:
@@ -127,7 +127,7 @@ class Campaign:
             if isinstance(told, Frames):
                 self.progress.frames += told.count
                 self._say("frames", told.drive, count=told.count, worker=told.worker)
-            elif isinstance(told, Split):
+            elif isinstance(told, Split) and told.drive not in self._split:
                 self._say("split", told.drive, segments=len(told.segments))
                 self._split[told.drive] = told.segments
                 for segment in told.segments:
@@ -136,27 +136,29 @@ class Campaign:
             elif isinstance(told, Lost):
                 self._lost(task, told)
             elif isinstance(told, Outcome):
-                self._ended(told)
+                self._take(told)
 
-    def _ended(self, outcome: Outcome) -> None:
+    def _take(self, outcome: Outcome) -> None:
         name, progress = outcome.drive, self.progress
         if outcome.status == "part":
-            self._parts_done[name] = self._parts_done.get(name, 0) + 1
-            if self._parts_done[name] == len(self._split[name]):
-                self.engine.add(Task(name, tasks.join_task, (self.job, self._by_name[name], self._split[name])))
-            return
-        if outcome.status == "done" and name != _OF_MAP:
-            progress.done += 1
-            shutil.rmtree(self.job.unfinished / f"{name}.segments", ignore_errors=True)
-        elif outcome.status == "kept":
-            progress.kept += 1
-        if outcome.status == "failed":
+            done = self._parts_done.setdefault(name, set())
+            if outcome.segment not in done:
+                done.add(outcome.segment)
+                if len(done) == len(self._split[name]):
+                    self.engine.add(Task(name, tasks.join_task, (self.job, self._by_name[name], self._split[name])))
+        elif outcome.status == "failed":
             self._failed(name, outcome.reason)
             if outcome.disk_full and not progress.stopped:
                 progress.stopped = "the disk is full"
                 self.engine.drop_waiting()
-        else:
+        elif name not in self._ended:
             self._say(outcome.status, name, frames=outcome.frames, reason=outcome.reason)
+            if name == _OF_MAP:
+                return
+            self._ended.add(name)
+            progress.done += outcome.status == "done"
+            progress.kept += outcome.status == "kept"
+            shutil.rmtree(self.job.unfinished / f"{name}.segments", ignore_errors=True)
 
     def _failed(self, name: str, reason: str) -> None:
         if name in self.progress.failures:
@@ -189,13 +191,11 @@ class Campaign:
             if self.progress.map_failure or stopped.is_set():
                 return
 
-    def _clear(self) -> None:
-        """Segments of drives that are not joined yet stay for the next time; all else that is unfinished goes."""
+    def clear(self) -> None:
+        """Once no worker writes: segments of drives that are not joined yet stay, all else that is unfinished goes."""
         remove_abandoned(self.job.unfinished)
         for folder in self.job.unfinished.glob("map-*"):
             shutil.rmtree(folder, ignore_errors=True)
-        for part in self.job.unfinished.glob("*.segments"):
-            remove_abandoned(part)
         if self.job.unfinished.is_dir() and not any(self.job.unfinished.iterdir()):
             self.job.unfinished.rmdir()
 

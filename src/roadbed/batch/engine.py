@@ -66,21 +66,20 @@ class Engine:
             raise missing_extra("ray", "batch", "roadbed batch") from None
         self._ray = ray
         with ExitStack() as exits:
-            exits.callback(ray.shutdown)
-            options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+            options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
             if self._address is None:
                 place = exits.enter_context(tempfile.TemporaryDirectory(prefix="roadbed-", ignore_cleanup_errors=True))
-                exits.callback(ray.shutdown)
                 options |= {
                     "address": "local",
                     "num_cpus": self._cpus * (self._asked or max(1, len(os.sched_getaffinity(0)) // self._cpus)),
                     "object_store_memory": _OBJECT_STORE,
+                    "include_dashboard": False,
                     "_node_ip_address": loopback_address(),
                     "_temp_dir": place,
                 }
             else:
                 options["address"] = self._address
-                del options["include_dashboard"]
+            exits.callback(ray.shutdown)
             try:
                 ray.init(**options)
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:

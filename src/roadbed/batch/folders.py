@@ -36,7 +36,7 @@ def appearing(target: Path, beside: Path, foreign: Callable[[Path], str | None] 
 
 def remove_abandoned(beside: Path) -> None:
     """What was being written when a run was stopped; nobody else may be writing."""
-    for folder in beside.glob(f"*{_MARK}*") if beside.is_dir() else ():
+    for folder in [*beside.glob(f"*{_MARK}*"), *beside.glob(f"*/*{_MARK}*")]:
         shutil.rmtree(folder, ignore_errors=True)
 
 

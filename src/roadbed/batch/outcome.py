@@ -36,3 +36,4 @@ class Outcome:
     frames: int = 0
     reason: str = ""  # why it failed, or why what was there had to be done again
     disk_full: bool = False
+    segment: int | None = None  # number of the one that is done, of a "part"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def do_segment(job: Job, drive: Drive, segment: Segment) -> Told:
             recording.finish_part()
             facts = {"key": key, "seen": seen, "worst": worst.write(out), **clock.facts("")}
             write_json(out.file(_SEGMENT), facts)
-    yield Outcome(drive.name, "part", segment.stop - segment.start)
+    yield Outcome(drive.name, "part", segment.stop - segment.start, segment=segment.number)
 
 
 def do_join(job: Job, drive: Drive, segments: Sequence[Segment]) -> Told:
@@ -247,4 +248,5 @@ class _Clock:
             "host": platform.node(),
             "wall_s": round(time.monotonic() - self._wall, 3),
             "processor_s": round(time.process_time() - self._processor, 3),
+            "memory_mb": getrusage(RUSAGE_SELF).ru_maxrss // 1024,
         }

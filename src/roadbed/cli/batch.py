@@ -83,6 +83,7 @@ def batch(
         with Engine(ray, workers, gpu_share, threads) as engine:
             campaign = Campaign(job, drives, engine, tell)
             progress = campaign.run(stopped)
+        campaign.clear()
         write_batch_report(job, campaign.complete(), progress)
         facts = write_summary(job.folder, progress)
     if as_json:
