@@ -105,6 +105,9 @@ class StcrfConfig(Stage):
     variance_factor: float = Field(
         1.0, gt=0, description="reported variance over that of independent points; calibrated in simulation"
     )
+    disagreement: float = Field(
+        1.5, ge=0, description="variance added per squared difference from the planes of seen neighbours"
+    )
     seen_only: bool = Field(True, description="keep and report ground that was seen, not what neighbours suggest")
     islands: int = Field(
         10, ge=0, le=121, description="seen of the 11 x 11 nodes around below which one is not reported: crowns; 0: all"
