@@ -38,7 +38,10 @@ def oracle(scan, T_vehicle_sensor, config):
                 near = (r >= min(r[p], r[q]) - rules.NEAR) & (r <= max(r[p], r[q]) + rules.NEAR)
                 between = (z >= z[p] - rules.BETWEEN) & (z <= z[q] + rules.BETWEEN)
                 standing |= near & between & (sensor == sensor[p]) & (turn == turn[p])
-    return standing
+    level = scan.points.astype(np.float64) @ T_vehicle_sensor.rotation.T
+    apart = np.hypot(*(level[:, None, :2] - level[None, standing, :2]).transpose(2, 0, 1)) < rules.GROW
+    beside = apart & (np.abs(level[:, None, 2] - level[None, standing, 2]) < rules.GROW_HEIGHT)
+    return standing | (beside.sum(1) >= rules.GROW_FROM)
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +131,15 @@ def test_sixteen_layers_see_less_ground_on_walls_and_lose_hardly_any():
         for config in (Config().with_changes(ground={"opacity": {"enabled": False}}), Config())
     )
     assert of_them < 0.75 * on_things
+
+
+def test_what_stands_beside_a_row_of_standing_returns_stands_too():
+    """Eight pairs of a door seen in two layers, and beside it returns of one layer: of its height, far off, lower."""
+    y = np.linspace(-0.3, 0.3, 8)
+    door = [np.column_stack([np.full(8, 6.0), y, np.full(8, z)]) for z in (-0.4, -0.3)]
+    alone = np.array([[6.0, 0.55, -0.35], [6.0, 1.2, -0.35], [6.0, -0.55, -0.6]])
+    scan = Scan(np.concatenate([*door, alone]))
+    assert standing_points(scan, LEVEL, OpacityConfig()).tolist() == [True] * 16 + [True, False, False]
 
 
 def test_a_tilted_sensor_sees_the_same():

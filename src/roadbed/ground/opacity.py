@@ -16,7 +16,7 @@ from roadbed.config.ground import OpacityConfig
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
-from roadbed.ground.opacity_cpu import mark_standing, sort_by_direction
+from roadbed.ground.opacity_cpu import grow_standing, mark_standing, sort_by_direction
 
 
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
@@ -36,4 +36,7 @@ def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -
     order, place = np.empty(count, np.int32), np.empty((count, 2))
     start, standing = np.zeros(directions * len(origins) + 1, np.int32), np.zeros(count, np.bool_)
     sort_by_direction(points, T_vehicle_sensor.rotation, origins, sensor, directions, order, start, place)
-    return standing if mark_standing(order, start, place, config.densest, config.layered, standing) else None
+    sparse, layered = mark_standing(order, start, place, config.densest, config.layered, standing)
+    if sparse:
+        grow_standing(points, T_vehicle_sensor.rotation, standing)
+    return standing if layered else None

@@ -104,10 +104,10 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
                     value = near
                 elif _seen_beside(data, prior, use_prior, row, column, rows, columns) >= SIDES:
                     value = near + FILLED_VARIANCE
-            reported = rules.seen_only and value <= rules.largest_variance
-            if reported and rules.disagreement > 0:
+            if rules.seen_only and rules.disagreement > 0 and value <= rules.largest_variance:
                 differ = _disagreement(data, prior, use_prior, mean, row, column, rows, columns, rules.spacing)
                 value += rules.disagreement * differ
+            reported = rules.seen_only and value <= rules.largest_variance
             if reported and _is_island(data, prior, use_prior, row, column, rows, columns, rules.islands):
                 value = unknown_variance
             variance[row, column] = value
