@@ -48,6 +48,10 @@ typedef unsigned long long address_t;
 
 #else
 
+#ifdef EXACT
+#pragma OPENCL FP_CONTRACT OFF
+#endif
+
 typedef ulong address_t;
 
 #define KERNEL __kernel void
