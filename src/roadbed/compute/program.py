@@ -13,12 +13,16 @@ _PACKAGE = Path(__file__).parent.parent
 _ALWAYS = ("compute/prelude.h", "compute/primitives.cl")
 _C_NAMES = {
     "uint64": "address_t",
+    "float64": "double",
     "int32": "int",
     "uint32": "uint",
     "float32": "float",
     "uint16": "ushort",
     "uint8": "uchar",
 }
+
+# OpenCL may join a product and a sum into one rounding; CUDA is told by an option of its compiler.
+_UNCONTRACTED = ("#ifndef ROADBED_CUDA", "#pragma OPENCL FP_CONTRACT OFF", "#endif")
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Program:
     def source(self, runtime: Mapping[str, int | float]) -> str:
         """The program text: the runtime's and its own definitions, the prelude, the structures, the kernels."""
         lines = [f"#define {name} {_literal(value)}" for name, value in {**runtime, **self.definitions}.items()]
+        if self.exact:
+            lines += _UNCONTRACTED
         for file in _ALWAYS:
             lines += _text(file)
         lines += [_struct(name, dtype) for name, dtype in self.structs.items()]
