@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from roadbed.compute import primitives
 from roadbed.config import Config
 from roadbed.config.ground import VarianceConfig
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
-from roadbed.occupancy import records
+from roadbed.occupancy.programs import OBSERVE
+from roadbed.occupancy.records import FILTER
 
 PROGRAMS = {
     "collective": primitives.PROGRAM,
@@ -18,6 +17,6 @@ PROGRAMS = {
     "stcrf default": fine_program(Config.preset("default")),
     "stcrf coarse": coarse_program(Config.preset("default")),
     "variance": variance.program(VarianceConfig()),
-    "occupancy filter": records.program(np.float64),
-    "occupancy filter, single precision": records.program(np.float32),
+    "occupancy observation": OBSERVE,
+    "occupancy filter": FILTER,
 }

@@ -59,6 +59,15 @@ class Output:
     addresses: NDArray[np.uint64]  # per slot: where kernels write in place, or 0: into `buffer`
 
 
+@dataclass(frozen=True, eq=False)
+class OnDevice:
+    """An array of `count` rows that kernels can read: at its address where there is one, else in the buffer."""
+
+    buffer: Any
+    address: int = 0
+    count: int = 0
+
+
 class Tape(Protocol):
     """A recorded sequence of launches. `run` queues it, `timed` runs it once and gives seconds per phase."""
 

@@ -48,10 +48,6 @@ typedef unsigned long long address_t;
 
 #else
 
-#ifdef EXACT
-#pragma OPENCL FP_CONTRACT OFF
-#endif
-
 typedef ulong address_t;
 
 #define KERNEL __kernel void
@@ -120,6 +116,13 @@ FUNCTION float EXP2(float x) {
 #define GLOBAL_ID (GROUP_ID * LOCAL_SIZE + LOCAL_ID)
 #define GLOBAL_SIZE (GROUP_COUNT * LOCAL_SIZE)
 #define NOT_A_NUMBER FLOAT_OF(0x7fc00000u)
+
+// Floats as unsigned integers in the same order, for atomic minima.
+FUNCTION uint ordered(float z) {
+    uint bits = BITS_OF(z);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+FUNCTION float unordered(uint key) { return FLOAT_OF(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
 
 // By bits, so that it holds under relaxed mathematics too.
 FUNCTION int is_finite(float value) { return (BITS_OF(value) & 0x7f800000u) != 0x7f800000u; }

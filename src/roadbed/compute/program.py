@@ -21,6 +21,9 @@ _C_NAMES = {
     "uint8": "uchar",
 }
 
+# OpenCL may join a product and a sum into one rounding; CUDA is told by an option of its compiler.
+_UNCONTRACTED = ("#ifndef ROADBED_CUDA", "#pragma OPENCL FP_CONTRACT OFF", "#endif")
+
 
 @dataclass(frozen=True)
 class Program:
@@ -35,7 +38,7 @@ class Program:
         """The program text: the runtime's and its own definitions, the prelude, the structures, the kernels."""
         lines = [f"#define {name} {_literal(value)}" for name, value in {**runtime, **self.definitions}.items()]
         if self.exact:
-            lines.append("#define EXACT 1")
+            lines += _UNCONTRACTED
         for file in _ALWAYS:
             lines += _text(file)
         lines += [self._struct(name, dtype) for name, dtype in self.structs.items()]

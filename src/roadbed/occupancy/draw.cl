@@ -3,13 +3,7 @@
 //
 // Masses are summed over tiles, then over the tiles; what a tooth of the comb meets is found by bisection.
 
-// Arithmetic as on the host, which rounds to float32 only what it stores; in single precision where a device has no more.
-#ifdef REAL_IS_DOUBLE
-typedef double real;
-#else
-typedef float real;
-#endif
-
+typedef double real;        // arithmetic as on the host, which rounds to float32 only what it stores
 typedef address_t units_t;  // of 1 / MASS_UNIT
 
 #define TILE (TILE_STRIP * GROUP)

@@ -11,7 +11,8 @@ import numpy as np
 from roadbed.compute.backend import Backend
 from roadbed.compute.primitives import CellSort
 from roadbed.errors import DeviceError
-from roadbed.occupancy.records import COMB, GROUP, PARTICLE, TILE_STRIP, step_record
+from roadbed.occupancy.programs import GROUP
+from roadbed.occupancy.records import COMB, PARTICLE, STEP, TILE_STRIP
 
 _PER_CELL = 2 * 5 * 4 + 4 + 6 * 4 + 2 + 2 * 8 + 8 + (4 + 4 + 2 + 4 + 2)  # bytes, of what is allocated below
 _PER_PARTICLE = 2 * PARTICLE.itemsize + 3 * 4 + 4 * 4
@@ -43,9 +44,9 @@ class ObservationBuffers:
 class FilterBuffers:
     """For a grid of `cells` cells and `particles` particles, of which `births` are born per step."""
 
-    def __init__(self, backend: Backend, cells: int, particles: int, births: int, real: type[np.floating]) -> None:
+    def __init__(self, backend: Backend, cells: int, particles: int, births: int) -> None:
         zeros, merged = backend.zeros, particles + births
-        self.step = backend.mailbox(step_record(real).itemsize)
+        self.step = backend.mailbox(STEP.itemsize)
         self.layers, self.prior = zeros(5 * cells, np.float32), zeros(5 * cells, np.float32)
         self.birth = zeros(cells, np.float32)  # newborn part of the dynamic mass
         self.runs, self.drawn = zeros(2 * cells, np.int32), zeros(2 * cells, np.int32)

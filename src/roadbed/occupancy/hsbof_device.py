@@ -20,7 +20,8 @@ from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Velocities
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.filter_buffers import FilterBuffers, ObservationBuffers, check_memory, tiles_of
-from roadbed.occupancy.records import GROUP, program, step_record
+from roadbed.occupancy.programs import GROUP, check_device
+from roadbed.occupancy.records import FILTER, STEP
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 
 _NAN_BITS = 0x7FC00000
@@ -45,13 +46,13 @@ class HsbofDevice:
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.config.particles
         self.births = max(1, int(self.capacity * self.config.birth.share))
+        check_device(backend)
         check_memory(backend, self.size, self.capacity, self.births)
-        self._real: type[np.floating] = np.float64 if backend.device.has_double else np.float32
-        self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._real)
+        self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
         self._uploads = given is None
-        self._step = np.zeros(1, step_record(self._real))
-        self._program, self._primitives = backend.build(program(self._real)), primitives.build(backend)
+        self._step = np.zeros(1, STEP)
+        self._program, self._primitives = backend.build(FILTER), primitives.build(backend)
         self._tape = backend.tape(self._program, list(self._launches()))
         self._forgetting = backend.tape(self._primitives, list(self._forget_launches()))
         self.forget()

@@ -18,7 +18,9 @@ SUBCELLS = 4  # per side of a cell; its 16 subcells are the bits of a uint16
 NO_BEAM = np.float32(1e9)  # slope of the polar table where none passed
 FAR_ABOVE = 50.0  # m, a beam this high over a cell says nothing
 SOFT_SIGMAS = 3.0  # below the obstacle height where a return's weight begins
-MARKING_WEIGHT = 0.5  # of a return that marks its subcell as surface
+WEIGHT_ONE = 1 << 15  # weights of returns are whole numbers, so that their sum does not depend on their order
+MARKING_WEIGHT = WEIGHT_ONE // 2  # of a return that marks its subcell as surface
+MOST_WEIGHT = 128 * WEIGHT_ONE  # of a cell from which nothing is added: evidence saturates at 100 returns at most
 MIXED_HITS = 0.5  # weight of the returns in a cell from which beams that pass it count less
 LEAST_ODDS, LEAST_SEEN = 1e-6, 1e-6  # smaller than this is nothing
 
