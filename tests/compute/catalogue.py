@@ -9,7 +9,7 @@ from roadbed.config.ground import VarianceConfig
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
 from roadbed.occupancy.programs import OBSERVE
-from roadbed.occupancy.records import FILTER
+from roadbed.occupancy.records import filter_program
 
 PROGRAMS = {
     "collective": primitives.PROGRAM,
@@ -18,5 +18,5 @@ PROGRAMS = {
     "stcrf coarse": coarse_program(Config.preset("default")),
     "variance": variance.program(VarianceConfig()),
     "occupancy observation": OBSERVE,
-    "occupancy filter": FILTER,
+    "occupancy filter": filter_program(),
 }
