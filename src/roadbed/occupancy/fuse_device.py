@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multi-sensor fusion on an accelerator: one launch pools the reports and what silent sensors still count as watched."""
+"""Multi-sensor fusion on an accelerator: one launch pools the reports and what silent sensors still watch."""
 
 from __future__ import annotations
 
