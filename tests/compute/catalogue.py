@@ -9,6 +9,7 @@ from roadbed.config.ground import VarianceConfig
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
 from roadbed.occupancy.programs import FUSE, OBSERVE, REGISTER
+from roadbed.occupancy.records import FILTER
 
 PROGRAMS = {
     "collective": primitives.PROGRAM,
@@ -19,4 +20,5 @@ PROGRAMS = {
     "occupancy observation": OBSERVE,
     "occupancy fusion": FUSE,
     "occupancy registration": REGISTER,
+    "occupancy filter": FILTER,
 }

@@ -107,15 +107,19 @@ class CudaBackend:
         self.copies = copies
         self._letter = 0
         self._in_flight: list[Any] = []  # arrays that queued work still reads
+        self._built: dict[str, Any] = {}  # programs by their text
 
     def build(self, program: Program) -> Any:
         text = program.source(RUNTIME)
+        if text in self._built:
+            return self._built[text]
         with self._handle:
             module = self._cupy.RawModule(code=text, options=options(program.exact), backend="nvrtc")
             try:
                 module.compile()
             except self._cupy.cuda.compiler.CompileException as error:
                 raise common.build_failed(self.device, program, str(error)) from None
+        self._built[text] = module
         return module
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:

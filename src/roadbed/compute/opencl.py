@@ -21,6 +21,7 @@ from roadbed.errors import DeviceError
 
 # Relaxed mathematics lets a CPU's compiler vectorise sums; programs that need exact rounding say so.
 _RELAXED = ("-cl-fast-relaxed-math", "-cl-denorms-are-zero")
+_EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 
 @dataclass(frozen=True)
@@ -95,19 +96,28 @@ class OpenclBackend:
         except cl.Error as error:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
         self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
+        self._built: dict[str, Any] = {}  # programs by their text
 
     def build(self, program: Program) -> Any:
         runtime = {"LANES": self.device.lanes}
         if self.device.has_double:
             runtime["WITH_DOUBLE"] = 1
         text = program.source(runtime)
-        options = ["-w"] if program.exact else ["-w", *_RELAXED]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", self._cl.CompilerWarning)
-                return self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
-        except self._cl.RuntimeError as error:
-            raise common.build_failed(self.device, program, str(error)) from None
+        options = ["-w", *(self._exact() if program.exact else _RELAXED)]
+        if text not in self._built:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", self._cl.CompilerWarning)
+                    built = self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
+            except self._cl.RuntimeError as error:
+                raise common.build_failed(self.device, program, str(error)) from None
+            self._built[text] = built
+        return self._built[text]
+
+    def _exact(self) -> tuple[str, ...]:
+        """Quotients and roots as the CPU rounds them, where the device can."""
+        rounds = self._cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        return (_EXACT,) if self._handle.single_fp_config & rounds else ()
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
         dtype = np.dtype(dtype)

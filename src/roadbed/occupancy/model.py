@@ -67,6 +67,11 @@ ALIKE = 0.5  # square of the share by which velocities of neighbours may differ
 SEED_MASS = 0.2  # a neighbour with at least this much persistent mass passes its velocity on
 SEED_ATTEMPTS = 4
 
+# Systematic draws, in whole numbers.
+MASS_UNIT = 2.0**38  # units of a mass of 1; the masses of 2^25 full cells still fit in 63 bits
+OFFSET_BITS = 25  # of the chance by which the first draw lies within its step
+OFFSET_SPLIT = 20  # bits of a step that are multiplied by it apart, so that no product overflows
+
 # Objects.
 SIDE_FLOOR = 0.05  # m; a point this near to a side of a box lies on it
 

@@ -107,9 +107,9 @@ LAYING = np.dtype(
 NO_PASSING = np.uint32(np.float32(NO_BEAM).view(np.uint32) | 0x80000000)
 NO_LOWEST, NO_HIGHEST = np.uint32(0xFF800000), np.uint32(0x007FFFFF)  # infinity, and minus infinity
 
-_EXACT = {name: np.float64(n) if isinstance(n, float) and name != "NO_BEAM" else n for name, n in CONSTANTS.items()}
+EXACT = {name: np.float64(n) if isinstance(n, float) and name != "NO_BEAM" else n for name, n in CONSTANTS.items()}
 _DEFINITIONS = {
-    **_EXACT,
+    **EXACT,
     "GROUP": GROUP,
     "RAY_GROUP": RAY_GROUP,
     "REGISTER_GROUP": REGISTER_GROUP,
