@@ -51,7 +51,7 @@ typedef unsigned long long address_t;
 typedef ulong address_t;
 
 #define KERNEL __kernel void
-#define FUNCTION static inline
+#define FUNCTION static inline __attribute__((always_inline))
 #define GLOBAL __global
 #define LOCAL_ARRAY __local
 #define LOCAL __local

@@ -4,28 +4,34 @@
 from __future__ import annotations
 
 from roadbed.compute.backend import Backend
-from roadbed.compute.compilation import announce
 from roadbed.config import Config
 from roadbed.geometry import Float32
-from roadbed.occupancy import observe, register
+from roadbed.occupancy.arrays import Cells
 from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.fuse import Fusion
+from roadbed.occupancy.filter_buffers import ObservationBuffers
+from roadbed.occupancy.fuse_device import FusionDevice
 from roadbed.occupancy.hsbof_device import HsbofDevice
+from roadbed.occupancy.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
-from roadbed.occupancy.register import Registration
+from roadbed.occupancy.register_device import RegistrationDevice
 from roadbed.timing import timed
 
 
 class OccupancyDevice:
-    """`roadbed.occupancy.engine.OccupancyEngine`. A frame is observe, fuse, register, and the steps of the filter."""
+    """`roadbed.occupancy.engine.OccupancyEngine`. A frame is observe, fuse, register, and the steps of the filter.
+
+    All of them are queued one after the other; what one leaves in its buffers the next one reads there.
+    """
 
     def __init__(self, config: Config, backend: Backend) -> None:
         self.config, self.backend, occupancy = config, backend, config.occupancy
-        lattice = lattice_of(occupancy.grid)
-        self._hsbof = HsbofDevice(backend, lattice.shape, lattice.spacing, occupancy.filter, config.seed)
-        announce((*observe.KERNELS, *register.KERNELS))
-        self._fusion = Fusion(lattice.spacing, occupancy.fusion, occupancy.observation.clip)
-        self._registration = Registration(self._hsbof.cells, occupancy.filter.registration)
+        self.lattice = lattice_of(occupancy.grid)
+        cells, filter_ = Cells(*self.lattice.shape, self.lattice.spacing), occupancy.filter
+        self._observe = ObserveDevice(backend, config, self.lattice)
+        self._fusion = FusionDevice(backend, cells, occupancy.fusion, occupancy.observation.clip)
+        self._registration = RegistrationDevice(backend, cells, filter_.registration)
+        given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
+        self._hsbof = HsbofDevice(backend, self.lattice.shape, cells.spacing, filter_, config.seed, given)
         self._motion = GridMotion()  # since the last frame
 
     @property
@@ -38,19 +44,19 @@ class OccupancyDevice:
 
     def frame(self, given: OccupancyInput) -> OccupancyOutput:
         timings: dict[str, float] = {}
-        with timed(timings, "observe"):
-            reports = {view.name: observe.observe(given, view, self.config) for view in given.sensors}
-        with timed(timings, "fuse"):
-            observation = self._fusion(given.time, reports)
         h, motion = self._hsbof, self._motion
         self._motion = GridMotion()
-        with timed(timings, "register_hits"):
-            registered = self._registration(observation, given.dt, motion)
+        with timed(timings, "queue"):
+            fused = self._fusion(given.time, self._observe(given))
+            registered = self._registration(fused, given.dt, motion)
+            h.step(fused, registered, given.dt, motion, given.own_velocity)
         with timed(timings, "device"):
-            h.step(observation, registered, given.dt, motion, given.own_velocity)
             self.backend.finish()
         with timed(timings, "download"):
             layers, velocities = h.layers, h.velocities
+            observation, observedness, surface = (
+                self.backend.download(layer, 0, self.lattice.size).reshape(self.lattice.shape) for layer in fused
+            )
             return OccupancyOutput(
                 static=layers[0],
                 dynamic=layers[1],
@@ -58,9 +64,9 @@ class OccupancyDevice:
                 velocity=velocities.mean,
                 velocity_covariance=velocities.covariance,
                 moving=h.moving,
-                observation=observation.probability,
-                observedness=observation.observedness,
-                surface=observation.surface,
+                observation=observation,
+                observedness=observedness,
+                surface=surface,
                 uncarried=h.uncarried,
                 timings=timings,
             )

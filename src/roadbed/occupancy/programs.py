@@ -16,12 +16,13 @@ import numpy as np
 from roadbed.compute.backend import Backend
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
-from roadbed.occupancy.arrays import GridShape
+from roadbed.occupancy.arrays import Between, GridShape
 from roadbed.occupancy.model import CONSTANTS, NO_BEAM
-from roadbed.occupancy.rules import SensorModel
+from roadbed.occupancy.rules import RegistrationRule, SensorModel
 
 GROUP = 256  # work-items per group over points and cells
 RAY_GROUP = 128  # over the bins of a ray
+REGISTER_GROUP = 128  # over the shifts of a component
 
 _NUMBERS = {int: np.int32, bool: np.int32, float: np.float64}
 
@@ -58,13 +59,64 @@ VIEW = np.dtype(
     align=True,
 )
 
+# How the sensors' grids are pooled in one step.
+POOL = np.dtype(
+    [
+        ("clip", np.float64),
+        ("rule", np.int32),
+        ("reports", np.int32),  # sensors that report
+        ("silent", np.int32),  # sensors that do not
+        ("rows", np.int32),
+        ("columns", np.int32),
+    ],
+    align=True,
+)
+
+# One sensor's part in it; what follows `fading` is said of silent ones alone.
+OPINION = np.dtype(
+    [
+        ("trust", np.float64),
+        ("grid", np.int32),  # which of the remembered grids is its own
+        ("fading", np.float32),
+        ("interpolates", np.int32),  # or the grid moved by whole cells
+        ("shift_columns", np.int32),
+        ("shift_rows", np.int32),
+        ("rotation", np.float64, 4),  # cell of now to cell of then
+        ("shift", np.float64, 2),
+    ],
+    align=True,
+)
+
+# How the hits of now are laid over those of an older scan.
+LAYING = np.dtype(
+    [
+        *members_of(Between),
+        *members_of(RegistrationRule),
+        ("now", np.int32),  # places of both among the stored scans
+        ("old", np.int32),  # -1: there is none
+        ("rolled", np.int32),  # the grid has moved by whole cells
+        ("rows", np.int32),
+        ("columns", np.int32),
+        ("most_components", np.int32),  # room for them in every stored scan
+        ("subcell", np.float32),  # m
+    ],
+    align=True,
+)
+
 # Tables where nothing was seen, as unsigned integers in the order of floats.
 NO_PASSING = np.uint32(np.float32(NO_BEAM).view(np.uint32) | 0x80000000)
 NO_LOWEST, NO_HIGHEST = np.uint32(0xFF800000), np.uint32(0x007FFFFF)  # infinity, and minus infinity
 
 EXACT = {name: np.float64(n) if isinstance(n, float) and name != "NO_BEAM" else n for name, n in CONSTANTS.items()}
-_EMPTY = {"NO_LOWEST": NO_LOWEST, "NO_HIGHEST": NO_HIGHEST}
-_DEFINITIONS = {**EXACT, "GROUP": GROUP, "RAY_GROUP": RAY_GROUP, "PI": np.float64(math.pi), **_EMPTY}
+_DEFINITIONS = {
+    **EXACT,
+    "GROUP": GROUP,
+    "RAY_GROUP": RAY_GROUP,
+    "REGISTER_GROUP": REGISTER_GROUP,
+    "PI": np.float64(math.pi),
+    "NO_LOWEST": NO_LOWEST,
+    "NO_HIGHEST": NO_HIGHEST,
+}
 
 
 def _program(files: Sequence[str], structs: dict[str, np.dtype]) -> Program:
@@ -72,6 +124,8 @@ def _program(files: Sequence[str], structs: dict[str, np.dtype]) -> Program:
 
 
 OBSERVE = _program(("polar", "faces", "observe"), {"View": VIEW})
+FUSE = _program(("fuse",), {"Pool": POOL, "Opinion": OPINION})
+REGISTER = _program(("components", "register"), {"Laying": LAYING})
 
 
 def check_device(backend: Backend) -> None:
