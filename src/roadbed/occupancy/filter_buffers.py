@@ -10,6 +10,7 @@ import numpy as np
 
 from roadbed.compute.backend import Backend
 from roadbed.compute.primitives import CellSort
+from roadbed.config.occupancy import FilterConfig
 from roadbed.errors import DeviceError
 from roadbed.occupancy.records import COMB, PARTICLE, STEP, TILE_STRIP
 
@@ -77,9 +78,15 @@ def bytes_needed(cells: int, particles: int, births: int) -> int:
     return cells * _PER_CELL + particles * _PER_PARTICLE + births * PARTICLE.itemsize + merged
 
 
-def check_memory(backend: Backend, cells: int, particles: int, births: int) -> None:
-    """A clear error before anything is allocated for a grid that the device cannot hold."""
-    needed, device = bytes_needed(cells, particles, births), backend.device
+def births_of(config: FilterConfig) -> int:
+    """Particles born per step, at most."""
+    return max(1, int(config.particles * config.birth.share))
+
+
+def check_memory(backend: Backend, cells: int, config: FilterConfig, beside: int = 0) -> None:
+    """A clear error before anything is allocated for a grid that does not fit with `beside` bytes of others."""
+    particles, device = config.particles, backend.device
+    needed = bytes_needed(cells, particles, births_of(config)) + beside
     if needed > device.memory or 5 * cells >= 2**31:
         raise DeviceError(
             f"{device.name}: occupancy.grid of {cells:,} cells with {particles:,} particles needs "

@@ -19,7 +19,7 @@ from roadbed.config.occupancy import FilterConfig
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Velocities
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.filter_buffers import FilterBuffers, ObservationBuffers, check_memory, tiles_of
+from roadbed.occupancy.filter_buffers import FilterBuffers, ObservationBuffers, births_of, check_memory, tiles_of
 from roadbed.occupancy.programs import GROUP, check_device
 from roadbed.occupancy.records import STEP, filter_program
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
@@ -65,9 +65,9 @@ class HsbofDevice:
         self.backend, self.config, self.seed = backend, config or FilterConfig(), seed
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.config.particles
-        self.births = max(1, int(self.capacity * self.config.birth.share))
+        self.births = births_of(self.config)
         check_device(backend)
-        check_memory(backend, self.size, self.capacity, self.births)
+        check_memory(backend, self.size, self.config)
         self.tuning = tuning or Tuning()
         self._group = self.tuning.group
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
