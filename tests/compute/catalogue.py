@@ -9,7 +9,7 @@ from roadbed.config.ground import VarianceConfig
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
 from roadbed.occupancy.programs import FUSE, OBSERVE, REGISTER
-from roadbed.occupancy.records import FILTER
+from roadbed.occupancy.records import filter_program
 
 PROGRAMS = {
     "collective": primitives.PROGRAM,
@@ -20,5 +20,5 @@ PROGRAMS = {
     "occupancy observation": OBSERVE,
     "occupancy fusion": FUSE,
     "occupancy registration": REGISTER,
-    "occupancy filter": FILTER,
+    "occupancy filter": filter_program(),
 }

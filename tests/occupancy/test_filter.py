@@ -229,10 +229,12 @@ def test_the_filter_runs_where_it_is_told_and_gives_the_cpus_frames(name):
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
-def test_a_grid_larger_than_the_device_is_refused_with_its_size(name):
+def test_a_grid_larger_than_the_device_is_refused_before_anything_is_allocated(name, monkeypatch):
     huge = OccupancyConfig.parse({"grid": {"length": 2000, "width": 2000, "spacing": 0.02}})
+    device = accelerator(name)
+    monkeypatch.setattr(type(device), "zeros", lambda *_: pytest.fail("memory was asked for"))
     with pytest.raises(DeviceError, match=r"10,000,000,000 cells.* needs [\d,]+ MiB, found [\d,]+ MiB"):
-        OccupancyFilter(huge, accelerator(name))
+        OccupancyFilter(huge, device)
 
 
 def test_the_seed_is_the_configurations_unless_one_is_given():

@@ -8,13 +8,16 @@ from roadbed.config import Config
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells
 from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.filter_buffers import ObservationBuffers
+from roadbed.occupancy.filter_buffers import ObservationBuffers, check_memory
 from roadbed.occupancy.fuse_device import FusionDevice
 from roadbed.occupancy.hsbof_device import HsbofDevice
 from roadbed.occupancy.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
+from roadbed.occupancy.programs import check_device
 from roadbed.occupancy.register_device import RegistrationDevice
 from roadbed.timing import timed
+
+_SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 
 
 class OccupancyDevice:
@@ -27,6 +30,9 @@ class OccupancyDevice:
         self.config, self.backend, occupancy = config, backend, config.occupancy
         self.lattice = lattice_of(occupancy.grid)
         cells, filter_ = Cells(*self.lattice.shape, self.lattice.spacing), occupancy.filter
+        check_device(backend)
+        sensed = self.lattice.size * _SENSED_PER_CELL + RegistrationDevice.bytes_needed(self.lattice.size)
+        check_memory(backend, self.lattice.size, filter_, sensed)
         self._observe = ObserveDevice(backend, config, self.lattice)
         self._fusion = FusionDevice(backend, cells, occupancy.fusion, occupancy.observation.clip)
         self._registration = RegistrationDevice(backend, cells, filter_.registration)

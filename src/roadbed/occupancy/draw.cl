@@ -8,6 +8,12 @@ typedef address_t units_t;  // of 1 / MASS_UNIT
 
 #define TILE (TILE_STRIP * GROUP)
 
+// Without the library's function, which some CPU devices call for every work-item.
+FUNCTION int floor_of(real x) {
+    int whole = (int)x;
+    return whole - ((real)whole > x);
+}
+
 // Exclusive prefix sum over the work-group; *total receives the sum of all values.
 FUNCTION units_t scan_units(units_t value, LOCAL units_t *scratch, units_t *total) {
     units_t inclusive = value;

@@ -10,8 +10,8 @@ import numpy as np
 
 from roadbed.compute.backend import Backend
 from roadbed.compute.primitives import CellSort
+from roadbed.config.occupancy import FilterConfig
 from roadbed.errors import DeviceError
-from roadbed.occupancy.programs import GROUP
 from roadbed.occupancy.records import COMB, PARTICLE, STEP, TILE_STRIP
 
 _PER_CELL = 2 * 5 * 4 + 4 + 6 * 4 + 2 + 2 * 8 + 8 + (4 + 4 + 2 + 4 + 2)  # bytes, of what is allocated below
@@ -44,7 +44,7 @@ class ObservationBuffers:
 class FilterBuffers:
     """For a grid of `cells` cells and `particles` particles, of which `births` are born per step."""
 
-    def __init__(self, backend: Backend, cells: int, particles: int, births: int) -> None:
+    def __init__(self, backend: Backend, cells: int, particles: int, births: int, group: int) -> None:
         zeros, merged = backend.zeros, particles + births
         self.step = backend.mailbox(STEP.itemsize)
         self.layers, self.prior = zeros(5 * cells, np.float32), zeros(5 * cells, np.float32)
@@ -53,7 +53,7 @@ class FilterBuffers:
         self.old_mass, self.mean = zeros(cells, np.float32), zeros(2 * cells, np.float32)
         self.covariance = zeros(3 * cells, np.float32)
         self.moving_alone, self.moving = (zeros(-(-cells // 4) * 4, np.uint8) for _ in range(2))
-        self.birth_reached, self.birth_sums = zeros(cells, np.uint64), zeros(tiles_of(cells), np.uint64)
+        self.birth_reached, self.birth_sums = zeros(cells, np.uint64), zeros(tiles_of(cells, group), np.uint64)
         self.birth_comb, self.comb = zeros(1, COMB), zeros(1, COMB)
 
         self.particles, self.sorted = zeros(particles, PARTICLE), zeros(particles, PARTICLE)
@@ -62,13 +62,14 @@ class FilterBuffers:
         self.sort = CellSort(backend, particles, cells + 1)
         self.born, self.born_cells = zeros(births, PARTICLE), zeros(births, np.int32)
         self.merged_mass, self.merged_origin = zeros(merged, np.float32), zeros(merged, np.int32)
-        self.merged_reached, self.merged_sums = zeros(merged, np.uint64), zeros(tiles_of(merged), np.uint64)
-        self.sum_groups = min(-(-cells // GROUP), _MOST_SUM_GROUPS)
+        self.merged_reached, self.merged_sums = zeros(merged, np.uint64), zeros(tiles_of(merged, group), np.uint64)
+        self.sum_groups = min(-(-cells // group), _MOST_SUM_GROUPS)
         self.lost = zeros((self.sum_groups, 2), np.float32)  # per work-group: uncarried dynamic mass, and all of it
 
 
-def tiles_of(count: int) -> int:
-    return -(-count // (GROUP * TILE_STRIP))
+def tiles_of(count: int, group: int) -> int:
+    """Tiles of a draw's sums, one per work-group."""
+    return -(-count // (group * TILE_STRIP))
 
 
 def bytes_needed(cells: int, particles: int, births: int) -> int:
@@ -77,9 +78,15 @@ def bytes_needed(cells: int, particles: int, births: int) -> int:
     return cells * _PER_CELL + particles * _PER_PARTICLE + births * PARTICLE.itemsize + merged
 
 
-def check_memory(backend: Backend, cells: int, particles: int, births: int) -> None:
-    """A clear error before anything is allocated for a grid that the device cannot hold."""
-    needed, device = bytes_needed(cells, particles, births), backend.device
+def births_of(config: FilterConfig) -> int:
+    """Particles born per step, at most."""
+    return max(1, int(config.particles * config.birth.share))
+
+
+def check_memory(backend: Backend, cells: int, config: FilterConfig, beside: int = 0) -> None:
+    """A clear error before anything is allocated for a grid that does not fit with `beside` bytes of others."""
+    particles, device = config.particles, backend.device
+    needed = bytes_needed(cells, particles, births_of(config)) + beside
     if needed > device.memory or 5 * cells >= 2**31:
         raise DeviceError(
             f"{device.name}: occupancy.grid of {cells:,} cells with {particles:,} particles needs "

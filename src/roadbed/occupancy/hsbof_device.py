@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,31 @@ from roadbed.config.occupancy import FilterConfig
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Velocities
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.filter_buffers import FilterBuffers, ObservationBuffers, check_memory, tiles_of
+from roadbed.occupancy.filter_buffers import FilterBuffers, ObservationBuffers, births_of, check_memory, tiles_of
 from roadbed.occupancy.programs import GROUP, check_device
-from roadbed.occupancy.records import FILTER, STEP
+from roadbed.occupancy.records import STEP, filter_program
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 
 _NAN_BITS = 0x7FC00000
+# The paper's figure 6: what each phase waits for. Particles and priors are propagated side by side.
+FIGURE_6 = {
+    "propagate_particles": (),
+    "reorder_particles": ("propagate_particles",),
+    "propagate_priors": (),
+    "update_measurement": ("reorder_particles", "propagate_priors"),
+    "estimate_velocities": ("update_measurement",),
+    "give_birth": ("estimate_velocities",),
+    "resample": ("give_birth",),
+    "normalise": ("resample",),
+}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the same work is laid on a device; results do not depend on it."""
+
+    parallel: bool = False  # independent phases on queues of their own, else one after the other
+    group: int = GROUP  # work-items per work-group, a power of two
 
 
 class HsbofDevice:
@@ -41,19 +60,22 @@ class HsbofDevice:
         config: FilterConfig | None = None,
         seed: int = 0,
         given: ObservationBuffers | None = None,
+        tuning: Tuning | None = None,
     ) -> None:
         self.backend, self.config, self.seed = backend, config or FilterConfig(), seed
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.config.particles
-        self.births = max(1, int(self.capacity * self.config.birth.share))
+        self.births = births_of(self.config)
         check_device(backend)
-        check_memory(backend, self.size, self.capacity, self.births)
-        self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births)
+        check_memory(backend, self.size, self.config)
+        self.tuning = tuning or Tuning()
+        self._group = self.tuning.group
+        self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
         self._uploads = given is None
         self._step = np.zeros(1, STEP)
-        self._program, self._primitives = backend.build(FILTER), primitives.build(backend)
-        self._tape = backend.tape(self._program, list(self._launches()))
+        self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
+        self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
         self._forgetting = backend.tape(self._primitives, list(self._forget_launches()))
         self.forget()
 
@@ -71,7 +93,7 @@ class HsbofDevice:
 
     def _fade(self, keep_static: float, keep_free: float) -> None:
         arguments = (self._buffers.layers, np.float32(keep_static), np.float32(keep_free), np.int32(self.size))
-        launch = Launch("fade", self._over(self.size), GROUP, arguments)
+        launch = Launch("fade", self._over(self.size), self._group, arguments)
         self.backend.tape(self._program, [launch]).run()
 
     def step(
@@ -140,14 +162,14 @@ class HsbofDevice:
 
         def phase(name: str, *launches: tuple[Any, ...]) -> Iterator[Launch]:
             for kernel, count, *arguments in launches:
-                yield Launch(kernel, self._over(count), GROUP, tuple(arguments), phase=name)
+                yield Launch(kernel, self._over(count), self._group, tuple(arguments), phase=name)
 
         def draw(name: str, mass: Any, reached: Any, sums: Any, comb: Any, count: int, wanted: int) -> Iterator[Launch]:
-            tiles = tiles_of(count)
-            yield Launch("sum_tiles", tiles, GROUP, (mass, reached, sums, np.int32(count)), phase=name)
+            tiles = tiles_of(count, self._group)
+            yield Launch("sum_tiles", tiles, self._group, (mass, reached, sums, np.int32(count)), phase=name)
             which = np.uint32(comb is b.comb)
             arguments = (step, sums, comb, np.int32(tiles), np.int32(wanted), which)
-            yield Launch("lay_comb", 1, GROUP, arguments, phase=name)
+            yield Launch("lay_comb", 1, self._group, arguments, phase=name)
 
         yield from phase("propagate_particles", ("propagate", capacity, step, b.particles, b.cells, capacity))
         yield from sorting
@@ -178,7 +200,7 @@ class HsbofDevice:
             ("note_drawn", capacity, step, b.cells, b.drawn, capacity),
         )
         lost = (step, b.layers, b.drawn, b.runs, b.lost)
-        yield Launch("drop_uncarried", b.sum_groups, GROUP, lost, phase="normalise")
+        yield Launch("drop_uncarried", b.sum_groups, self._group, lost, phase="normalise")
         copied = (step, b.source, b.cells, b.drawn, b.layers, b.sorted, b.born, b.particles, capacity)
         yield from phase("normalise", ("normalise", capacity, *copied))
 
@@ -198,9 +220,8 @@ class HsbofDevice:
         for values, count in ((b.old_mass, size), (b.moving, -(-size // 4)), (b.lost, 2 * b.sum_groups)):
             yield primitives.fill(values, 0, count)
 
-    @staticmethod
-    def _over(count: int) -> int:
-        return max(1, -(-int(count) // GROUP))
+    def _over(self, count: int) -> int:
+        return max(1, -(-int(count) // self._group))
 
     def _download(self, buffer: Any, *shape: int) -> Any:
         return self.backend.download(buffer, 0, math.prod(shape)).reshape(shape)

@@ -44,14 +44,13 @@ STEP = np.dtype(
     align=True,
 )
 
-FILTER = Program(
-    ("compute/philox.cl", *(f"occupancy/{name}.cl" for name in _FILES)),
-    {**EXACT, **philox.DEFINITIONS, **_LAYERS, "GROUP": GROUP, "TILE_STRIP": TILE_STRIP},
-    {
-        "Particle": PARTICLE,
-        "Comb": COMB,
-        **{rule.__name__: _RECORDS[name] for name, rule in _RULES.items()},
-        "Step": STEP,
-    },
-    exact=True,
-)
+
+def filter_program(group: int = GROUP) -> Program:
+    """The filter's kernels for work-groups of so many work-items."""
+    structs = {rule.__name__: _RECORDS[name] for name, rule in _RULES.items()}
+    return Program(
+        ("compute/philox.cl", *(f"occupancy/{name}.cl" for name in _FILES)),
+        {**EXACT, **philox.DEFINITIONS, **_LAYERS, "GROUP": group, "TILE_STRIP": TILE_STRIP},
+        {"Particle": PARTICLE, "Comb": COMB, **structs, "Step": STEP},
+        exact=True,
+    )
