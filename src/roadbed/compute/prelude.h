@@ -125,7 +125,19 @@ FUNCTION float EXP2(float x) {
 
 #define GLOBAL_ID (GROUP_ID * LOCAL_SIZE + LOCAL_ID)
 #define GLOBAL_SIZE (GROUP_COUNT * LOCAL_SIZE)
+
+// Every item once: by neighbouring work-items on a GPU, which reads memory in lines; on a CPU device each work-item takes
+// a run of them, which stays in its cache.
+#if LANES > 1
+#define FOR_EACH(i, count) for (int i = GLOBAL_ID; i < (count); i += GLOBAL_SIZE)
+#else
+#define FOR_EACH(i, count) \
+    for (int i = begin_of_run(GLOBAL_ID, count), i##_end = begin_of_run(GLOBAL_ID + 1, count); i < i##_end; ++i)
+#endif
+
 #define NOT_A_NUMBER FLOAT_OF(0x7fc00000u)
+
+FUNCTION int begin_of_run(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }
 
 // Floats as unsigned integers in the same order, for atomic minima.
 FUNCTION uint ordered(float z) {

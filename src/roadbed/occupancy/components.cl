@@ -8,13 +8,19 @@
 #define NO_CELL 0x7fffffff
 
 FUNCTION uint hits_of(GLOBAL const float *probability, GLOBAL const ushort *surface, int cell) {
-    return probability[cell] > HIT ? surface[cell] : 0u;
+    uint bits = surface[cell];
+    return bits && probability[cell] > HIT ? bits : 0u;
 }
 
 // The subcells of a cell within one subcell of a hit, its own or a neighbour's: six rows of six, of which the outer ones
 // are the neighbours' nearest.
 FUNCTION uint near_hits(GLOBAL const float *probability, GLOBAL const ushort *surface, int row, int column, int rows,
                         int columns) {
+    uint any = 0u;
+    for (int j = max(row - 1, 0); j < min(row + 2, rows); ++j)
+        any |= surface[j * columns + max(column - 1, 0)] | surface[j * columns + column] |
+               surface[j * columns + min(column + 1, columns - 1)];
+    if (any == 0u) return 0u;
     uint wide[SUBCELLS + 2];
     for (int k = 0; k < SUBCELLS + 2; ++k) wide[k] = 0u;
     for (int j = max(row - 1, 0); j < min(row + 2, rows); ++j)
@@ -44,14 +50,14 @@ KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, G
     int rows = lay->rows, columns = lay->columns, cells = rows * columns;
     GLOBAL address_t *picture = pictures + (address_t)lay->now * cells;
     GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
-    for (int cell = GLOBAL_ID; cell < cells; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, cells) {
         uint hits = hits_of(probability, surface, cell);
         address_t near = near_hits(probability, surface, cell / columns, cell % columns, rows, columns);
         address_t clear = probability[cell] < CLEAR && observedness[cell] > WATCHED;
         picture[cell] = hits | near << NEAR_SHIFT | clear << FREE_BIT;
         parent[cell] = hits ? cell : -1;
     }
-    for (int k = GLOBAL_ID; k < lay->most_components; k += GLOBAL_SIZE) {
+    FOR_EACH(k, lay->most_components) {
         boxes[BOX * k] = boxes[BOX * k + 2] = NO_CELL;
         boxes[BOX * k + 1] = boxes[BOX * k + 3] = -1;
         boxes[BOX * k + 4] = 0;
@@ -82,7 +88,7 @@ FUNCTION void join(GLOBAL int *parent, int one, int other) {
 // Hits hang on their neighbours to the west and in the row before. Of neighbours that touch each other, one is enough.
 KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
     int columns = lay->columns;
-    for (int cell = GLOBAL_ID; cell < lay->rows * columns; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, lay->rows * columns) {
         if (parent[cell] < 0) continue;
         int column = cell % columns, south = cell >= columns;
         if (south && parent[cell - columns] >= 0) {
@@ -98,7 +104,7 @@ KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
 
 // The root of every hit, and which cells are roots: the first of their components.
 KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_root) {
-    for (int cell = GLOBAL_ID; cell < lay->rows * lay->columns; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, lay->rows * lay->columns) {
         int root = parent[cell] < 0 ? -1 : root_of(parent, cell);
         parent[cell] = root;
         is_root[cell] = root == cell;
@@ -112,7 +118,7 @@ KERNEL number_hits(GLOBAL const Laying *lay, GLOBAL const int *parent, GLOBAL co
     int columns = lay->columns, cells = lay->rows * columns, shown = lay->old >= 0;
     GLOBAL int *labels = labels_all + (address_t)lay->now * cells;
     GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
-    for (int cell = GLOBAL_ID; cell < cells; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, cells) {
         int label = parent[cell] < 0 ? -1 : before[parent[cell]];
         labels[cell] = label;
         label_out[cell] = shown ? label : -1;

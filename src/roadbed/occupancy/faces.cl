@@ -5,7 +5,7 @@
 KERNEL bound_bins(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const uchar *belongs,
                   GLOBAL uint *lowest, GLOBAL uint *highest) {
     GLOBAL const float *points = AT(float, views->points, points_in);
-    for (int i = GLOBAL_ID; i < views->count; i += GLOBAL_SIZE) {
+    FOR_EACH(i, views->count) {
         float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
         int sensor = sensor_of(views, belongs, i, px, py, pz);
         if (sensor < 0 || views[sensor].face <= 0) continue;
@@ -24,7 +24,7 @@ KERNEL doubt_ground(GLOBAL const View *views, GLOBAL const float *points_in, GLO
                     GLOBAL const uchar *belongs, GLOBAL const uint *lowest, GLOBAL const uint *highest,
                     GLOBAL int *doubted) {
     GLOBAL const float *points = AT(float, views->points, points_in);
-    for (int i = GLOBAL_ID; i < views->count; i += GLOBAL_SIZE) {
+    FOR_EACH(i, views->count) {
         float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
         int sensor = sensor_of(views, belongs, i, px, py, pz);
         if (sensor < 0 || views[sensor].face <= 0) continue;

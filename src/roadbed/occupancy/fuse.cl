@@ -42,7 +42,7 @@ KERNEL pool(GLOBAL const Pool *step, GLOBAL const Opinion *opinions, GLOBAL cons
             GLOBAL float *fused_probability, GLOBAL float *fused_observedness, GLOBAL ushort *fused_surface) {
     int rows = step->rows, columns = step->columns, cells = rows * columns, rule = step->rule;
     double clip = step->clip;
-    for (int cell = GLOBAL_ID; cell < cells; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, cells) {
         double unseen = 1, total = 0, weighted = 0, occupied = 0, free = 0, unknown = 1;
         uint bits = 0;
         for (int s = 0; s < step->reports; ++s) {

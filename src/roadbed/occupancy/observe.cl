@@ -23,7 +23,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
         if (i >= count) continue;
         float px = tile[3 * LOCAL_ID], py = tile[3 * LOCAL_ID + 1], pz = tile[3 * LOCAL_ID + 2];
 #else
-    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) {
+    FOR_EACH(i, count) {
         float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
 #endif
         int sensor = sensor_of(views, belongs, i, px, py, pz);
@@ -165,11 +165,13 @@ FUNCTION double odds_over(GLOBAL const View *v, GLOBAL const float *layers, GLOB
 
 // p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 // A beam that went beneath something, as under a car, hardly shows that the space there is free.
-KERNEL judge_cells(GLOBAL const View *views, GLOBAL const float *layers, GLOBAL const int *doubted,
-                   GLOBAL const float *passing, GLOBAL const float *beneath, GLOBAL int *weights, GLOBAL uint *marks,
-                   GLOBAL float *probability, GLOBAL float *observedness, GLOBAL ushort *surface) {
+KERNEL judge_cells(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT layers,
+                   GLOBAL const int *RESTRICT doubted, GLOBAL const float *RESTRICT passing,
+                   GLOBAL const float *RESTRICT beneath, GLOBAL int *RESTRICT weights, GLOBAL uint *RESTRICT marks,
+                   GLOBAL float *RESTRICT probability, GLOBAL float *RESTRICT observedness,
+                   GLOBAL ushort *RESTRICT surface) {
     GLOBAL const View *v = &views[SLOT];
-    for (int cell = GLOBAL_ID; cell < v->grid_columns * v->grid_rows; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, v->grid_columns * v->grid_rows) {
         double gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
         double gy = (cell / v->grid_columns + 0.5) * v->grid_spacing;
         double x = v->grid_x + v->grid_cosine * gx - v->grid_sine * gy;
