@@ -58,11 +58,11 @@ FUNCTION void interpolate_cell(GLOBAL const Step *step, GLOBAL const float *REST
 
 KERNEL propagate_priors(GLOBAL const Step *RESTRICT step, GLOBAL const float *RESTRICT layers,
                         GLOBAL float *RESTRICT prior) {
-    int cell = GLOBAL_ID;
-    if (cell >= step->size) return;
-    int row = cell / step->columns, column = cell % step->columns;
-    if (step->interpolates) interpolate_cell(step, layers, row, column, prior);
-    else roll_cell(step, layers, row, column, prior);
+    FOR_EACH(cell, step->size) {
+        int row = cell / step->columns, column = cell % step->columns;
+        if (step->interpolates) interpolate_cell(step, layers, row, column, prior);
+        else roll_cell(step, layers, row, column, prior);
+    }
 }
 
 // The same from tiles in local memory: while one is worked on, the next is on its way (the paper's double buffering). A
@@ -135,7 +135,7 @@ KERNEL propagate_priors_by_tiles(GLOBAL const Step *RESTRICT step, GLOBAL const 
 
 // After a gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades.
 KERNEL fade(GLOBAL float *layers, float keep_static, float keep_free, int size) {
-    for (int cell = GLOBAL_ID; cell < size; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, size) {
         layers[STATIC * size + cell] *= keep_static;
         layers[FREE * size + cell] *= keep_free;
         layers[DYNAMIC * size + cell] = 0.0f;
