@@ -26,7 +26,12 @@ from roadbed.evaluate.masks import Masks
 from roadbed.frames import Scan
 from roadbed.geometry import Lattice
 from roadbed.mapping.tiles import TileMap
+from roadbed.messages.clouds import scan_of_cloud
+from roadbed.messages.store import RosMessages
+from roadbed.reading.foreign import foreign_errors
 from roadbed.simulate.sensors import SENSORS, load_rig
+from roadbed.sources.argoverse import read_city_poses, read_sweep
+from roadbed.sources.argoverse import read_mounts as read_argoverse_mounts
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.kitti_raw import read_timestamps
 from roadbed.sources.kitti_scans import read_kitti_scan
@@ -40,8 +45,9 @@ from roadbed.sources.ply import read_ply
 from roadbed.sources.pointcloud2 import cloud_fields
 from roadbed.sources.poses import read_calibration, read_poses, read_times
 from roadbed.sources.rig import read_mounts
+from roadbed.sources.ros_poses import TransformGraph, message_pose, stamp_seconds
 from roadbed.sources.rosbag import RosbagSource
-from tests.fuzz import bags, clouds, texts
+from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
 
 Make = Callable[[Random], bytes]
@@ -155,6 +161,38 @@ def read_cloud_message(data: bytes, folder: Path) -> None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return  # no message: ROS gives numbers
     _look_at(scan_from_fields(cloud_fields(message, "message"), "message"))
+
+
+@cache
+def ros_messages(version: Any) -> RosMessages:
+    return RosMessages(version)
+
+
+def read_wire(version: int) -> Run:
+    """Bytes as a topic brings them, through what the node makes of them; the first says which topic."""
+
+    def run(data: bytes, folder: Path) -> None:
+        kinds = [kind for _, kind, _ in bags.serialized(version)]
+        kind = kinds[data[0] % len(kinds)] if data else kinds[0]
+        with foreign_errors("/topic", kind):
+            message = ros_messages(version).from_bytes(data[1:], kind)
+        if kind.endswith("PointCloud2"):
+            _look_at(scan_of_cloud(message, "/topic"))
+        elif kind.endswith("Odometry"):
+            assert np.isfinite(message_pose(message).matrix).all()
+            stamp_seconds(message.header.stamp)
+        else:
+            transforms = TransformGraph()
+            transforms.add(message)
+            transforms.between("base_link", "lidar_top")
+
+    return run
+
+
+def read_log_tables(path: Path) -> None:
+    with suppress(RoadbedError):
+        read_argoverse_mounts(path)
+    read_city_poses(path)
 
 
 def read_config(data: bytes, folder: Path) -> None:
@@ -284,12 +322,16 @@ def all_targets() -> tuple[Target, ...]:
         Target("npz", damaged([clouds.npz]), file("case.npz", read_npz)),
         Target("kitti", damaged([binary]), file("case.bin", read_kitti_scan)),
         Target("nuscenes", damaged([binary]), file("case.pcd.bin", read_nuscenes)),
+        Target("feather", damaged([feathers.sweep]), file("1.feather", read_sweep)),
+        Target("feather poses", damaged([feathers.poses]), file("poses.feather", read_log_tables)),
         Target("pcap", damaged([bags.velodyne_capture]), file("case.pcap", read_capture)),
         Target("bag", damaged([ros1], whole=0.01), file("case.bag", read_bag)),
         Target("mcap", damaged([bags.mcap, seeds(lambda: (bags.written("mcap")[0],))]), file("case.mcap", read_bag)),
         Target("db3", damaged([database], whole=0.01), file("case.db3", read_bag)),
         Target("bag metadata", damaged([metadata], _YAML_WORDS, 0.01), read_bag_folder("mcap", "drive.mcap")),
         Target("PointCloud2", damaged([clouds.pointcloud2], whole=0.7), read_cloud_message),
+        Target("ROS 1 wire", damaged([bags.wire(1)], whole=0.05), read_wire(1)),
+        Target("ROS 2 wire", damaged([bags.wire(2)], whole=0.05), read_wire(2)),
         Target("poses", damaged([texts.poses], _TEXT_WORDS), file("poses.txt", read_poses)),
         Target("times", damaged([texts.times], _TEXT_WORDS), file("times.txt", lambda path: read_times(path, 3))),
         Target("timestamps", damaged([texts.timestamps], _TEXT_WORDS), file("stamps.txt", read_timestamps)),
