@@ -21,6 +21,7 @@ import yaml
 
 import roadbed
 from roadbed.config import Config
+from roadbed.config.text import load_text
 from roadbed.errors import RoadbedError
 from roadbed.evaluate.masks import Masks
 from roadbed.frames import Scan
@@ -39,6 +40,8 @@ from roadbed.sources.las import read_las
 from roadbed.sources.npy import read_npy, read_npz
 from roadbed.sources.nuscenes import read_nuscenes
 from roadbed.sources.objects import read_objects
+from roadbed.sources.ouster_packets import PROFILES, read_metadata
+from roadbed.sources.ouster_udp import Turn
 from roadbed.sources.pcap import PcapSource
 from roadbed.sources.pcd import read_pcd
 from roadbed.sources.ply import read_ply
@@ -49,6 +52,7 @@ from roadbed.sources.ros_poses import TransformGraph, message_pose, stamp_second
 from roadbed.sources.rosbag import RosbagSource
 from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
+from tests.sources import ouster_files
 
 Make = Callable[[Random], bytes]
 Run = Callable[[bytes, Path], None]
@@ -195,6 +199,35 @@ def read_log_tables(path: Path) -> None:
     read_city_poses(path)
 
 
+@cache
+def ouster() -> Any:
+    return read_metadata(ouster_files.metadata("RNG19_RFL8_SIG16_NIR16"), "sensor")
+
+
+@cache
+def ouster_packets() -> tuple[bytes, ...]:
+    return tuple(islice(ouster_files.packets("RNG19_RFL8_SIG16_NIR16", 1), 4))
+
+
+def read_ouster_packet(data: bytes, folder: Path) -> None:
+    """Packets of any content, but of the sensor's size: others are counted and left out."""
+    size = ouster().packet_bytes
+    turn = Turn(ouster())
+    for packet in ((data + bytes(size))[:size], *ouster_packets()[:1], b"\1\0\2\0" + ouster_packets()[1][4:]):
+        scan = turn.add(ouster().decode(packet), 1.0, "packet")
+        if scan is not None:
+            _look_at(scan)
+
+
+def read_ouster_metadata(path: Path) -> None:
+    read_metadata(load_text(path), "sensor")
+
+
+@cache
+def ouster_metadata() -> tuple[bytes, ...]:
+    return tuple(ouster_files.metadata(name, flat=flat).encode() for name in PROFILES for flat in (True, False))
+
+
 def read_config(data: bytes, folder: Path) -> None:
     config = Config.loads(data.decode("utf-8", "surrogateescape"))
     assert Config.loads(config.dumps()) == config
@@ -325,6 +358,8 @@ def all_targets() -> tuple[Target, ...]:
         Target("feather", damaged([feathers.sweep]), file("1.feather", read_sweep)),
         Target("feather poses", damaged([feathers.poses]), file("poses.feather", read_log_tables)),
         Target("pcap", damaged([bags.velodyne_capture]), file("case.pcap", read_capture)),
+        Target("ouster", damaged([seeds(ouster_packets)], whole=0.05), read_ouster_packet),
+        Target("ouster metadata", damaged([seeds(ouster_metadata)], whole=0.05), file("os.json", read_ouster_metadata)),
         Target("bag", damaged([ros1], whole=0.01), file("case.bag", read_bag)),
         Target("mcap", damaged([bags.mcap, seeds(lambda: (bags.written("mcap")[0],))]), file("case.mcap", read_bag)),
         Target("db3", damaged([database], whole=0.01), file("case.db3", read_bag)),
