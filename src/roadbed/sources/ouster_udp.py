@@ -67,7 +67,8 @@ class Turn:
     """Columns until those of the next turn come; what comes late belongs to none."""
 
     def __init__(self, sensor: Ouster) -> None:
-        self._sensor, self._frame, self._number, self._host = sensor, None, 0, 0.0
+        self._sensor, self._number, self._host = sensor, 0, 0.0
+        self._frame: int | None = None
         self._columns: list[Columns] = []
 
     def add(self, columns: Columns, host_time: float, where: str) -> Scan | None:
