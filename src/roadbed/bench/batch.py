@@ -7,12 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from cProfile import Profile
 from dataclasses import replace
 from pathlib import Path
+from pstats import Stats
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
 
 from roadbed.batch import tasks
 from roadbed.batch.campaign import Campaign, claimed
@@ -23,8 +23,6 @@ from roadbed.batch.manifest import read_run
 from roadbed.config import Config
 from roadbed.outputs.drive_folder import PARTS, record_drive
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.recording import RunFolder
-from roadbed.pipeline import Pipeline
 from roadbed.sources.opening import Opening
 from roadbed.sources.simulator import SimulatorSource
 
@@ -59,34 +57,26 @@ def _recorded(folder: Path, drives: int, frames: int, sensor: str) -> list[Drive
     return find_drives([f"{folder}/drive-*"], Opening())
 
 
-def _overhead(home: Path, drive: Drive, config: Config, repeats: int = 4) -> dict[str, float]:
-    """Processor time of a drive as `roadbed run` does it, and as a batch does: in turns, so that both see one load."""
-    import numba
+def _overhead(home: Path, drive: Drive, config: Config) -> dict[str, float]:
+    """Processor time of a drive in a batch, and of the calls in it that `roadbed run` makes too, by the profiler.
 
-    numba.set_num_threads(1)
-    plain, batch = [], []
-    for number in range(repeats + 1):
-        begin = time.process_time()
-        out = OutputFolder(home / f"plain-{number}", RunFolder.PARTS, command="roadbed run")
-        folder = RunFolder(out, drive.location, config)
-        for result in Pipeline(config).run(drive.opening.open(drive.location)):
-            folder.add(result)
-        folder.finish()
-        between = time.process_time()
+    Of one run, not of two: on a busy machine the same work costs a fifth more or less from run to run.
+    """
+    for number in range(2):  # the first loads kernels
         job = Job(home / f"batch-{number}", config, "roadbed batch")
         job.folder.mkdir()
-        for _ in tasks.drive_task(job, drive):
-            pass
-        plain.append(between - begin)
-        batch.append(time.process_time() - between)
-    # The first turn loads kernels. The least of the others is what the work costs when nobody is in its way.
-    ratios = np.array(batch[1:]) / np.array(plain[1:])
+        profile = Profile(time.process_time)
+        profile.runcall(lambda job=job: list(tasks.drive_task(job, drive)))  # type: ignore[misc]
+    spent: dict[str, float] = {}
+    for (file, _, name), (_, _, _, seconds, _) in Stats(profile).stats.items():  # type: ignore[attr-defined]
+        spent[f"{Path(file).stem}.{name}"] = seconds
+    whole = spent["work.do_drive"]
+    shared = spent["opening.open"] + spent["work._perceived"] + spent["recording.finish"]
     return {
-        "plain_s": round(min(plain[1:]), 3),
-        "batch_s": round(min(batch[1:]), 3),
-        "percent": round(100 * (min(batch[1:]) / min(plain[1:]) - 1), 2),
-        "percent_from": round(100 * float(ratios.min() - 1), 2),
-        "percent_to": round(100 * float(ratios.max() - 1), 2),
+        "frames": len(drive.opening.open(drive.location)),
+        "whole_s": round(whole, 3),
+        "shared_with_run_s": round(shared, 3),
+        "percent": round(100 * (whole / shared - 1), 2),
     }
 
 
