@@ -231,7 +231,7 @@ class HsbofDevice:
             yield primitives.fill(values, 0, count)
 
     def _over(self, count: int) -> int:
-        """Work-groups over so many items: on a CPU device each work-item takes a run of them, which stays in its cache."""
+        """Work-groups over so many items; on a CPU device each work-item takes a run of them."""
         device, all_of_them = self.backend.device, max(1, -(-int(count) // self._group))
         return all_of_them if device.lanes > 1 else min(all_of_them, 16 * device.units)
 
