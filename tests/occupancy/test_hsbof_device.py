@@ -8,6 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from roadbed.compute import opencl
+from roadbed.compute.backend import queues_of
+from roadbed.compute.opencl import OpenclBackend
 from roadbed.config import Config
 from roadbed.config.occupancy import FilterConfig
 from roadbed.errors import DeviceError
@@ -15,8 +18,9 @@ from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.filter_buffers import bytes_needed
 from roadbed.occupancy.hsbof import Hsbof
-from roadbed.occupancy.hsbof_device import HsbofDevice
+from roadbed.occupancy.hsbof_device import FIGURE_6, HsbofDevice, Tuning
 from roadbed.occupancy.records import PARTICLE
+from roadbed.occupancy.register import Registration
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.engines import HsbofOnDevice
 from tests.occupancy.scenes import crowd, grid_of_boxes
@@ -144,6 +148,59 @@ def test_the_order_of_sums_does_not_matter_when_one_cell_holds_every_particle(ba
         filter_.masses.dynamic[2, 2] = 0.5
         filter_.step(grid_of_boxes((5, 5), 4.0, [(10, 10, 4, 4)]), 0.1)
     same_crowd(device, cpu)
+
+
+TUNINGS = {
+    "parallel": Tuning(parallel=True),
+    "groups of 64": Tuning(group=64),
+    "tiles of 16": Tuning(tile=16),
+    "tiles of 40, parallel": Tuning(parallel=True, tile=40),
+    "tiles too large for local memory": Tuning(tile=1000),
+}
+
+
+@pytest.mark.parametrize("tuning", TUNINGS.values(), ids=TUNINGS)
+def test_results_do_not_depend_on_how_the_work_is_laid_on_the_device(backend, tuning):
+    config = FilterConfig(particles=2000)
+    usual, tuned = (HsbofDevice(backend, SHAPE, SPACING, config, tuning=t) for t in (None, tuning))
+    rng, registration = np.random.default_rng(4), Registration(usual.cells, config.registration)
+    for motion in (turn(0.4), GridMotion.rolled(-3, 5, SPACING), turn(-0.02), GridMotion()):
+        observation = random_observation(rng)
+        registered = registration(observation, 0.1, motion)
+        for filter_ in (usual, tuned):
+            filter_.step(observation, registered, 0.1, motion)
+        same(tuned.layers, usual.layers, "masses")
+        priors = (backend.download(filter_._buffers.prior, 0, 5 * usual.size) for filter_ in (tuned, usual))
+        same(*priors, "priors")
+    same(tuned.velocities.mean, usual.velocities.mean, "velocities")
+    particles = [backend.download(f._buffers.particles, 0, 2000).view(np.uint8) for f in (tuned, usual)]
+    np.testing.assert_array_equal(*particles)
+
+
+def test_phases_share_a_queue_only_with_those_they_wait_for():
+    queues = queues_of(FIGURE_6)
+    assert queues["propagate_priors"] != queues["propagate_particles"] == queues["reorder_particles"]
+    assert set(queues.values()) == {0, 1}
+    order = list(FIGURE_6)
+    for phase, before in FIGURE_6.items():
+        assert all(order.index(other) < order.index(phase) for other in before)
+
+
+def test_a_part_of_an_opencl_device_gives_the_same(backend):
+    if backend.device.backend != "opencl" or backend.device.units < 2 or backend.device.kind != "cpu":
+        pytest.skip("a device without parts")
+    part = OpenclBackend(opencl.devices()[0], units=1)
+    assert part.device.units == 1
+    whole, alone = (HsbofDevice(b, (12, 16), 0.5, FilterConfig(particles=400)) for b in (backend, part))
+    registration = Registration(whole.cells, whole.config.registration)
+    for k in range(4):
+        observation = grid_of_boxes((12, 16), 0.5, [(2 + 0.5 * k, 3, 1, 1)])
+        registered = registration(observation, 0.1, GridMotion())
+        for filter_ in (whole, alone):
+            filter_.step(observation, registered, 0.1)
+    same(alone.layers, whole.layers, "masses")
+    with pytest.raises(DeviceError, match="no sub-device of 4096 compute units"):
+        OpenclBackend(opencl.devices()[0], units=4096)
 
 
 def test_each_phase_is_timed_under_the_cpus_name(backend):

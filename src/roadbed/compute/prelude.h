@@ -46,6 +46,12 @@ typedef unsigned long long address_t;
 // Memory by its address where the caller gave one (pinned host memory or another library's array), else our own buffer.
 #define AT(type, address, buffer) ((address) ? (type *)(address) : (buffer))
 
+// A copy to local memory by the whole work-group, which may go on until it waits for it.
+typedef int copy_t;
+#define ASYNC_COPY(to, from, count, copy) \
+    for (int k_ = LOCAL_ID; k_ < (count); k_ += LOCAL_SIZE) (to)[k_] = (from)[k_]
+#define WAIT_COPY(copy) __syncthreads()
+
 #else
 
 typedef ulong address_t;
@@ -82,6 +88,10 @@ typedef ulong address_t;
 #define MULTIPLY_HIGH(a, b) mul_hi(a, b)
 
 #define AT(type, address, buffer) (buffer)
+
+typedef event_t copy_t;
+#define ASYNC_COPY(to, from, count, copy) copy = async_work_group_copy(to, from, (size_t)(count), copy)
+#define WAIT_COPY(copy) wait_group_events(1, &(copy))
 
 #if LANES == 1
 // 2^x for x <= 0, relative error below 2e-7; for loops that a CPU's compiler would not vectorise by itself also four at a

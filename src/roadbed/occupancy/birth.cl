@@ -35,7 +35,7 @@ KERNEL give_birth(GLOBAL const Step *step, GLOBAL const Comb *comb, GLOBAL const
                   GLOBAL Particle *born, GLOBAL int *born_cells, int births) {
     GLOBAL const BirthRule *rule = &step->birth;
     int reach = 2 * rule->seed_cells + 1;
-    for (int k = GLOBAL_ID; k < births; k += GLOBAL_SIZE) {
+    FOR_EACH(k, births) {
         if (comb->total == 0) {
             born_cells[k] = step->size;
             continue;

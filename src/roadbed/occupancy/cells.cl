@@ -178,7 +178,7 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
                           GLOBAL float *layers, GLOBAL float *birth, GLOBAL int2 *drawn) {
     GLOBAL const CellRules *rules = &step->cell;
     int size = step->size;
-    for (int at = GLOBAL_ID; at < size; at += GLOBAL_SIZE) {
+    FOR_EACH(at, size) {
         int row = at / step->columns, column = at % step->columns;
         int2 run = runs[at];
         real seen = (real)observedness[at], p_z = (real)probability[at], one = (real)1;

@@ -21,7 +21,7 @@ from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Vel
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.filter_buffers import FilterBuffers, ObservationBuffers, births_of, check_memory, tiles_of
 from roadbed.occupancy.programs import GROUP, check_device
-from roadbed.occupancy.records import STEP, filter_program
+from roadbed.occupancy.records import STEP, TILE_ROWS, filter_program
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 
 _NAN_BITS = 0x7FC00000
@@ -44,6 +44,7 @@ class Tuning:
 
     parallel: bool = False  # independent phases on queues of their own, else one after the other
     group: int = GROUP  # work-items per work-group, a power of two
+    tile: int = 0  # columns of the tiles in local memory by which priors are interpolated; 0: without them
 
 
 class HsbofDevice:
@@ -135,7 +136,7 @@ class HsbofDevice:
         self.frame += 1
         step, spacing = self._step[0], self.cells.spacing
         step["turn"], step["shift"] = motion.rotation.ravel(), motion.shift
-        step["centre_shift"] = motion.between_centres(spacing)[1]
+        step["centre_shift"] = motion.between_centres(spacing)[1] if motion.cells is None else motion.cells
         step["interpolates"], step["roll"] = motion.cells is None, motion.cells or (0, 0)
         step["rows"], step["columns"], step["size"], step["spacing"] = *self.cells[:2], self.size, spacing
         step["seed"], step["frame"] = self.seed, self.frame
@@ -175,7 +176,7 @@ class HsbofDevice:
         yield from sorting
         gather = ("gather", capacity, step, order, sorted_cells, b.particles, b.sorted, b.runs, capacity)
         yield from phase("reorder_particles", gather)
-        yield from phase("propagate_priors", ("propagate_priors", size, step, b.layers, b.prior))
+        yield self._priors()
         seen = (g.probability, g.observedness, g.surface, g.label, g.velocity)
         update = (step, b.prior, *seen, b.runs, b.sorted, b.layers, b.birth, b.drawn)
         yield from phase("update_measurement", ("update_measurement", size, *update))
@@ -204,6 +205,15 @@ class HsbofDevice:
         copied = (step, b.source, b.cells, b.drawn, b.layers, b.sorted, b.born, b.particles, capacity)
         yield from phase("normalise", ("normalise", capacity, *copied))
 
+    def _priors(self) -> Launch:
+        b, tile, name = self._buffers, self.tuning.tile, "propagate_priors"
+        if not tile:
+            return Launch(name, self._over(self.size), self._group, (b.step, b.layers, b.prior), phase=name)
+        tiles = -(-self.cells.columns // tile) * -(-self.cells.rows // TILE_ROWS)
+        groups = min(tiles, (16 if self.backend.device.lanes > 1 else 4) * self.backend.device.units)
+        arguments = (b.step, b.layers, b.prior, np.int32(tile))
+        return Launch("propagate_priors_by_tiles", groups, self._group, arguments, phase=name)
+
     def _sorting(self) -> tuple[Any, Any, list[Launch]]:
         """Where the sorted order and its cells will lie, and the launches."""
         launches, cells, order = self._buffers.sort.launches(self._buffers.cells, self._buffers.order, self.capacity)
@@ -221,7 +231,9 @@ class HsbofDevice:
             yield primitives.fill(values, 0, count)
 
     def _over(self, count: int) -> int:
-        return max(1, -(-int(count) // self._group))
+        """Work-groups over so many items; on a CPU device each work-item takes a run of them."""
+        device, all_of_them = self.backend.device, max(1, -(-int(count) // self._group))
+        return all_of_them if device.lanes > 1 else min(all_of_them, 16 * device.units)
 
     def _download(self, buffer: Any, *shape: int) -> Any:
         return self.backend.download(buffer, 0, math.prod(shape)).reshape(shape)

@@ -15,7 +15,7 @@ KERNEL propagate(GLOBAL const Step *step, GLOBAL Particle *particles, GLOBAL int
     real dt = rule->dt, one_half = (real)0.5;
     // From the old axes to the new.
     real xx = step->turn[0], xy = step->turn[2], yx = step->turn[1], yy = step->turn[3];
-    for (int i = GLOBAL_ID; i < capacity; i += GLOBAL_SIZE) {
+    FOR_EACH(i, capacity) {
         if (cells[i] == step->size) continue;
         Particle p = particles[i];
         float4 chance = normals(step->seed, step->frame, PROPAGATE, (uint)i);
@@ -49,7 +49,7 @@ FUNCTION void note_run(GLOBAL const int *cells, int count, int none, GLOBAL int2
 // Particles in the order found, and each cell's run of them; runs are empty before.
 KERNEL gather(GLOBAL const Step *step, GLOBAL const int *order, GLOBAL const int *sorted_cells,
               GLOBAL const Particle *particles, GLOBAL Particle *sorted, GLOBAL int2 *runs, int capacity) {
-    for (int k = GLOBAL_ID; k < capacity; k += GLOBAL_SIZE) {
+    FOR_EACH(k, capacity) {
         sorted[k] = particles[order[k]];
         note_run(sorted_cells, capacity, step->size, runs, k);
     }
@@ -59,7 +59,7 @@ KERNEL gather(GLOBAL const Step *step, GLOBAL const int *order, GLOBAL const int
 KERNEL merge(GLOBAL const Step *step, GLOBAL const Particle *sorted, GLOBAL const int *sorted_cells,
              GLOBAL const Particle *born, GLOBAL const int *born_cells, GLOBAL float *mass, GLOBAL int *origin,
              int capacity, int births) {
-    for (int k = GLOBAL_ID; k < capacity + births; k += GLOBAL_SIZE) {
+    FOR_EACH(k, capacity + births) {
         int persistent = k < capacity, i = persistent ? k : k - capacity;
         int cell = persistent ? sorted_cells[i] : born_cells[i];
         int place = i + (persistent ? count_below(born_cells, births, cell)
@@ -73,7 +73,7 @@ KERNEL merge(GLOBAL const Step *step, GLOBAL const Particle *sorted, GLOBAL cons
 KERNEL resample(GLOBAL const Step *step, GLOBAL const Comb *comb, GLOBAL const units_t *reached,
                 GLOBAL const units_t *sums, GLOBAL const int *origin, GLOBAL const int *sorted_cells,
                 GLOBAL const int *born_cells, GLOBAL int *source, GLOBAL int *cells, int capacity, int births) {
-    for (int k = GLOBAL_ID; k < capacity; k += GLOBAL_SIZE) {
+    FOR_EACH(k, capacity) {
         int cell = step->size;
         if (comb->total > 0) {
             int from = origin[covering(reached, sums, capacity + births, tooth(comb, k, capacity))];
@@ -85,7 +85,7 @@ KERNEL resample(GLOBAL const Step *step, GLOBAL const Comb *comb, GLOBAL const u
 }
 
 KERNEL note_drawn(GLOBAL const Step *step, GLOBAL const int *cells, GLOBAL int2 *drawn, int capacity) {
-    for (int k = GLOBAL_ID; k < capacity; k += GLOBAL_SIZE) note_run(cells, capacity, step->size, drawn, k);
+    FOR_EACH(k, capacity) note_run(cells, capacity, step->size, drawn, k);
 }
 
 // Dynamic mass without a particle cannot be predicted: it becomes unknown. sums, per work-group: that mass and the whole.
@@ -95,7 +95,7 @@ KERNEL drop_uncarried(GLOBAL const Step *step, GLOBAL float *layers, GLOBAL cons
     LOCAL_ARRAY float2 parts[GROUP];
     GLOBAL float *dynamic = layers + DYNAMIC * step->size;
     float lost = 0.0f, total = 0.0f;
-    for (int cell = GLOBAL_ID; cell < step->size; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, step->size) {
         runs[cell] = INT2(0, 0);
         float d = dynamic[cell];
         if (!(d > 0.0f)) continue;
@@ -122,7 +122,7 @@ KERNEL normalise(GLOBAL const Step *step, GLOBAL const int *source, GLOBAL const
                  GLOBAL const float *layers, GLOBAL const Particle *sorted, GLOBAL const Particle *born,
                  GLOBAL Particle *particles, int capacity) {
     GLOBAL const float *dynamic = layers + DYNAMIC * step->size;
-    for (int k = GLOBAL_ID; k < capacity; k += GLOBAL_SIZE) {
+    FOR_EACH(k, capacity) {
         int cell = cells[k], from = source[k];
         if (cell == step->size) continue;
         Particle p = from >= 0 ? sorted[from] : born[-1 - from];

@@ -12,6 +12,7 @@ from roadbed.compute.program import Program
 from roadbed.occupancy.programs import EXACT, GROUP, members_of
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 
+TILE_ROWS, TILE_ROOM = 8, 1024  # rows of a tile of priors, and cells of the old grid that local memory holds for it
 TILE_STRIP = 8  # masses that a work-item of a draw's tile sums up
 _FILES = ("draw", "particles", "priors", "cells", "velocities", "birth")
 _LAYERS = {"STATIC": 0, "DYNAMIC": 1, "FREE": 2, "MATURITY": 3, "KNOWN_FREE": 4, "LAYERS": 5}
@@ -47,10 +48,11 @@ STEP = np.dtype(
 
 def filter_program(group: int = GROUP) -> Program:
     """The filter's kernels for work-groups of so many work-items."""
+    tile = {"TILE_ROWS": TILE_ROWS, "TILE_ROOM": TILE_ROOM}
     structs = {rule.__name__: _RECORDS[name] for name, rule in _RULES.items()}
     return Program(
         ("compute/philox.cl", *(f"occupancy/{name}.cl" for name in _FILES)),
-        {**EXACT, **philox.DEFINITIONS, **_LAYERS, "GROUP": group, "TILE_STRIP": TILE_STRIP},
+        {**EXACT, **philox.DEFINITIONS, **_LAYERS, "GROUP": group, "TILE_STRIP": TILE_STRIP, **tile},
         {"Particle": PARTICLE, "Comb": COMB, **structs, "Step": STEP},
         exact=True,
     )

@@ -8,7 +8,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
                            GLOBAL float *covariance, GLOBAL uchar *moving) {
     GLOBAL const MovingRule *rule = &step->moving;
     real one = (real)1, two = (real)2;
-    for (int cell = GLOBAL_ID; cell < step->size; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, step->size) {
         int2 run = runs[cell];
         real old = 0, m = 0, mx = 0, my = 0, mxx = 0, mxy = 0, myy = 0;
         for (int i = run.x; i < run.y; ++i) {
@@ -56,7 +56,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
 // A cell moves only together with others: enough of the cells around it must move the same way.
 KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOBAL const float2 *mean,
                        GLOBAL uchar *together) {
-    for (int cell = GLOBAL_ID; cell < step->size; cell += GLOBAL_SIZE) {
+    FOR_EACH(cell, step->size) {
         int alike = -1;  // the cell itself will be counted
         if (moving[cell]) {
             int row = cell / step->columns, column = cell % step->columns;
