@@ -47,7 +47,7 @@ class Pipeline:
     """Feed scans in time order; each call gives the ground and the occupancy after that scan.
 
     `backend` and `device` are given as to GroundFilter. On an accelerator a scan is uploaded once, and what is not
-    `wanted` (names of WANTED; None: all) stays there; `outputs` is GroundFilter's. Calls from several threads take turns.
+    `wanted` (names of WANTED; None: all) stays there; `outputs` is GroundFilter's. Calls of several threads take turns.
     """
 
     def __init__(
