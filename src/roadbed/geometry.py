@@ -86,7 +86,8 @@ class Pose:
     def from_quaternion(cls, translation: ArrayLike, xyzw: ArrayLike) -> Pose:
         """From a translation and a quaternion in the order x, y, z, w (normalised here)."""
         q = np.asarray(xyzw, np.float64)
-        norm = float(np.linalg.norm(q))
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = float(np.linalg.norm(q))
         if not np.isfinite(norm) or norm < 1e-6:
             raise InputError(f"pose: expected a quaternion of length 1, found length {norm:.3g}")
         x, y, z, w = q / norm

@@ -48,6 +48,7 @@ def test_ground_measures_both_presets():
 def test_a_soak_watches_memory_latency_and_soundness(tmp_path):
     out = bench("soak", "--frames", "12", "--plot", str(tmp_path / "soak.png"))
     assert (len(out["rows"]), out["rows"][-1]["frames"], out["unsound"]) == (12, 12, 0)
+    assert out["mass_error"] == max(row["mass_error"] for row in out["rows"])
     for row in out["rows"]:
         assert row["memory_mb"] > 50
         assert row["handles"] > 2
@@ -60,6 +61,16 @@ def test_growth_compares_the_end_with_the_beginning_after_it_has_settled():
     rows = [{"memory_mb": value} for value in [10.0, 100.0, *[101.0] * 17, 140.0]]
     assert growth(rows, "memory_mb") == pytest.approx(19.5)
     assert growth([{"handles": None}], "handles") is None
+
+
+def test_more_scans_than_can_be_processed_drop_the_oldest_and_are_counted():
+    """Scans pushed a hundred times as fast as any machine labels them."""
+    rows = bench("load", "--sensors", "2", "--rate", "1000", "--points", "30000", "--scans", "40")["rows"]
+    assert [row["sensor"] for row in rows] == ["sensor_0", "sensor_1"]
+    for row in rows:
+        assert (row["received"], row["refused"], row["oldest_first"]) == (40, 0, True)
+        assert row["processed"] + row["dropped"] == 40
+        assert 2 <= row["processed"] < 40
 
 
 def test_pipeline_measures_its_stages():

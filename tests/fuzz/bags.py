@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -34,18 +35,27 @@ def written(kind: str) -> tuple[bytes, bytes]:
 
 
 @cache
-def serialized() -> tuple[tuple[str, str, bytes], ...]:
+def serialized(version: int = 2) -> tuple[tuple[str, str, bytes], ...]:
     """Topic, type and bytes of a cloud, an odometry message and a fixed transform."""
-    messages = Messages(False)
+    messages = Messages(version == 1)
+    serialize = messages.store.serialize_ros1 if version == 1 else messages.store.serialize_cdr
     parts = (
         ("/points", messages.cloud(1.0, cloud_bytes(1), 4)),
         ("/odom", messages.odometry(1.0, 2.0)),
         ("/tf_static", messages.static("base_link", "lidar_top", 1.0)),
     )
-    return tuple(
-        (topic, message.__msgtype__, bytes(messages.store.serialize_cdr(message, message.__msgtype__)))
-        for topic, message in parts
-    )
+    kinds = ((topic, message, message.__msgtype__) for topic, message in parts)
+    return tuple((topic, kind, bytes(serialize(message, kind))) for topic, message, kind in kinds)
+
+
+def wire(version: int) -> Callable[[Random], bytes]:
+    """One of these messages as a topic brings it, after a byte that says which."""
+
+    def make(rng: Random) -> bytes:
+        number = rng.randrange(len(serialized(version)))
+        return bytes([number]) + serialized(version)[number][2]
+
+    return make
 
 
 def mcap(rng: Random) -> bytes:

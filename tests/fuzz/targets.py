@@ -21,12 +21,18 @@ import yaml
 
 import roadbed
 from roadbed.config import Config
+from roadbed.config.text import load_text
 from roadbed.errors import RoadbedError
 from roadbed.evaluate.masks import Masks
 from roadbed.frames import Scan
 from roadbed.geometry import Lattice
 from roadbed.mapping.tiles import TileMap
+from roadbed.messages.clouds import scan_of_cloud
+from roadbed.messages.store import RosMessages
+from roadbed.reading.foreign import foreign_errors
 from roadbed.simulate.sensors import SENSORS, load_rig
+from roadbed.sources.argoverse import read_city_poses, read_sweep
+from roadbed.sources.argoverse import read_mounts as read_argoverse_mounts
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.kitti_raw import read_timestamps
 from roadbed.sources.kitti_scans import read_kitti_scan
@@ -34,15 +40,19 @@ from roadbed.sources.las import read_las
 from roadbed.sources.npy import read_npy, read_npz
 from roadbed.sources.nuscenes import read_nuscenes
 from roadbed.sources.objects import read_objects
+from roadbed.sources.ouster_packets import PROFILES, read_metadata
+from roadbed.sources.ouster_udp import Turn
 from roadbed.sources.pcap import PcapSource
 from roadbed.sources.pcd import read_pcd
 from roadbed.sources.ply import read_ply
 from roadbed.sources.pointcloud2 import cloud_fields
 from roadbed.sources.poses import read_calibration, read_poses, read_times
 from roadbed.sources.rig import read_mounts
+from roadbed.sources.ros_poses import TransformGraph, message_pose, stamp_seconds
 from roadbed.sources.rosbag import RosbagSource
-from tests.fuzz import bags, clouds, texts
+from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
+from tests.sources import ouster_files
 
 Make = Callable[[Random], bytes]
 Run = Callable[[bytes, Path], None]
@@ -155,6 +165,67 @@ def read_cloud_message(data: bytes, folder: Path) -> None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return  # no message: ROS gives numbers
     _look_at(scan_from_fields(cloud_fields(message, "message"), "message"))
+
+
+@cache
+def ros_messages(version: Any) -> RosMessages:
+    return RosMessages(version)
+
+
+def read_wire(version: int) -> Run:
+    """Bytes as a topic brings them, through what the node makes of them; the first says which topic."""
+
+    def run(data: bytes, folder: Path) -> None:
+        kinds = [kind for _, kind, _ in bags.serialized(version)]
+        kind = kinds[data[0] % len(kinds)] if data else kinds[0]
+        with foreign_errors("/topic", kind):
+            message = ros_messages(version).from_bytes(data[1:], kind)
+        if kind.endswith("PointCloud2"):
+            _look_at(scan_of_cloud(message, "/topic"))
+        elif kind.endswith("Odometry"):
+            assert np.isfinite(message_pose(message).matrix).all()
+            stamp_seconds(message.header.stamp)
+        else:
+            transforms = TransformGraph()
+            transforms.add(message)
+            transforms.between("base_link", "lidar_top")
+
+    return run
+
+
+def read_log_tables(path: Path) -> None:
+    with suppress(RoadbedError):
+        read_argoverse_mounts(path)
+    read_city_poses(path)
+
+
+@cache
+def ouster() -> Any:
+    return read_metadata(ouster_files.metadata("RNG19_RFL8_SIG16_NIR16"), "sensor")
+
+
+@cache
+def ouster_packets() -> tuple[bytes, ...]:
+    return tuple(islice(ouster_files.packets("RNG19_RFL8_SIG16_NIR16", 1), 4))
+
+
+def read_ouster_packet(data: bytes, folder: Path) -> None:
+    """Packets of any content, but of the sensor's size: others are counted and left out."""
+    size = ouster().packet_bytes
+    turn = Turn(ouster())
+    for packet in ((data + bytes(size))[:size], *ouster_packets()[:1], b"\1\0\2\0" + ouster_packets()[1][4:]):
+        scan = turn.add(ouster().decode(packet), 1.0, "packet")
+        if scan is not None:
+            _look_at(scan)
+
+
+def read_ouster_metadata(path: Path) -> None:
+    read_metadata(load_text(path), "sensor")
+
+
+@cache
+def ouster_metadata() -> tuple[bytes, ...]:
+    return tuple(ouster_files.metadata(name, flat=flat).encode() for name in PROFILES for flat in (True, False))
 
 
 def read_config(data: bytes, folder: Path) -> None:
@@ -284,12 +355,18 @@ def all_targets() -> tuple[Target, ...]:
         Target("npz", damaged([clouds.npz]), file("case.npz", read_npz)),
         Target("kitti", damaged([binary]), file("case.bin", read_kitti_scan)),
         Target("nuscenes", damaged([binary]), file("case.pcd.bin", read_nuscenes)),
+        Target("feather", damaged([feathers.sweep]), file("1.feather", read_sweep)),
+        Target("feather poses", damaged([feathers.poses]), file("poses.feather", read_log_tables)),
         Target("pcap", damaged([bags.velodyne_capture]), file("case.pcap", read_capture)),
+        Target("ouster", damaged([seeds(ouster_packets)], whole=0.05), read_ouster_packet),
+        Target("ouster metadata", damaged([seeds(ouster_metadata)], whole=0.05), file("os.json", read_ouster_metadata)),
         Target("bag", damaged([ros1], whole=0.01), file("case.bag", read_bag)),
         Target("mcap", damaged([bags.mcap, seeds(lambda: (bags.written("mcap")[0],))]), file("case.mcap", read_bag)),
         Target("db3", damaged([database], whole=0.01), file("case.db3", read_bag)),
         Target("bag metadata", damaged([metadata], _YAML_WORDS, 0.01), read_bag_folder("mcap", "drive.mcap")),
         Target("PointCloud2", damaged([clouds.pointcloud2], whole=0.7), read_cloud_message),
+        Target("ROS 1 wire", damaged([bags.wire(1)], whole=0.05), read_wire(1)),
+        Target("ROS 2 wire", damaged([bags.wire(2)], whole=0.05), read_wire(2)),
         Target("poses", damaged([texts.poses], _TEXT_WORDS), file("poses.txt", read_poses)),
         Target("times", damaged([texts.times], _TEXT_WORDS), file("times.txt", lambda path: read_times(path, 3))),
         Target("timestamps", damaged([texts.timestamps], _TEXT_WORDS), file("stamps.txt", read_timestamps)),

@@ -36,10 +36,12 @@ def em(
     slope_limit=np.inf,
     prior=None,
     literal=False,
+    expected=0.0,
 ):
     """P (rows, columns, 3, 3), X and mu after the EM; points count from the lattice's corner.
 
-    `literal` sums the neighbours as printed in the paper instead of averaging them.
+    `literal` sums the neighbours as printed in the paper instead of averaging them; the weak prior pulls to a level
+    plane at `expected`.
     """
     P = np.zeros((rows, columns, 3, 3)) if prior is None else prior[0].copy()
     X = np.zeros((rows, columns, 3)) if prior is None else prior[1].copy()
@@ -56,7 +58,7 @@ def em(
     z = points[:, 2]
     share = beta if literal else beta / neighbours
     for _ in range(iterations):
-        mu = planes(P, X, height_information, slope_information)
+        mu = planes(P, X, height_information, slope_information, expected)
         mu[..., 1:] = np.clip(mu[..., 1:], -slope_limit, slope_limit)
         dz = z - (H * mu[row, column]).sum(1)
         c = np.exp(-(dz**2) / (2 * np.where(dz >= 0, sigma_up, sigma_down) ** 2))
@@ -74,4 +76,4 @@ def em(
             new_P += gamma * prior[0]
             new_X += gamma * prior[1]
         P, X = new_P, new_X
-    return P, X, planes(P, X, height_information, slope_information)
+    return P, X, planes(P, X, height_information, slope_information, expected)

@@ -27,7 +27,7 @@ class Processes:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
         self._environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
-        self._running: list[subprocess.Popen] = []
+        self.running: list[subprocess.Popen] = []
 
     def start(self, name: str, *command: str | Path) -> subprocess.Popen:
         log = (self._folder / f"{name}.log").open("wb")
@@ -41,7 +41,7 @@ class Processes:
             preexec_fn=take_interrupts,
         )
         log.close()
-        self._running.append(process)
+        self.running.append(process)
         return process
 
     def said(self, name: str) -> str:
@@ -60,11 +60,11 @@ class Processes:
 
     def __exit__(self, *_: object) -> None:
         """Asked first: roscore ends its children then, which live in sessions of their own."""
-        for process in reversed(self._running):
+        for process in reversed(self.running):
             process.stdin.close()  # what waits for it ends by itself
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-        for process in reversed(self._running):
+        for process in reversed(self.running):
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:

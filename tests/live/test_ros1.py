@@ -62,9 +62,14 @@ def start_node(graph, *options):
     return node
 
 
-def start_player(graph, name, period):
+def start_player(graph, name, period, turns=1):
     path = graph.folder / f"{name}.pickle"
-    path.write_bytes(pickle.dumps(list(drive_records(RosMessages(1), period))))
+    records = [
+        (topic, kind, data, due + turn * SCANS * period)
+        for turn in range(turns)
+        for topic, kind, data, due in drive_records(RosMessages(1), period, start=1000.0 + 100 * turn)
+    ]
+    path.write_bytes(pickle.dumps(records))
     return graph.start(name, PYTHON, HERE / "ros1_player.py", path, name)
 
 
@@ -126,6 +131,41 @@ def test_trouble_on_the_graph_is_reported_and_survived(graph):
     assert RosMessages(1).from_bytes(found["/diagnostics"][-1], DIAGNOSTICS).status[0].name == "roadbed: pipeline"
     assert graph.stop(node) == 0
     wait_until(lambda: "scans in" in graph.said("node"))
+
+
+def test_a_subscriber_that_is_too_slow_is_named_and_keeps_nobody_up(graph):
+    """One stands still with its connection open, another gets everything meanwhile."""
+    start_bare_master(graph, "master")
+    settings = graph.folder / "settings.yaml"
+    settings.write_text("live: {queue: 100, pose_wait: 20}\n")
+    node = start_node(graph, "--no-occupancy", "--config", settings)
+    labelled = {"/roadbed/labelled": TOPICS["labelled"]}
+    start_checker(graph, "slow", 1000, labelled)
+    slow = graph.running[-1]
+    checker = start_checker(graph, "checker", 4 * SCANS, labelled)
+    slow.send_signal(signal.SIGSTOP)
+    try:
+        start_player(graph, "player", period=0.1, turns=4)
+        assert len(checker()["/roadbed/labelled"]) == 4 * SCANS
+        graph.wait_for("node", "is too slow: 1 of its messages were dropped, oldest first")
+    finally:
+        slow.kill()
+    assert graph.stop(node) == 0
+    assert f"{4 * SCANS} scans in, {4 * SCANS} out, 0 dropped" in graph.said("node")
+
+
+def test_the_launch_file_starts_the_node(graph):
+    start_bare_master(graph, "master")
+    program = graph.folder / "roadbed"
+    program.write_text(f'#!/bin/sh\nexec {PYTHON} -m roadbed "$@"\n')
+    program.chmod(0o755)
+    packages = ROOT / "ros" / "ros1"
+    given = (f"roadbed:={program}", "clouds:=/front /rear", "odometry:=/odom", "options:=--no-occupancy --prefix /here")
+    launch = packages / "roadbed_ros" / "launch" / "roadbed.launch"
+    environment = f"ROS_PACKAGE_PATH={packages}:/usr/share"
+    graph.start("launch", "/usr/bin/env", environment, "/usr/bin/roslaunch", "-p", str(graph.port), launch, *given)
+    graph.wait_for("launch", "listening to /front, /rear")
+    assert "results under /here/" in graph.said("launch")
 
 
 def test_without_a_master_it_is_one_line(graph):

@@ -9,6 +9,7 @@ import pytest
 
 from roadbed import Config, Pose, Scan
 from roadbed.live import Stream
+from roadbed.live.queues import SensorQueues, Waiting
 
 PATIENCE = 300.0  # s, a hang guard: the first scan may compile, and the machine may be busy
 LONG = 60.0  # s that a pose is waited for where it surely comes
@@ -68,6 +69,17 @@ def test_a_fast_sensor_does_not_push_out_a_slow_one_and_time_is_kept_in_order():
     assert [live.result.scan.time for live in seen] == [0.0, 0.2, 0.25, 0.3]
     assert statistics.sensors["slow"].dropped == 0
     assert statistics.sensors["fast"].dropped == 1
+
+
+def test_sensors_that_measure_at_once_take_turns_when_there_is_no_time_for_all():
+    queues, served = SensorQueues(1), []
+    for tick in range(6):
+        for sensor in ("a", "b", "c"):
+            queues.add(Waiting(scan(0.1 * tick, sensor, points=1), None, float(tick)))
+        entry = queues.next()
+        assert queues.take(entry)
+        served.append((entry.scan.sensor, round(10 * entry.scan.time)))
+    assert served == [("a", 0), ("b", 1), ("c", 2), ("a", 3), ("b", 4), ("c", 5)]
 
 
 def test_whoever_pushes_waits_where_nothing_may_be_lost():

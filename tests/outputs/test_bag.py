@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bag in, a bag out: the input is all there, Roadbed's topics stand beside it, and rosbags reads the result."""
 
+import os
+
 import numpy as np
 import pytest
 from rosbags.highlevel import AnyReader
@@ -11,7 +13,7 @@ from roadbed import open as open_source
 from roadbed.errors import InputError, OutputError
 from roadbed.outputs.bag import BagWriter, source_notes, write_bag
 from roadbed.sources.bags.message_types import message_types
-from tests.sources.bag_files import Messages, drive_records
+from tests.sources.bag_files import Messages, cloud_bytes, drive_records
 from tests.sources.bag_files import write_bag as make_bag
 
 CLOUDS = {"/roadbed/labelled", "/roadbed/ground", "/roadbed/obstacles", "/roadbed/surface"}
@@ -107,14 +109,15 @@ def chunked_bag(path, messages, records):
     return path
 
 
-@pytest.mark.parametrize("kind", ["ros1", "mcap"])
+@pytest.mark.parametrize("kind", ["ros1", "mcap", "sqlite3"])
 def test_a_bag_cut_off_in_the_middle_is_read_up_to_there(tmp_path, kind):
     messages = Messages(kind == "ros1")
     records = sorted(drive_records(messages, 40), key=lambda record: record[1])
     if kind == "ros1":
         whole = chunked_bag(tmp_path / "drive.bag", messages, records)
     else:
-        whole = next(make_bag(tmp_path, kind, messages, records).glob("*.mcap"))
+        bag = make_bag(tmp_path, kind, messages, records)
+        (whole,) = [*bag.glob("*.mcap"), *bag.glob("*.db3")]
     cut = tmp_path / f"cut{whole.suffix}"
     data = whole.read_bytes()
     cut.write_bytes(data[: int(0.6 * len(data))])
@@ -127,6 +130,34 @@ def test_a_bag_cut_off_in_the_middle_is_read_up_to_there(tmp_path, kind):
     assert source[0].T_world_sensor is not None
     assert "cut off or damaged: found" in source_notes(source)[0]
     assert f"of {cut.stat().st_size} bytes" in source_notes(source)[0]
+
+
+@pytest.mark.parametrize("metadata", [True, False])
+def test_a_folder_whose_database_was_cut_off_is_read_up_to_there(tmp_path, metadata):
+    """Large messages whose parts lie on many pages; a recorder that was stopped by a full disk wrote no metadata."""
+    messages = Messages(ros1=False)
+    clouds = [(100 + 0.1 * k, messages.cloud(100 + 0.1 * k, cloud_bytes(k, 2000), 2000)) for k in range(30)]
+    records = [("/points", time, cloud) for time, cloud in clouds]
+    bag = make_bag(tmp_path, "sqlite3", messages, records)
+    (storage,) = bag.glob("*.db3")
+    os.truncate(storage, int(0.5 * storage.stat().st_size))
+    if not metadata:
+        (bag / "metadata.yaml").unlink()
+    source = open_source(bag if metadata else storage)
+    assert 12 <= len(source) <= 15
+    assert [scan.points[0, 0] for scan in source] == list(range(len(source)))
+    assert f"found {len(source)} messages in the first" in source_notes(source)[0]
+    write_bag(tmp_path / "out.mcap", source, perceived(source))
+    made = contents(tmp_path / "out.mcap")
+    assert len(made["/points"]) == len(made["/roadbed/labelled"]) == len(source)
+
+
+def test_a_database_of_which_nothing_is_left_is_refused(tmp_path):
+    messages = Messages(ros1=False)
+    (storage,) = make_bag(tmp_path, "sqlite3", messages, list(drive_records(messages, 4))).glob("*.db3")
+    os.truncate(storage, 4096)
+    with pytest.raises(InputError, match="not a readable ROS bag"):
+        open_source(storage)
 
 
 def test_stamps_out_of_order_are_taken_as_recorded(tmp_path):

@@ -107,10 +107,10 @@ def test_what_is_wrong_is_one_line(tmp_path):
     with pytest.raises(InputError, match="not a readable feather file"):
         roadbed.open(damaged)[0]
     write_table(tmp_path / "2.feather", x=np.zeros(2), y=np.zeros(2))
-    with pytest.raises(InputError, match="column z: not found, expected one among x, y"):
+    with pytest.raises(InputError, match="column 'z': not found, expected one among x, y"):
         roadbed.open(tmp_path / "2.feather")[0]
     write_table(tmp_path / "3.feather", x=["a"], y=[0.0], z=[0.0])
-    with pytest.raises(InputError, match="column x: found object, expected numbers"):
+    with pytest.raises(InputError, match="column 'x': found string, expected numbers"):
         roadbed.open(tmp_path / "3.feather")[0]
     (tmp_path / "empty" / "sensors" / "lidar").mkdir(parents=True)
     with pytest.raises(InputError, match="found no sweeps"):

@@ -14,11 +14,14 @@ from pathlib import Path
 import laspy
 import lz4.frame
 import numpy as np
+import pyarrow as arrow
 import pytest
+from pyarrow import feather
 from rosbags.rosbag2.storage_mcap import zstd
 
 import roadbed
 from roadbed.errors import InputError
+from roadbed.sources.argoverse import read_sweep
 from roadbed.sources.las import read_las
 from roadbed.sources.npy import read_npz
 from roadbed.sources.pcd import read_pcd
@@ -253,6 +256,22 @@ def test_many_fields_over_the_same_bytes_of_a_cloud(tmp_path):
     cloud = messages.cloud(1.0, bytes(12 * 50_000), 50_000, layout=layout, step=12)
     path = write_bag(tmp_path, "mcap", messages, [("/points", 1, cloud)])
     refused(read_all, path, "promises to unpack to 400600000 bytes, expected at most")
+
+
+def test_a_feather_file_says_how_much_it_unpacks_to(tmp_path):
+    honest, bomb = tmp_path / "1.feather", tmp_path / "2.feather"
+    for path, rows in ((honest, 1000), (bomb, 40_000_000)):
+        zeros = arrow.array(np.zeros(rows, np.float32))
+        feather.write_feather(arrow.table(dict.fromkeys("xyz", zeros)), str(path), compression="zstd")
+    assert len(read_sweep(honest)) == 1000
+    refused(read_sweep, bomb, "feather file: promises to unpack to")
+    understated = bomb.read_bytes().replace(struct.pack("<q", 4 * 65536), struct.pack("<q", 8))
+    assert understated != bomb.read_bytes()
+    bomb.write_bytes(understated)
+    refused(read_sweep, bomb, "feather file")
+    nothing = tmp_path / "3.feather"
+    feather.write_feather(arrow.table({axis: arrow.nulls(100_000_000) for axis in "xyz"}), str(nothing))
+    refused(read_sweep, nothing, "feather file: promises to unpack to 2400000000 bytes")
 
 
 def test_an_empty_organised_scan_still_reads(tmp_path):

@@ -92,6 +92,35 @@ def test_several_topics_ask_which(tmp_path, kind):
     assert roadbed.open(path, topic="/rear", odometry="none")[0].T_world_sensor is None
 
 
+def test_several_sensors_of_a_bag_come_in_order_each_with_its_pose(tmp_path, kind):
+    """10 m/s along x; the front LiDAR 1.0 m over the body's frame, the rear one 0.4 m over a mast on it."""
+    messages = Messages(kind == "ros1")
+    records = [
+        ("/tf_static", 99.0, messages.static("base_link", "front", 1.0)),
+        ("/tf_static", 99.0, messages.static("base_link", "mast", 1.4)),
+        ("/tf_static", 99.0, messages.static("mast", "rear", 0.4)),
+    ]
+    records += [("/odom", 99.9 + 0.1 * k, messages.odometry(99.9 + 0.1 * k, float(k))) for k in range(6)]
+    for k in range(3):
+        for topic, frame, time in (("/front", "front", 100 + 0.1 * k), ("/rear", "rear", 100.05 + 0.1 * k)):
+            cloud = messages.cloud(time, cloud_bytes(k), 4)
+            cloud.header.frame_id = frame
+            records.append((topic, time, cloud))
+    path = write_bag(tmp_path, kind, messages, sorted(records, key=lambda r: r[1]))
+    source = roadbed.open(f"{path}?topic=/rear,/front")
+    assert (len(source), source.sequential, source.notes) == (6, True, ())
+    assert [scan.sensor for scan in source] == ["front", "rear"] * 3
+    places = [scan.T_world_sensor.translation for scan in source]
+    np.testing.assert_allclose(places, [[1 + 0.5 * k, 0, (1.0, 1.8)[k % 2]] for k in range(6)], atol=1e-6)
+    assert source[3].sensor == "rear"
+    with pytest.raises(InputError, match=r"topic '/side': expected a topic of PointCloud2: /front, /rear"):
+        roadbed.open(f"{path}?topic=/front,/side")
+    results = list(
+        roadbed.Pipeline(roadbed.Config.parse({"occupancy": {"grid": {"length": 20, "width": 20}}})).run(source)
+    )
+    assert [result.scan.sensor for result in results] == ["front", "rear"] * 3
+
+
 def test_a_bag_without_clouds_lists_its_topics(tmp_path, kind):
     messages = Messages(kind == "ros1")
     path = write_bag(tmp_path, kind, messages, [("/odom", 1, messages.odometry(1, 0.0))])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,9 @@ def soak_rows(
         window = Window()
         for _ in range(begin, end):
             scan = next(drive)
-            start = perf_counter()
+            start, spent = perf_counter(), process_time()
             result = pipeline(scan)
-            window.add(result, perf_counter() - start)
+            window.add(result, perf_counter() - start, process_time() - spent)
         yield {"frames": int(end), **window.row(), **_resources()}
 
 
@@ -51,10 +51,12 @@ class Window:
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
+        self._processor: list[float] = []
         self._unsound, self._ground_points, self._information, self._mass_error = 0, 0, 0.0, 0.0
 
-    def add(self, result: Result, seconds: float) -> None:
+    def add(self, result: Result, seconds: float, processor: float) -> None:
         self._seconds.append(seconds)
+        self._processor.append(processor)
         wrong = 0.0 if result.occupancy is None else mass_error(result.occupancy)
         self._unsound += not (is_sound(result.ground) and wrong < LARGEST_MASS_ERROR)
         self._ground_points += int(result.ground.is_ground.sum())
@@ -68,6 +70,7 @@ class Window:
             "ground_points": self._ground_points // len(milliseconds),
             "median_ms": round(float(np.median(milliseconds)), 3),
             "p99_ms": round(float(np.percentile(milliseconds, 99)), 3),
+            "processor_ms": round(1e3 * float(np.median(self._processor)), 3),
             "information": round(self._information, 1),
             "mass_error": self._mass_error,
         }
@@ -106,24 +109,26 @@ def growth(rows: list[dict[str, Any]], name: str) -> float | None:
 
 
 def draw(rows: list[dict[str, Any]], path: Path, title: str) -> None:
-    """Latency, memory and information over the frames, as a picture."""
+    """Latency, memory, handles and information over the frames, as a picture."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 6), layout="constrained")
-    axes = figure.subplots(3, 1, sharex=True)
+    figure = Figure(figsize=(9, 8), layout="constrained")
+    axes = figure.subplots(4, 1, sharex=True)
     frames = [row["frames"] for row in rows]
     curves = {
-        "ms per frame": ("median_ms", "p99_ms"),
+        "ms per frame": ("processor_ms", "median_ms", "p99_ms"),
         "memory, MB": ("memory_mb",),
+        "files, threads": ("handles", "threads"),
         "information, 1/m²": ("information",),
     }
     for panel, (label, names) in zip(axes, curves.items()):
         for name in names:
             panel.plot(frames, [row[name] for row in rows], label=name.replace("_", " "))
         panel.set_ylabel(label)
-        panel.set_ylim(0, 1.2 * max(row[names[-1]] or 1 for row in rows))
+        panel.set_ylim(0, 1.2 * max(row[name] or 1 for row in rows for name in names))
         panel.grid(alpha=0.3)
-    axes[0].legend(frameon=False)
+        if len(names) > 1:
+            panel.legend(frameon=False, ncols=len(names))
     axes[-1].set_xlabel("frames")
     figure.suptitle(title)
     figure.savefig(path, dpi=120)

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Device
+from roadbed.cli.options import Device, command_line
 from roadbed.cli.screen import Json, print_json, progress, table
+from roadbed.cli.stopping import until_stopped
 
 app = typer.Typer(help="Measure speed; the papers' numbers stand beside ours.", no_args_is_help=True)
 BackendOption = Annotated[str, typer.Option(help="cpu, opencl, cuda or auto.")]
@@ -137,25 +138,36 @@ def soak(
     frames: Annotated[int, typer.Option(min=1, help="How many frames to drive.")] = 20_000,
     ground_only: Annotated[bool, typer.Option("--ground-only", help="Leave the occupancy out.")] = False,
     preset: Annotated[str, typer.Option(help="paper or default.")] = "default",
+    configuration: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML configuration; wins over --preset.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the course into this PNG.")] = None,
     backend: BackendOption = "cpu",
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """A drive that does not end: latency, memory, handles, information, and whether all stays a number."""
+    """A drive that does not end: latency, memory, handles, information, and whether all stays a number. Ctrl+C ends it
+    with what was driven so far."""
+    from itertools import takewhile
+
     from roadbed.bench.soak import draw, growth, soak_rows
     from roadbed.bench.timing import report
     from roadbed.config import Config
 
-    config = Config.preset(preset)
-    rows = list(progress(soak_rows(frames, 100, config, backend, device, not ground_only), "driving", min(frames, 100)))
-    grown = {f"{name}_growth": growth(rows, name) for name in ("median_ms", "memory_mb", "handles", "threads")}
-    out = report("soak", rows, backend=backend, unsound=sum(row["unsound"] for row in rows), **grown)
+    config = Config.load(configuration) if configuration else Config.preset(preset)
+    driven = soak_rows(frames, 100, config, backend, device, not ground_only)
+    with until_stopped() as stopped:
+        rows = list(takewhile(lambda _: not stopped.is_set(), progress(driven, "driving", min(frames, 100))))
+    if not rows:
+        raise typer.Abort
+    grown = {f"{name}_growth": growth(rows, name) for name in ("processor_ms", "memory_mb", "handles", "threads")}
+    worst = {"unsound": sum(row["unsound"] for row in rows), "mass_error": max(row["mass_error"] for row in rows)}
+    out = report("soak", rows, backend=backend, **worst, **grown)
     if plot is not None:
-        draw(rows, plot, f"roadbed bench soak --frames {frames} --backend {backend}")
+        draw(rows, plot, command_line())
     _show({**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}, tuple(rows[0]), as_json)
     if not as_json:
-        print("; ".join(f"{key} {value}" for key, value in (("unsound", out["unsound"]), *grown.items())))
+        print("; ".join(f"{key} {value:.4g}" for key, value in {**worst, **grown}.items() if value is not None))
 
 
 @app.command("faults")
@@ -193,6 +205,24 @@ def live(
     row = live_row(transport, scans, rate, sensor, backend)
     columns = [name for name in row if name not in ("sensor", "rate_hz")]
     _show(report("live", [row], backend=backend), columns, as_json)
+
+
+@app.command("load")
+def load(
+    sensors: Annotated[int, typer.Option(min=1, max=64, help="Sensors that push side by side.")] = 4,
+    rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Scans per second of each.")] = 20.0,
+    points: Annotated[int, typer.Option(min=1, help="Points of a scan.")] = 250_000,
+    scans: Annotated[int, typer.Option(min=1, help="Scans that each sensor pushes.")] = 200,
+    backend: BackendOption = "cpu",
+    as_json: Json = False,
+) -> None:
+    """More than the machine can take, through the streaming interface: what is dropped, and that it is the oldest."""
+    from roadbed.bench.load import load_rows
+    from roadbed.bench.timing import report
+    from roadbed.config import Config
+
+    rows = load_rows(sensors, rate, points, scans, Config.parse({"backend": backend}))
+    _show(report("load", rows, backend=backend), tuple(rows[0]), as_json)
 
 
 def _show(out: dict[str, Any], columns: Sequence[str], as_json: bool) -> None:

@@ -41,7 +41,7 @@ def live(
     occupancy: Annotated[bool, typer.Option(help="Also run the occupancy filter.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Perceive as scans come: from velodyne:PORT, or from a recording at the pace it was measured."""
+    """Perceive as scans come: from velodyne:PORT, ouster:HOST, or from a recording at the pace it was measured."""
     from roadbed.live.playing import Feeder
     from roadbed.live.stream import Stream
     from roadbed.sources.odometry import Deskewed

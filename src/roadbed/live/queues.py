@@ -29,6 +29,7 @@ class SensorQueues:
     def __init__(self, length: int) -> None:
         self._length = length
         self._queues: dict[str, deque[Waiting]] = {}
+        self._turns: dict[str, int] = {}  # when each sensor was last served
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -46,7 +47,8 @@ class SensorQueues:
     def next(self) -> Waiting | None:
         """The scan that was measured first among those that lead their queues; scans without time in order of arrival.
 
-        After a recording has started over, what came before the jump goes first.
+        Of scans measured at once, that of the sensor which has waited longest for its turn: when there is no time for
+        all, each loses alike. After a recording has started over, what came before the jump goes first.
         """
         leaders = [queue[0] for queue in self._queues.values() if queue]
         if not leaders:
@@ -55,7 +57,7 @@ class SensorQueues:
         if first.scan.time is None:
             return first
         close = [e for e in leaders if e.scan.time is not None and abs(e.scan.time - first.scan.time) < _SAME_DRIVE_S]
-        return min(close, key=lambda entry: (entry.scan.time, entry.arrived))
+        return min(close, key=lambda e: (e.scan.time, self._turns.get(e.scan.sensor, 0), e.arrived))
 
     def take(self, entry: Waiting) -> bool:
         """Remove a scan that leads its queue; False where it was pushed out meanwhile."""
@@ -63,6 +65,7 @@ class SensorQueues:
         if not queue or queue[0] is not entry:
             return False
         queue.popleft()
+        self._turns[entry.scan.sensor] = max(self._turns.values(), default=0) + 1
         return True
 
     def clear(self) -> Iterator[Waiting]:

@@ -15,6 +15,7 @@ from roadbed.messages.store import RosMessages
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WATCH_S = 2.0  # between looks whether the master still knows this node
+_SENT_AT_ONCE = 2  # messages of a topic that wait for one subscriber
 _BUFFER = 2**24  # bytes read at once: a smaller buffer makes large clouds arrive late
 
 
@@ -48,6 +49,7 @@ class Ros1:
         self._messages = RosMessages(1)
         self._publishers: dict[str, Any] = {}
         self._subscribers: dict[str, Any] = {}
+        self._unsent: dict[tuple[str, str], int] = {}  # messages dropped for a topic's subscriber
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="roadbed-ros1-watch", daemon=True)
         self._watcher.start()
@@ -59,13 +61,16 @@ class Ros1:
 
     def advertise(self, topic: str, kind: str) -> None:
         # Each connection sends from a queue of its own: a subscriber that is too slow loses the oldest messages.
-        self._publishers[topic] = self._rospy.Publisher(topic, self._raw(kind), queue_size=2, tcp_nodelay=True)
+        self._publishers[topic] = self._rospy.Publisher(
+            topic, self._raw(kind), queue_size=_SENT_AT_ONCE, tcp_nodelay=True
+        )
 
     def has_listeners(self, topic: str) -> bool:
         return self._publishers[topic].get_num_connections() > 0
 
     def publish(self, topic: str, data: bytes) -> None:
         publisher = self._publishers[topic]
+        self._notice_slow(topic, publisher)
         message = publisher.data_class()
         message.data = data
         try:
@@ -73,6 +78,18 @@ class Ros1:
         except self._rospy.ROSException:  # closed while this was under way
             if not self._closed.is_set():
                 raise
+
+    def _notice_slow(self, topic: str, publisher: Any) -> None:
+        """rospy drops the oldest message of a full queue without a word: say so, at first and at powers of ten."""
+        for connection in list(publisher.impl.connections):
+            if len(getattr(connection, "_queue", ())) < _SENT_AT_ONCE:
+                continue
+            key = topic, str(connection.endpoint_id)
+            self._unsent[key] = self._unsent.get(key, 0) + 1
+            if self._unsent[key] in (1, 10, 100, 1000, 10_000):
+                self.say(
+                    f"{topic}: {key[1]} is too slow: {self._unsent[key]} of its messages were dropped, oldest first"
+                )
 
     def say(self, problem: str) -> None:
         self._rospy.logwarn(problem)

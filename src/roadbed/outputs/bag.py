@@ -11,8 +11,10 @@ from typing import Any
 
 from roadbed.atomic import output_errors
 from roadbed.errors import InputError, OutputError, missing_extra
+from roadbed.frames import Scan
+from roadbed.messages.clouds import cloud_of_scan
 from roadbed.messages.results import FrameNames, ResultMessages
-from roadbed.messages.store import RosMessages
+from roadbed.messages.store import CLOUD, ODOMETRY, RosMessages
 from roadbed.pipeline import Result
 from roadbed.sources.rosbag import RosbagSource
 
@@ -63,6 +65,17 @@ class BagWriter:
             for topic, message in ResultMessages(self._messages, result, FrameNames(), cloud):
                 name = "/tf" if topic == "tf" else f"{PREFIX}/{topic}"
                 self._write(name, message.__msgtype__, stamp, self._messages.to_bytes(message))
+
+    def add_scan(self, scan: Scan) -> None:
+        """A scan as it came: a cloud on /points, and on /odom the sensor's pose where it is known."""
+        stamp = round((scan.time or 0.0) * 1e9)
+        with output_errors(self.path):
+            header = self._messages.header(self._messages.stamp(scan.time), scan.sensor)
+            self._write("/points", CLOUD, stamp, self._messages.to_bytes(cloud_of_scan(self._messages, header, scan)))
+            if scan.T_world_sensor is not None:
+                world = self._messages.header(header.stamp, FrameNames().world)
+                pose = self._messages.odometry(world, scan.sensor, scan.T_world_sensor)
+                self._write("/odom", ODOMETRY, stamp, self._messages.to_bytes(pose))
 
     def finish(self) -> None:
         with output_errors(self.path):

@@ -14,17 +14,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.errors import InputError, missing_extra
+from roadbed.errors import InputError
 from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Pose
-from roadbed.reading.files import read_bytes
-from roadbed.reading.foreign import foreign_errors
+from roadbed.sources.feather import read_feather
 from roadbed.sources.files import FileSource, cloud_files
 from roadbed.sources.poses import Trajectory, make_trajectory, read_poses
 
 _SWEEPS = Path("sensors") / "lidar"
 _SENSORS = ("up_lidar", "down_lidar")
 _LASERS_EACH = 32
+# Numbers too large for float32 become infinite and are labelled unknown; signalling NaN are quieted.
+_any_numbers = np.errstate(over="ignore", invalid="ignore")
 _QUATERNION, _TRANSLATION = ("qx", "qy", "qz", "qw"), ("tx_m", "ty_m", "tz_m")
 
 
@@ -72,10 +73,11 @@ class ArgoverseSource(FileSource):
         return replace(scan, mounts=self._mounts, channels={**scan.channels, "sensor_index": index})
 
 
+@_any_numbers
 def read_sweep(path: str | Path) -> Scan:
     """One sweep; the time is that of its name."""
     path = Path(path)
-    columns = _columns(path, ("x", "y", "z"), ("intensity", "laser_number", "offset_ns"))
+    columns = read_feather(path, ("x", "y", "z"))
     points = np.stack([columns.pop(axis).astype(np.float32) for axis in "xyz"], axis=1)
     offset = columns.pop("offset_ns", None)
     return Scan(
@@ -89,9 +91,10 @@ def read_sweep(path: str | Path) -> Scan:
     )
 
 
+@_any_numbers
 def read_city_poses(path: Path) -> Trajectory:
     """Where the vehicle was in the city's frame, with times."""
-    columns = _columns(path, ("timestamp_ns", *_QUATERNION, *_TRANSLATION))
+    columns = read_feather(path, ("timestamp_ns", *_QUATERNION, *_TRANSLATION))
     return make_trajectory(_poses(path, columns), (columns["timestamp_ns"] * 1e-9).tolist(), str(path))
 
 
@@ -99,37 +102,18 @@ def read_mounts(path: Path) -> tuple[SensorMount, ...]:
     """Where the two sensors sit in the egovehicle frame; nothing where the log has no calibration."""
     if not path.is_file():
         return ()
-    columns = _columns(path, ("sensor_name", *_QUATERNION, *_TRANSLATION))
+    columns = read_feather(path, ("sensor_name", *_QUATERNION, *_TRANSLATION), texts=("sensor_name",))
     named = dict(zip(columns["sensor_name"].tolist(), _poses(path, columns)))
     return tuple(SensorMount(name, named[name]) for name in _SENSORS if name in named)
 
 
+@_any_numbers
 def _poses(path: Path, columns: dict[str, NDArray]) -> list[Pose]:
     turns = np.stack([columns[name].astype(np.float64) for name in _QUATERNION], axis=1)
     places = np.stack([columns[name].astype(np.float64) for name in _TRANSLATION], axis=1)
     if not (np.isfinite(turns).all() and np.isfinite(places).all() and (np.abs(turns).sum(axis=1) > 0).all()):
         raise InputError(f"{path}: poses: expected finite numbers and quaternions that are not zero")
     return [Pose.from_quaternion(place, turn) for place, turn in zip(places, turns)]
-
-
-def _columns(path: Path, needed: tuple[str, ...], known: tuple[str, ...] = ()) -> dict[str, NDArray]:
-    """Every column of a table of numbers by its name; those needed must be there, without gaps."""
-    raw = read_bytes(path)
-    try:
-        import pyarrow as arrow
-    except ImportError:
-        raise missing_extra("pyarrow", "argoverse", f"reading {path}") from None
-    with foreign_errors(path, "feather file"):
-        table = arrow.ipc.open_file(arrow.py_buffer(raw)).read_all()
-        table.validate(full=True)
-        columns = {name: table.column(name).to_numpy() for name in table.column_names}
-    for name in needed:
-        if name not in columns:
-            raise InputError(f"{path}: column {name}: not found, expected one among {', '.join(columns) or 'none'}")
-    for name, values in columns.items():
-        if name in (*needed, *known) and values.dtype.kind not in "fiu" and name != "sensor_name":
-            raise InputError(f"{path}: column {name}: found {values.dtype}, expected numbers")
-    return columns
 
 
 def _is_folder_of_sweeps(path: Path) -> bool:

@@ -20,6 +20,7 @@ _BUILT_IN = {
     "fault": "roadbed.sources.fault:FaultSource",
     "simulator": "roadbed.sources.simulator:SimulatorSource",
     "velodyne": "roadbed.sources.velodyne_udp:VelodyneSource",
+    "ouster": "roadbed.sources.ouster_udp:OusterSource",
     "semantickitti": "roadbed.sources.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.rosbag:RosbagSource",

@@ -13,22 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from roadbed.errors import InputError, missing_extra
 from roadbed.frames import Scan
-from roadbed.geometry import Pose
 from roadbed.reading.foreign import foreign_errors
+from roadbed.sources.bag_poses import BagPoses
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.pointcloud2 import cloud_fields
-from roadbed.sources.poses import Trajectory, make_trajectory, read_poses
+from roadbed.sources.poses import Trajectory, read_poses
 from roadbed.sources.registry import Source
-from roadbed.sources.ros_poses import (
-    CLOUD_TYPE,
-    POSE_TYPES,
-    STATIC_TRANSFORMS_TYPE,
-    TransformGraph,
-    frame_name,
-    message_pose,
-    stamp_seconds,
-    transforms_of,
-)
+from roadbed.sources.ros_poses import CLOUD_TYPE, POSE_TYPES, stamp_seconds
 
 if TYPE_CHECKING:
     from roadbed.sources.bags.reader import BagReader
@@ -39,6 +30,7 @@ _FILE_SUFFIXES = (".bag", ".mcap", ".db3")
 class RosbagSource(Source):
     """`bag?topic=/points&odometry=/odom`; where a bag has one topic of a kind it need not be named.
 
+    `topic=/front,/rear` takes the scans of several sensors in the order of recording, each with its own pose.
     `odometry=none` reads no poses. Odometry of another frame than the cloud's is moved to the sensor by /tf_static;
     without odometry the poses come from /tf.
     """
@@ -57,13 +49,23 @@ class RosbagSource(Source):
         super().__init__(location, **options)
         self._reader = _open_reader(Path(self.path))
         self._close = weakref.finalize(self, self._reader.close)
-        self.topic = self._choose("topic", (CLOUD_TYPE,), required=True)
+        self.topics = self._choose_clouds()
         self._connections = [
-            link for link in self._reader.connections if (link.topic, link.msgtype) == (self.topic, CLOUD_TYPE)
+            link for link in self._reader.connections if link.topic in self.topics and link.msgtype == CLOUD_TYPE
         ]
-        self.notes: tuple[str, ...] = self._reader.notes  # what was missing or lost, one line each
-        self.trajectory = self._find_trajectory()
-        self.sequential = self.trajectory is not None
+        self._poses, self._file = self._find_poses(), self._find_file()
+        known = [self._trajectory(frame) for frame in self._frames()]  # of every sensor, so that notes name them all
+        self.sequential = known.count(None) < len(known)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was missing or lost, one line each."""
+        return self._reader.notes + tuple(self._poses.notes if self._poses is not None else ())
+
+    @property
+    def topic(self) -> str:
+        """The topics as they are named, with commas."""
+        return ",".join(self.topics)
 
     def close(self) -> None:
         """Close the bag; nothing can be read after."""
@@ -116,107 +118,68 @@ class RosbagSource(Source):
             time = stamp_seconds(message.header.stamp) or recorded_ns * 1e-9
             sensor = str(message.header.frame_id) or "lidar"
             fields = cloud_fields(message, where)
-        pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), time)
+        trajectory = self._trajectory(str(message.header.frame_id))
+        pose = None if trajectory is None else trajectory.of_scan(index, len(self), time)
         return scan_from_fields(fields, where, time=time, T_world_sensor=pose, name=f"{index:06d}", sensor=sensor)
 
-    def _choose(self, option: str, types: tuple[str, ...], required: bool) -> str | None:
-        """The topic the user named, else the only one of these types."""
-        found = {link.topic: link.msgtype for link in self._reader.connections if link.msgtype in types}
+    def _choose_clouds(self) -> tuple[str, ...]:
+        """The topics the user named, apart by commas, else the only one."""
+        found = {link.topic for link in self._reader.connections if link.msgtype == CLOUD_TYPE}
+        named = str(self.options.get("topic", "")).split(",") if self.options.get("topic") else []
+        if len(set(named)) > 1:
+            for name in named:
+                self._check_named("topic", name, found, "PointCloud2")
+            return tuple(dict.fromkeys(named))
+        chosen = self._choose("topic", (CLOUD_TYPE,))
+        if chosen is None:
+            topics = _listed({link.topic for link in self._reader.connections})
+            raise InputError(f"{self.path}: found no topic of PointCloud2, expected one; its topics: {topics}")
+        return (chosen,)
+
+    def _choose(self, option: str, types: tuple[str, ...]) -> str | None:
+        """The topic the user named, else the only one of these types, if any."""
+        found = {link.topic for link in self._reader.connections if link.msgtype in types}
         kinds = " or ".join(name.split("/")[-1] for name in types)
-        listed = ", ".join(sorted(found)) or "none"
         named = self.options.get(option)
         if named is not None:
-            if named not in found:
-                raise InputError(f"{self.path}: {option} {named!r}: expected a topic of {kinds}: {listed}")
-            return str(named)
-        if len(found) == 1:
-            return next(iter(found))
-        if found:
-            raise InputError(f"{self.path}: found several topics of {kinds} ({listed}); choose by ?{option}=NAME")
-        if required:
-            topics = ", ".join(sorted({link.topic for link in self._reader.connections})) or "none"
-            raise InputError(f"{self.path}: found no topic of {kinds}, expected one; its topics: {topics}")
-        return None
-
-    def _find_trajectory(self) -> Trajectory | None:
-        if "poses" in self.options:
-            trajectory = read_poses(self.options["poses"])
-            trajectory.check_count(len(self))
-            return trajectory
-        if self.options.get("odometry") == "none":
-            return None
-        topic = self._choose("odometry", POSE_TYPES, required=False)
-        if topic is None:
-            return self._trajectory_of_transforms()
-        links = [link for link in self._reader.connections if link.topic == topic and link.msgtype in POSE_TYPES]
-        poses: list[Pose] = []
-        times: list[float] = []
-        body = ""
-        for stamp, message in self._reader.messages(links):
-            where = f"{self.path}: {topic} message {len(poses)}"
-            with foreign_errors(where, "pose"):
-                try:
-                    poses.append(message_pose(message))
-                except InputError as error:
-                    raise InputError(f"{where}: {error}") from None
-                times.append(stamp_seconds(message.header.stamp) or stamp * 1e-9)
-                body = str(getattr(message, "child_frame_id", ""))
-        if not poses:
-            return None
-        trajectory = make_trajectory(poses, times, f"{self.path}: {topic}")
-        T_body_sensor = None if not body else self._transforms.between(body, self._frame)
-        if body and T_body_sensor is None:
-            self.notes += (
-                f"no transform from {frame_name(body)} to {frame_name(self._frame)}, expected one in /tf_static "
-                f"(frames that exist: {_listed(self._transforms.frames)}): "
-                f"the poses of {topic} are taken as the sensor's",
+            return self._check_named(option, str(named), found, kinds)
+        if len(found) > 1:
+            several = "NAME, or of several sensors by ?topic=NAME,NAME" if option == "topic" else "NAME"
+            raise InputError(
+                f"{self.path}: found several topics of {kinds} ({_listed(found)}); choose by ?{option}={several}"
             )
-        return trajectory if T_body_sensor is None else trajectory.seen_from(T_body_sensor)
+        return next(iter(found), None)
 
-    def _trajectory_of_transforms(self) -> Trajectory | None:
-        """Without odometry: /tf, where a moving frame carries the sensor."""
-        links = [link for link in self._reader.connections if link.msgtype == STATIC_TRANSFORMS_TYPE]
-        moving = [link for link in links if not link.topic.endswith("tf_static")]
-        poses: dict[tuple[str, str], list[tuple[float, Pose]]] = {}
-        with foreign_errors(f"{self.path}: /tf", "transform"):
-            for _, message in self._reader.messages(moving):
-                for parent, child, time, pose in transforms_of(message):
-                    poses.setdefault((parent, child), []).append((time, pose))
-        for (parent, child), found in poses.items():
-            T_child_sensor = self._transforms.between(child, self._frame)
-            if T_child_sensor is not None:
-                trajectory = make_trajectory([p for _, p in found], [t for t, _ in found], f"{self.path}: {parent}")
-                return trajectory.seen_from(T_child_sensor)
-        if poses:
-            frames = _listed(sorted({name for edge in poses for name in edge}))
-            self.notes += (
-                f"no transform from a moving frame of /tf ({frames}) to {frame_name(self._frame)} "
-                f"(fixed frames: {_listed(self._transforms.frames)}): every scan stands alone",
-            )
-        return None
+    def _check_named(self, option: str, name: str, found: set[str], kinds: str) -> str:
+        if name not in found:
+            raise InputError(f"{self.path}: {option} {name!r}: expected a topic of {kinds}: {_listed(found)}")
+        return name
 
-    @cached_property
-    def _frame(self) -> str:
-        """The frame of the first cloud."""
-        _, cloud = next(self._reader.messages(self._connections), (0, None))
-        return "" if cloud is None else str(cloud.header.frame_id)
+    def _find_poses(self) -> BagPoses | None:
+        if "poses" in self.options or self.options.get("odometry") == "none":
+            return None
+        return BagPoses(self._reader, self._choose("odometry", POSE_TYPES))
 
-    @cached_property
-    def _transforms(self) -> TransformGraph:
-        transforms = TransformGraph()
-        links = [
-            link
-            for link in self._reader.connections
-            if link.msgtype == STATIC_TRANSFORMS_TYPE and link.topic.endswith("tf_static")
-        ]
-        with foreign_errors(f"{self.path}: /tf_static", "transform"):
-            for _, message in self._reader.messages(links):
-                transforms.add(message)
-        return transforms
+    def _find_file(self) -> Trajectory | None:
+        if "poses" not in self.options:
+            return None
+        trajectory = read_poses(self.options["poses"])
+        trajectory.check_count(len(self))
+        return trajectory
+
+    def _trajectory(self, frame: str) -> Trajectory | None:
+        """Of the sensor in this frame."""
+        return self._poses.of(frame) if self._poses is not None else self._file
+
+    def _frames(self) -> list[str]:
+        """The frame of the first cloud of each topic."""
+        links = [[link for link in self._connections if link.topic == topic] for topic in self.topics]
+        firsts = [next(self._reader.messages(of_topic), (0, None))[1] for of_topic in links]
+        return ["" if cloud is None else str(cloud.header.frame_id) for cloud in firsts]
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) or "none"
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def _open_reader(path: Path) -> BagReader:

@@ -13,7 +13,7 @@ from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import ROAD, Terrain
 from roadbed.simulate.world import Scene
 
-DURATION = 80.0  # s
+DURATION = 200.0  # s
 SPEED = 10.0  # m/s
 _FIRST, _LAST = -140.0, DURATION * SPEED + 140.0
 _HALF_ROAD = 3.3

@@ -38,22 +38,33 @@ class BoundedSqlite3Reader(Sqlite3Reader):
 
 def check_tables(path: Path, size: int) -> None:
     """Refuse what makes rows up instead of holding them: views, computed columns, triggers, other engines' tables."""
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as database:
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _largest_value(size))
-        database.set_progress_handler(_patience(size), _STEPS_AT_ONCE)
-        entries = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-        tables = [name for kind, name, sql in entries if kind == "table"]
-        odd = [f"{kind} {name}" for kind, name, sql in entries if kind not in ("table", "index") or _is_virtual(sql)]
-        for table in tables:
-            columns = database.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (table,)).fetchall()
-            odd += [f"computed column {table}.{name}" for name, hidden in columns if hidden]
-        if odd:
-            raise InputError(f"{path}: found {str(odd[0])[:80]}, expected plain tables")
-        if "messages" in tables:  # walks every page, which a damaged file may join to a ring
+    with closing(bounded(path, size)) as database:
+        if "messages" in check_plain(database, path):  # walks every page, which a damaged file may join to a ring
             database.execute("SELECT count(topic_id) FROM messages NOT INDEXED").fetchall()
         if "offered_qos_profiles" in _columns(database, "topics"):
             for (profiles,) in database.execute("SELECT offered_qos_profiles FROM topics"):
                 check_qos(profiles)
+
+
+def bounded(path: Path, size: int) -> sqlite3.Connection:
+    """The database, read only, with a bound on values and steps."""
+    database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _largest_value(size))
+    database.set_progress_handler(_patience(size), _STEPS_AT_ONCE)
+    return database
+
+
+def check_plain(database: sqlite3.Connection, path: Path) -> list[str]:
+    """The names of the tables, which must be plain ones."""
+    entries = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    tables = [name for kind, name, sql in entries if kind == "table"]
+    odd = [f"{kind} {name}" for kind, name, sql in entries if kind not in ("table", "index") or _is_virtual(sql)]
+    for table in tables:
+        columns = database.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (table,)).fetchall()
+        odd += [f"computed column {table}.{name}" for name, hidden in columns if hidden]
+    if odd:
+        raise InputError(f"{path}: found {str(odd[0])[:80]}, expected plain tables")
+    return tables
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:

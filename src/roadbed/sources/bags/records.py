@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records inside a chunk: a few kilobytes unpack to millions of empty ones fast, but they take long to go through."""
+"""Records of bags. Inside a chunk a few kilobytes unpack to millions of empty ones, which take long to go through."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from roadbed.errors import InputError
 
@@ -10,6 +12,17 @@ _FEW_RECORDS = 100_000
 _LENGTH_OF_MANY = 256  # bytes
 _MOST_CONNECTIONS = 1000  # in a row, which ROS 1 readers step over for each message that is said to lie before them
 _CONNECTION = b"op=\x07"
+
+
+class Record(NamedTuple):
+    """A message, its topic and its type, as it lay in the bag."""
+
+    topic: str
+    kind: str
+    definition: str
+    digest: str
+    stamp: int  # ns
+    data: bytes
 
 
 def check_mcap_records(chunk: bytes) -> None:

@@ -7,31 +7,22 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rosbags.rosbag1 import Writer as Writer1
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
 
-from roadbed.reading.files import read_bytes
+from roadbed.reading.files import check_regular, read_bytes
+from roadbed.sources.bags.cut_database import MAGIC, CutDatabase, is_cut
 from roadbed.sources.bags.message_types import message_types
+from roadbed.sources.bags.records import Record
 from roadbed.sources.bags.unpacking import Pass, ros1_chunk, unpack_part
 
 _ROS1_MAGIC, _MCAP_MAGIC = b"#ROSBAG V2.0\n", b"\x89MCAP0\r\n"
 _MESSAGE1, _CHUNK1, _CONNECTION1 = 2, 5, 7
 _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 3, 4, 5, 6
 _NO_HASH = "RIHS01_" + 64 * "0"
-
-
-class _Record(NamedTuple):
-    """A message, its topic and its type, as it lay in the bag."""
-
-    topic: str
-    kind: str
-    definition: str
-    digest: str
-    stamp: int  # ns
-    data: bytes
 
 
 @dataclass(frozen=True)
@@ -43,38 +34,52 @@ class Saved:
 
 
 def salvage(path: Path, folder: Path) -> Saved | None:
-    """Copy what is whole into `folder`; None where nothing is, or the file was not cut off but is wrong otherwise."""
-    if not path.is_file():
-        return None
-    data = read_bytes(path)
-    ros1 = data.startswith(_ROS1_MAGIC)
-    if not (ros1 or data.startswith(_MCAP_MAGIC)) or not _is_cut(data, ros1):
-        return None
-    walk: _Ros1 | _Mcap = _Ros1(data) if ros1 else _Mcap(data)
+    """Copy what is whole into `folder`; None where nothing is, or no file was cut off but something else is wrong."""
+    files = _storage_files(path)
+    cut, count, links = [], 0, {}
+    budget = Pass(sum(map(check_regular, files)), str(path))
+    ros1 = any(file.suffix.lower() == ".bag" for file in files)
     target = folder / ("saved.bag" if ros1 else "saved")
-    count, links = 0, {}
     writer: Any = Writer1(target) if ros1 else Writer2(target, version=9, storage_plugin=StoragePlugin.MCAP)
-    with Pass(len(data), str(path)).counting(), writer:
-        for record in walk:
-            if record.topic not in links:
-                about: dict[str, Any] = {"msgdef": record.definition, "md5sum" if ros1 else "rihs01": record.digest}
-                if record.kind in message_types(ros1).types:
-                    about = {"typestore": message_types(ros1)}
-                links[record.topic] = writer.add_connection(record.topic, record.kind, **about)
-            writer.write(links[record.topic], record.stamp, record.data)
-            count += 1
-    if not count:
-        return None
-    found = f"{count} messages in the first {walk.whole} of {len(data)} bytes"
-    return Saved(target, f"{path}: cut off or damaged: found {found}, the rest is lost")
+    with budget.counting(), writer:
+        for file in files:
+            data, before = read_bytes(file), count
+            opened = _walk(data)
+            if opened is None:
+                return None
+            walk, ends_early = opened
+            for record in walk:
+                if record.topic not in links:
+                    about: dict[str, Any] = {"msgdef": record.definition, "md5sum" if ros1 else "rihs01": record.digest}
+                    if record.kind in message_types(ros1).types:
+                        about = {"typestore": message_types(ros1)}
+                    links[record.topic] = writer.add_connection(record.topic, record.kind, **about)
+                writer.write(links[record.topic], record.stamp, record.data)
+                count += 1
+            if ends_early:
+                found = f"{count - before} messages in the first {walk.whole} of {len(data)} bytes"
+                cut.append(f"{file}: cut off or damaged: found {found}, the rest is lost")
+    return Saved(target, "; ".join(cut)) if count and cut else None
 
 
-def _is_cut(data: bytes, ros1: bool) -> bool:
-    """Whether the end is missing, where the index lies; a bag that was never closed says that it has none."""
-    if not ros1:
-        return not data.endswith(_MCAP_MAGIC)
-    fields, _, _ = next(_ros1_records(data, len(_ROS1_MAGIC)), ({}, b"", 0))
-    return not 0 < int.from_bytes(fields.get(b"index_pos", b""), "little") < len(data)
+def _storage_files(path: Path) -> list[Path]:
+    """The bag itself, or the files of a ROS 2 folder in the order of their names, which is that of recording."""
+    if path.is_file():
+        return [path]
+    return sorted(file for file in path.glob("*") if file.suffix in (".db3", ".mcap") and file.is_file())
+
+
+def _walk(data: bytes) -> tuple[_Ros1 | _Mcap | CutDatabase, bool] | None:
+    """What goes through the messages one by one, and whether the end is missing; None for a file of another kind."""
+    if data.startswith(MAGIC):
+        return CutDatabase(data), is_cut(data)
+    if data.startswith(_MCAP_MAGIC):
+        return _Mcap(data), not data.endswith(_MCAP_MAGIC)
+    if data.startswith(_ROS1_MAGIC):
+        # The index lies at the end; a bag that was never closed says that it has none.
+        fields, _, _ = next(_ros1_records(data, len(_ROS1_MAGIC)), ({}, b"", 0))
+        return _Ros1(data), not 0 < int.from_bytes(fields.get(b"index_pos", b""), "little") < len(data)
+    return None
 
 
 class _Ros1:
@@ -84,7 +89,7 @@ class _Ros1:
         self._data, self.whole = data, len(_ROS1_MAGIC)
         self._connections: dict[int, tuple[str, str, str, str]] = {}
 
-    def __iter__(self) -> Iterator[_Record]:
+    def __iter__(self) -> Iterator[Record]:
         for fields, body, end in _ros1_records(self._data, len(_ROS1_MAGIC)):
             if fields.get(b"op") == bytes([_CHUNK1]):
                 compression = fields.get(b"compression", b"none").decode("ascii", "replace")
@@ -94,7 +99,7 @@ class _Ros1:
                 yield from self._message(fields, body)
             self.whole = end
 
-    def _message(self, fields: dict[bytes, bytes], body: bytes) -> Iterator[_Record]:
+    def _message(self, fields: dict[bytes, bytes], body: bytes) -> Iterator[Record]:
         kind = fields.get(b"op", b"\0")[0]
         if kind == _CONNECTION1:
             about = {**fields, **_ros1_fields(body)}
@@ -107,7 +112,7 @@ class _Ros1:
             connection = self._connections.get(int.from_bytes(fields[b"conn"], "little"))
             if connection is not None:
                 seconds, nanoseconds = struct.unpack("<II", fields[b"time"])
-                yield _Record(*connection, seconds * 10**9 + nanoseconds, body)
+                yield Record(*connection, seconds * 10**9 + nanoseconds, body)
 
 
 def _ros1_records(data: bytes, place: int) -> Iterator[tuple[dict[bytes, bytes], bytes, int]]:
@@ -142,7 +147,7 @@ class _Mcap:
         self._schemas: dict[int, tuple[str, str]] = {}
         self._channels: dict[int, tuple[str, str, str, str]] = {}
 
-    def __iter__(self) -> Iterator[_Record]:
+    def __iter__(self) -> Iterator[Record]:
         for kind, body, end in _mcap_records(self._data, len(_MCAP_MAGIC)):
             if kind == _CHUNK:
                 compression, place = _text(body, 28)
@@ -154,7 +159,7 @@ class _Mcap:
                 yield from self._message(kind, body)
             self.whole = end
 
-    def _message(self, kind: int, body: bytes) -> Iterator[_Record]:
+    def _message(self, kind: int, body: bytes) -> Iterator[Record]:
         number = int.from_bytes(body[:2], "little")
         if kind == _SCHEMA:
             name, place = _text(body, 2)
@@ -166,7 +171,7 @@ class _Mcap:
             if schema is not None:
                 self._channels[number] = (_text(body, 4)[0], *schema, _NO_HASH)
         elif kind == _MESSAGE and number in self._channels:
-            yield _Record(*self._channels[number], int.from_bytes(body[6:14], "little"), body[22:])
+            yield Record(*self._channels[number], int.from_bytes(body[6:14], "little"), body[22:])
 
 
 def _mcap_records(data: bytes, place: int) -> Iterator[tuple[int, bytes, int]]:

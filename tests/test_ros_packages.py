@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packages under ros/: one version, and launch files that call the command line as it is."""
+
+import re
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+import roadbed
+from roadbed.cli import app
+from tests.conftest import ROOT
+
+PACKAGES = ROOT / "ros"
+
+
+@pytest.mark.parametrize("version", ["ros1", "ros2"])
+def test_packages_have_the_version_and_licence_of_the_project(version):
+    package = ElementTree.parse(PACKAGES / version / "roadbed_ros" / "package.xml").getroot()
+    assert package.findtext("name") == "roadbed_ros"
+    assert package.findtext("version") == roadbed.__version__
+    assert package.findtext("license") == "Apache-2.0"
+
+
+def test_the_setup_of_ros2_has_it_too():
+    text = (PACKAGES / "ros2" / "roadbed_ros" / "setup.py").read_text()
+    assert f'version="{roadbed.__version__}"' in text
+
+
+def ros2_launch_file(monkeypatch):
+    """The module, beside empty stand-ins for ROS 2's `launch`, which is not asked for anything here."""
+    for name in ("launch", "launch.actions", "launch.substitutions"):
+        module = ModuleType(name)
+        for part in ("LaunchDescription", "DeclareLaunchArgument", "ExecuteProcess", "OpaqueFunction"):
+            setattr(module, part, None)
+        module.LaunchConfiguration = None
+        monkeypatch.setitem(sys.modules, name, module)
+    spec = spec_from_file_location("launch_file", PACKAGES / "ros2" / "roadbed_ros" / "launch" / "roadbed.launch.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_launch_files_name_options_that_there_are(monkeypatch):
+    launch = ros2_launch_file(monkeypatch)
+    given = {name: default for name, (default, _) in launch.ARGUMENTS.items()} | {
+        "clouds": "/a /b",
+        "options": "--on-road",
+    }
+    words = launch.command(given)
+    assert words[:4] == ["roadbed", "ros2", "/a", "/b"]
+    assert words[-1] == "--on-road"
+    ros1 = (PACKAGES / "ros1" / "roadbed_ros" / "launch" / "roadbed.launch").read_text()
+    used = {
+        "ros2": {word for word in words if word.startswith("--")},
+        "ros1": set(re.findall(r"--[a-z-]+", ros1)) - {"--"},
+    }
+    for command, options in used.items():
+        known = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [command, "--help"]).output
+        for option in options:
+            assert option in known, f"{command} {option}"
