@@ -31,6 +31,7 @@ from roadbed.occupancy.rules import SensorModel
 
 _NOBODYS = 255  # sensor of a point that is not used
 _BYTES_PER_POINT = 12 + 4 + 1
+_MOST_TAPES = 16  # recorded at a time, for different callers
 
 
 class Reports(NamedTuple):
@@ -60,9 +61,10 @@ class ObserveDevice:
         points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._intakes))
         layers = self._layers(given.surface)
         self._frame += 1
-        self._post(given, models, points, heights)
+        self._post(given, models, (points.address, heights.address), layers.address)
         faces = any(model.face > 0 for model in models)
-        self._tape(len(views), models[0].azimuth_bins, faces, (points.buffer, heights.buffer, layers)).run()
+        buffers = (points.buffer, heights.buffer, layers.buffer)
+        self._tape(len(views), models[0].azimuth_bins, faces, buffers).run()
         return Reports(tuple(view.name for view in views), self.probability, self.observedness, self.surface)
 
     def _models(self, given: OccupancyInput) -> list[SensorModel]:
@@ -75,27 +77,34 @@ class ObserveDevice:
 
     def _readable(self, array: Any, intake: Any) -> OnDevice:
         """An array of the host or of another library is offered to the kernels; what lies on the device stays."""
-        return array if isinstance(array, OnDevice) else OnDevice(intake, self.backend.offer(array, intake))
+        if not isinstance(array, OnDevice):
+            return OnDevice(intake, self.backend.offer(array, intake))
+        return OnDevice(intake, array.address) if array.address else array
 
-    def _layers(self, surface: GroundSurface) -> Any:
+    def _layers(self, surface: GroundSurface) -> OnDevice:
         """Elevation, slope (x, y) and variance one after the other, as the ground's engines lay them."""
         if isinstance(surface.elevation, OnDevice):
-            return surface.elevation.buffer
+            held = surface.elevation
+            return OnDevice(self._intakes[0], held.address) if held.address else held
         start = 0
         for layer in (surface.elevation, surface.slope, surface.variance):
             flat = np.ascontiguousarray(layer, np.float32).reshape(-1)
             self.backend.upload(flat, self._ground, start)
             start += flat.size
-        return self._ground
+        return OnDevice(self._ground)
 
-    def _post(self, given: OccupancyInput, models: Sequence[SensorModel], points: OnDevice, heights: OnDevice) -> None:
+    def _post(
+        self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
+    ) -> None:
         pose, surface, count = given.T_lattice_sensor, given.surface, _length(given.points)
-        ground, everything = surface.lattice, len(given.sensors) == 1 and len(given.sensors[0].points) == count
+        ground, alone = surface.lattice, len(given.sensors) == 1
+        # On the device the own vehicle's points are no numbers already.
+        everything = alone and (isinstance(given.points, OnDevice) or len(given.sensors[0].points) == count)
         belongs = 0 if everything else self.backend.offer(_belonging(given.sensors, count), self._belongs)
         records = np.zeros(self._sensors, VIEW)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
             records[k] = (
-                points.address, heights.address, belongs,
+                *addresses, belongs, layers,
                 pose.rotation.ravel(), pose.translation, view.origin, surface.plane,
                 ground.x0, ground.y0, ground.spacing, ground.columns, ground.rows,
                 count, everything, self._frame, k * self._bins, k * self._cells, k * self._nodes,
@@ -138,15 +147,20 @@ class ObserveDevice:
         """Recorded once per number of sensors and set of buffers that the caller's arrays lie in."""
         key = (sensors, rays, faces, *(id(buffer) for buffer in buffers))
         if key not in self._tapes:
+            if len(self._tapes) >= _MOST_TAPES:
+                self._tapes.clear()
             tape = self.backend.tape(self._program, self._launches(sensors, rays, faces, *buffers))
             self._tapes[key] = tape, buffers  # which thus stay alive, and keep their id
         return self._tapes[key][0]
 
-    def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, layers: Any) -> list[Launch]:
-        views, belongs = self._views, self._belongs
+    def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, given: Any) -> list[Launch]:
+        views, belongs, layers = self._views, self._belongs, self._ground
         over_points, over_cells = groups_over(self.backend, self._points), groups_over(self.backend, self._cells)
         table, cover, *bounds = self._tables
         steps = []
+        if given is not layers:
+            take = (views, given, layers)
+            steps.append(Launch("take_layers", groups_over(self.backend, 4 * self._nodes), GROUP, take))
         if faces:
             doubt = (views, points, heights, belongs, *bounds, self._doubted)
             steps.append(Launch("bound_bins", over_points, GROUP, (views, points, belongs, *bounds)))
