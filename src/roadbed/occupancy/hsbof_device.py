@@ -92,7 +92,8 @@ class HsbofDevice:
         kept = (math.exp(-gap / memory) for memory in (self.config.static_memory, self.config.free_memory))
         arguments = (self._buffers.layers, *(np.float32(share) for share in kept), np.int32(self.size))
         launch = Launch("fade", self._over(self.size), self._group, arguments)
-        self.backend.tape(self._program, [launch]).run()
+        self._fading = self.backend.tape(self._program, [launch])  # kept while it may be under way
+        self._fading.run()
         self._forgetting.run()
 
     def step(
