@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -46,7 +47,7 @@ class Pipeline:
     """Feed scans in time order; each call gives the ground and the occupancy after that scan.
 
     `backend` and `device` are given as to GroundFilter. On an accelerator a scan is uploaded once, and what is not
-    `wanted` (names of WANTED; None: all) stays there. Calls from several threads take turns.
+    `wanted` (names of WANTED; None: all) stays there; `outputs` is GroundFilter's. Calls of several threads take turns.
     """
 
     def __init__(
@@ -58,13 +59,17 @@ class Pipeline:
         occupancy: bool = True,
         map_folder: str | Path | None = None,
         wanted: Iterable[str] | None = None,
+        outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         names = names_wanted(wanted, WANTED)
         if map_folder is not None and len(names) < len(WANTED):
             raise ConfigError("wanted: a long-term map takes everything, expected no names beside map_folder")
-        self.ground = GroundFilter(self.config, self.backend, map_folder=map_folder, wanted=names & set(_OF_GROUND))
+        if map_folder is not None and outputs != "host":
+            raise ConfigError(f"outputs = {outputs!r}: a long-term map takes what is on the host, expected 'host'")
+        of_ground = names & set(_OF_GROUND)
+        self.ground = GroundFilter(self.config, self.backend, None, map_folder, outputs, of_ground)
         self.occupancy = None
         if occupancy:
             self.occupancy = OccupancyFilter(self.config, self.backend, wanted=names & set(_OF_OCCUPANCY))

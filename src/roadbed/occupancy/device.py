@@ -55,13 +55,13 @@ class OccupancyDevice:
     def frame(self, given: OccupancyInput) -> OccupancyOutput:
         timings: dict[str, float] = {}
         h, motion = self._hsbof, self._motion
-        self._motion = GridMotion()
         with timed(timings, "queue"):
             fused = self._fusion(given.time, self._observe(given))
             registered = self._registration(fused, given.dt, motion)
             h.step(fused, registered, given.dt, motion, given.own_velocity)
         with timed(timings, "device"):
             self.backend.finish()
+        self._motion = GridMotion()
         b, size, (probability, observedness, surface) = h._buffers, self.lattice.size, fused
         fetch = {
             "static": self._bringing(b.layers),

@@ -6,7 +6,7 @@ Nothing returns to the host between these steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -50,7 +50,8 @@ class SensorView:
     """One sensor's part of a scan."""
 
     name: str
-    points: NDArray[np.int64]  # which of the scan's points it saw
+    points: NDArray[np.int64] | None  # which of the scan's points it saw; None: all that are numbers
+    count: int  # of them
     origin: Float64  # (3,) m, where it stands in the ground's lattice frame
 
 
@@ -104,15 +105,6 @@ class OccupancyInput:
 
         What the ground has left on `backend`, where it was computed there, is read there.
         """
-        T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
-        sensors = tuple(
-            SensorView(
-                mount.name,
-                points if own is None else points[~own[points]],
-                T_lattice_sensor @ mount.T_vehicle_sensor.translation if scan.mounts else T_lattice_sensor.translation,
-            )
-            for mount, points in scan.split()
-        )
         surface, held = GroundSurface.of(ground), ground.resident
         points: Any
         heights: Any
@@ -123,8 +115,8 @@ class OccupancyInput:
         return cls(
             points,
             heights,
-            T_lattice_sensor,
-            sensors,
+            ground.T_lattice_sensor,
+            tuple(_views(scan, ground, isinstance(points, OnDevice))),
             surface,
             lattice,
             T_lattice_grid or Pose.identity(),
@@ -132,6 +124,20 @@ class OccupancyInput:
             dt,
             own_velocity,
         )
+
+
+def _views(scan: Scan, ground: GroundFrame, on_device: bool) -> Iterator[SensorView]:
+    """Each sensor with its points; on a device the own vehicle's are no numbers already, so that none are chosen."""
+    T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
+    if on_device and not scan.mounts:
+        count = len(scan) - (0 if own is None else int(np.count_nonzero(own)))
+        yield SensorView(scan.sensor, None, count, T_lattice_sensor.translation)
+        return
+    for mount, points in scan.split():
+        chosen = points if own is None else points[~own[points]]
+        place = mount.T_vehicle_sensor.translation
+        origin = T_lattice_sensor @ place if scan.mounts else T_lattice_sensor.translation
+        yield SensorView(mount.name, chosen, len(chosen), origin)
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,13 +65,13 @@ class ObserveDevice:
         faces = any(model.face > 0 for model in models)
         buffers = (points.buffer, heights.buffer, layers.buffer)
         self._tape(len(views), models[0].azimuth_bins, faces, buffers).run()
-        return Reports(tuple(view.name for view in views), self.probability, self.observedness, self.surface)
+        return Reports(tuple(view.name for view in views), *self._reports)
 
     def _models(self, given: OccupancyInput) -> list[SensorModel]:
         lattice = given.lattice
         reaches = (reach_of(view, lattice, given.T_lattice_grid) for view in given.sensors)
         return [
-            SensorModel.of(self.config, lattice.spacing, reach, len(view.points))
+            SensorModel.of(self.config, lattice.spacing, reach, view.count)
             for view, reach in zip(given.sensors, reaches)
         ]
 
@@ -97,9 +97,8 @@ class ObserveDevice:
         self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
     ) -> None:
         pose, surface, count = given.T_lattice_sensor, given.surface, _length(given.points)
-        ground, alone = surface.lattice, len(given.sensors) == 1
-        # On the device the own vehicle's points are no numbers already.
-        everything = alone and (isinstance(given.points, OnDevice) or len(given.sensors[0].points) == count)
+        ground, first = surface.lattice, given.sensors[0]
+        everything = len(given.sensors) == 1 and (first.points is None or first.count == count)
         belongs = 0 if everything else self.backend.offer(_belonging(given.sensors, count), self._belongs)
         records = np.zeros(self._sensors, VIEW)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
@@ -121,27 +120,34 @@ class ObserveDevice:
         bins = max(model.azimuth_bins * model.range_bins for model in models)
         if sensors >= _NOBODYS:
             raise InputError(f"scan of {sensors} sensors: expected fewer than {_NOBODYS}")
-        backend, zeros = self.backend, self.backend.zeros
         if points > self._points or not self._points:
-            self._points = max(points + points // 4, 4096)
-            check_points(backend.device, points, self._points * _BYTES_PER_POINT)
-            intakes = (backend.intake((self._points, 3), np.float32), backend.intake(self._points, np.float32))
-            self._intakes, self._belongs = intakes, backend.intake(self._points, np.uint8)
-            self._tapes.clear()
+            self._reserve_points(points)
         if sensors > self._sensors or bins > self._bins or nodes > self._nodes:
-            self._sensors, self._nodes = max(sensors, self._sensors), max(nodes, self._nodes)
-            self._bins = bins + bins // 8 if bins > self._bins else self._bins
-            table, cells = self._sensors * self._bins, self._sensors * self._cells
-            self._views = backend.mailbox(self._sensors * VIEW.itemsize)
-            self._ground = zeros(4 * self._nodes, np.float32)
-            self._doubted = zeros(self._sensors * self._nodes, np.int32)
-            empty = (NO_PASSING, NO_PASSING, NO_LOWEST, NO_HIGHEST)
-            self._tables = tuple(backend.upload(np.full(table, value)) for value in empty)
-            self._passing, self._beneath = zeros(table, np.float32), zeros(table, np.float32)
-            self._weights, self._marks = zeros(cells, np.int32), zeros(cells, np.uint32)
-            self.probability, self.observedness = (zeros(cells, np.float32) for _ in range(2))
-            self.surface = zeros(cells, np.uint16)
-            self._tapes.clear()
+            wider = bins + bins // 8 if bins > self._bins else self._bins
+            self._reserve_tables(max(sensors, self._sensors), wider, max(nodes, self._nodes))
+
+    def _reserve_points(self, points: int) -> None:
+        backend, room = self.backend, max(points + points // 4, 4096)
+        check_points(backend.device, points, room * _BYTES_PER_POINT)
+        intakes = (backend.intake((room, 3), np.float32), backend.intake(room, np.float32))
+        self._belongs = backend.intake(room, np.uint8)
+        self._intakes, self._points = intakes, room
+        self._tapes.clear()
+
+    def _reserve_tables(self, sensors: int, bins: int, nodes: int) -> None:
+        """All or nothing: without room for all of it the observer stays as it was."""
+        backend, zeros = self.backend, self.backend.zeros
+        views, cells = backend.mailbox(sensors * VIEW.itemsize), sensors * self._cells
+        ground, doubted = zeros(4 * nodes, np.float32), zeros(sensors * nodes, np.int32)
+        empty = (NO_PASSING, NO_PASSING, NO_LOWEST, NO_HIGHEST)
+        tables = tuple(backend.upload(np.full(sensors * bins, value)) for value in empty)
+        swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
+        counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
+        reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
+        self._views, self._ground, self._doubted, self._tables = views, ground, doubted, tables
+        self._swept, self._counted, self._reports = swept, counted, reports
+        self._sensors, self._bins, self._nodes = sensors, bins, nodes
+        self._tapes.clear()
 
     def _tape(self, sensors: int, rays: int, faces: bool, buffers: tuple) -> Tape:
         """Recorded once per number of sensors and set of buffers that the caller's arrays lie in."""
@@ -165,13 +171,11 @@ class ObserveDevice:
             doubt = (views, points, heights, belongs, *bounds, self._doubted)
             steps.append(Launch("bound_bins", over_points, GROUP, (views, points, belongs, *bounds)))
             steps.append(Launch("doubt_ground", over_points, GROUP, doubt))
-        counted = (self._weights, self._marks)
         seen = (points, heights, belongs, layers, *bounds, self._doubted)
-        swept = (self._passing, self._beneath)
-        reports = (self.probability, self.observedness, self.surface)
+        swept, counted = self._swept, self._counted
         collect = (views, *seen, table, cover, *counted)
         sweep = (views, table, cover, *bounds, *swept)
-        judge = (views, layers, self._doubted, *swept, *counted, *reports)
+        judge = (views, layers, self._doubted, *swept, *counted, *self._reports)
         along_ray = 1 if self.backend.device.lanes == 1 else RAY_GROUP
         return [
             *steps,
