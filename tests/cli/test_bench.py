@@ -14,6 +14,7 @@ import roadbed
 from roadbed import Config, GroundFilter
 from roadbed.bench import occupancy as bench_module
 from roadbed.bench.energy import Meter
+from roadbed.bench.masses import mass_rows
 from roadbed.bench.occupancy import TASKS, _drive, _motion, _place, _street, time_steps
 from roadbed.bench.occupancy_plots import draw_all
 from roadbed.bench.soak import growth
@@ -121,6 +122,17 @@ def test_every_backend_times_the_papers_tasks_and_lays_its_work_out_in_every_way
     if name == "opencl" and place.device.kind == "cpu":
         assert [row["units"] for row in out["figure_9"]] == bench_module.powers_of_two(place.device.units)
         assert out["figure_9"][0]["step_speed_up"] == 1
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_masses_stay_a_distribution_over_hundreds_of_steps(name):
+    rows = list(mass_rows(backend(name), 400, samples=4))
+    assert [row["steps"] for row in rows] == [100, 200, 300, 400]
+    for row in rows:
+        assert row["particles"] == 2000
+        assert row["excess"] < 1e-5
+        assert row["least"] >= 0
+        assert row["uncarried"] < 1e-4
 
 
 def test_energy_is_read_where_the_platform_tells_and_said_to_be_missing_where_not(tmp_path):

@@ -117,6 +117,22 @@ def agreement(
         print(f"{used}: " + "; ".join(f"{key} {value:.4g}" for key, value in summary(rows).items()))
 
 
+@app.command("masses")
+def masses(
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the filter.")] = 10_000,
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """The filter's masses over many steps: none below 0, none above 1, and particles that carry what is dynamic."""
+    from roadbed.bench.masses import mass_rows
+    from roadbed.bench.timing import report
+    from roadbed.compute.opening import opened
+
+    rows = list(progress(mass_rows(opened(backend, device), steps), "stepping", min(steps, 10)))
+    _show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
+
+
 @app.command("soak")
 def soak(
     frames: Annotated[int, typer.Option(min=1, help="How many frames to drive.")] = 20_000,
