@@ -17,7 +17,7 @@ from roadbed.geometry import Lattice, Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.mounting import MountingEstimator
 from roadbed.occupancy import OccupancyFilter
-from roadbed.occupancy.clusters import find_clusters
+from roadbed.occupancy.clusters import Returns, find_clusters
 from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.sources import lzf, open_source
 
@@ -55,8 +55,11 @@ def occupancy() -> None:
     for number in range(10):
         scan = _scan(number)
         filter_(scan, _level_ground(scan))
-    grid, none = Lattice.centred(4, 4, 1.0), np.zeros((4, 4, 3), np.float32)
-    find_clusters(grid, np.eye(4, dtype=bool), none[..., :2], none)
+    grid, none = Lattice.centred(9, 9, 1.0), np.zeros((9, 9, 3), np.float32)
+    moving = np.zeros(grid.shape, np.bool_)
+    moving[:3, :3] = moving[6:, 6:] = True  # two things
+    returns = Returns(np.ones(grid.shape, np.uint16), np.ones(grid.shape, np.float32), moving)
+    find_clusters(grid, moving, none[..., :2], none, returns=returns)
 
 
 def simulator() -> None:

@@ -40,8 +40,7 @@ class Result:
 class Pipeline:
     """Feed scans in time order; each call gives the ground and the occupancy after that scan.
 
-    `backend` and `device` are given as to GroundFilter; the occupancy runs on the host. Calls from several threads take
-    turns.
+    `backend` and `device` are given as to GroundFilter. Calls from several threads take turns.
     """
 
     def __init__(

@@ -8,6 +8,8 @@ from roadbed.config import Config
 from roadbed.config.ground import VarianceConfig
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
+from roadbed.occupancy.programs import FUSE, OBSERVE, REGISTER
+from roadbed.occupancy.records import filter_program
 
 PROGRAMS = {
     "collective": primitives.PROGRAM,
@@ -15,4 +17,8 @@ PROGRAMS = {
     "stcrf default": fine_program(Config.preset("default")),
     "stcrf coarse": coarse_program(Config.preset("default")),
     "variance": variance.program(VarianceConfig()),
+    "occupancy observation": OBSERVE,
+    "occupancy fusion": FUSE,
+    "occupancy registration": REGISTER,
+    "occupancy filter": filter_program(),
 }

@@ -34,6 +34,7 @@ CHANGES = {
     "ground.stcrf.walls.enabled": False,
     "ground.stcrf.coarse.climb": False,
     "ground.stcrf.islands": 0,
+    "ground.stcrf.disagreement": 0.0,
     "ground.time.motion": "vehicle",
     "ground.time.alignment": False,
     "ground.labels.threshold": 0.20,

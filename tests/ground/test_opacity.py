@@ -38,7 +38,10 @@ def oracle(scan, T_vehicle_sensor, config):
                 near = (r >= min(r[p], r[q]) - rules.NEAR) & (r <= max(r[p], r[q]) + rules.NEAR)
                 between = (z >= z[p] - rules.BETWEEN) & (z <= z[q] + rules.BETWEEN)
                 standing |= near & between & (sensor == sensor[p]) & (turn == turn[p])
-    return standing
+    level = scan.points.astype(np.float64) @ T_vehicle_sensor.rotation.T
+    apart = np.hypot(*(level[:, None, :2] - level[None, standing, :2]).transpose(2, 0, 1)) < rules.GROW
+    beside = apart & (np.abs(level[:, None, 2] - level[None, standing, 2]) < rules.GROW_HEIGHT)
+    return standing | (beside.sum(1) >= rules.GROW_FROM)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +80,68 @@ def test_what_cannot_be_ground(returns, expected):
     assert standing_points(in_one_direction(*returns), LEVEL, OpacityConfig()).tolist() == expected
 
 
+LAYERED = OpacityConfig(densest=1)
+
+
+@pytest.mark.parametrize(
+    ("returns", "expected"),
+    [
+        (((20, -1.8), (27, -1.7), (27.02, -0.8)), [False, True, False]),  # the lowest return from a wall far away
+        (((4, -1.8), (4.02, -0.8)), [False, False]),  # nearby the road ends in many beams before a wall
+        (((27, -1.7), (27.02, -1.4)), [False, False]),  # beams so near each other would have met its foot
+        (((20, -1.8), (27, -1.7), (27.15, -0.8)), [False, True, False]),  # a car's side
+        (((27, -1.7), (27.3, -0.8)), [False, False]),  # the ground before a wall
+        (((27, -1.7), (27.23, -0.85)), [False, False]),  # a bank
+        (((27, 0.2), (27.02, 1.1)), [False, False]),  # above the sensor, where labels need no help
+    ],
+)
+def test_the_lowest_return_from_a_wall_is_not_ground_where_beams_are_far_apart(returns, expected):
+    assert standing_points(in_one_direction(*returns), LEVEL, LAYERED).tolist() == expected
+
+
+def foot_oracle(scan, T_vehicle_sensor, config):
+    """The rule as it reads: the next beam above returned from right above, and would hardly leave room for ground."""
+    directions = round(360 / config.direction)
+    offset = scan.points.astype(np.float64) @ T_vehicle_sensor.rotation.T
+    r, z = np.hypot(offset[:, 0], offset[:, 1]), offset[:, 2]
+    turn = ((np.arctan2(offset[:, 1], offset[:, 0]) + np.pi) / (2 * np.pi) * directions).astype(int)
+    slope, standing = z / r, np.zeros(len(scan), bool)
+    for p in np.flatnonzero(slope < 0):
+        others = np.flatnonzero((turn == turn[p]) & (slope >= slope[p] + rules.BEAM))
+        if not len(others):
+            continue
+        gap = slope[others].min() - slope[p]
+        beam = others[slope[others] < slope[p] + gap + rules.BEAM]
+        q = beam[np.argmin(np.abs(r[beam] - r[p]))]
+        apart = abs(r[q] - r[p])
+        wall = apart < rules.NEAR and z[q] - z[p] > rules.WALL_RISE + rules.WALL * apart
+        before = -slope[p] * (apart + rules.RANGE_NOISE) / r[p]
+        standing[p] = gap > rules.FAR_APART and wall and before < rules.GROUND_SHARE * gap
+    return standing
+
+
+def test_sixteen_layers_see_less_ground_on_walls_and_lose_hardly_any():
+    source = roadbed.open("sim:parking?sensor=vlp16&frames=1")
+    scan, truth = source[0], source.truth(0)
+    found = standing_points(scan, scan.T_vehicle_sensor, OpacityConfig())
+    assert np.count_nonzero(found != foot_oracle(scan, scan.T_vehicle_sensor, OpacityConfig())) <= 2
+    assert found[truth.is_ground].mean() < 0.01
+    on_things, of_them = (
+        np.count_nonzero(GroundFilter(config)(scan).is_ground & ~truth.is_ground)
+        for config in (Config().with_changes(ground={"opacity": {"enabled": False}}), Config())
+    )
+    assert of_them < 0.75 * on_things
+
+
+def test_what_stands_beside_a_row_of_standing_returns_stands_too():
+    """Eight pairs of a door seen in two layers, and beside it returns of one layer: of its height, far off, lower."""
+    y = np.linspace(-0.3, 0.3, 8)
+    door = [np.column_stack([np.full(8, 6.0), y, np.full(8, z)]) for z in (-0.4, -0.3)]
+    alone = np.array([[6.0, 0.55, -0.35], [6.0, 1.2, -0.35], [6.0, -0.55, -0.6]])
+    scan = Scan(np.concatenate([*door, alone]))
+    assert standing_points(scan, LEVEL, OpacityConfig()).tolist() == [True] * 16 + [True, False, False]
+
+
 def test_a_tilted_sensor_sees_the_same():
     upright = in_one_direction((8, -0.4), (8.05, -0.2), (20, -1.0))
     T_vehicle_sensor = Pose.from_euler(z=1.0, pitch=0.3, roll=-0.2)
@@ -88,7 +153,8 @@ def test_only_sparse_scans_are_asked():
     angle = np.radians(np.arange(0, 60, 0.05))  # eleven per direction and layer
     layers = [np.column_stack([r * np.cos(angle), r * np.sin(angle), np.full(angle.size, -1.0)]) for r in (5, 9, 14)]
     assert standing_points(Scan(layers[0]), LEVEL, OpacityConfig()) is not None
-    assert standing_points(Scan(np.concatenate(layers)), LEVEL, OpacityConfig()) is None
+    assert standing_points(Scan(np.concatenate(layers)), LEVEL, OpacityConfig(layered=32)) is None
+    assert standing_points(Scan(np.concatenate(layers * 4)), LEVEL, OpacityConfig()) is None
     assert standing_points(Scan(layers[0]), LEVEL, OpacityConfig(enabled=False)) is None
     assert standing_points(Scan(np.zeros((0, 3))), LEVEL, OpacityConfig()) is None
     missing = Scan(np.array([[0, 0, 0], [np.nan, 1, 1], [np.inf, 0, 0]]))

@@ -3,22 +3,87 @@
 
 from __future__ import annotations
 
-from roadbed import Config
-from roadbed.config import OccupancyConfig
-from roadbed.occupancy.cpu import OccupancyCpu
-from roadbed.occupancy.engine import OccupancyEngine
-from roadbed.occupancy.hsbof import Hsbof
+from functools import partial
+from typing import Any
 
-ENGINES = ("cpu",)
+import numpy as np
+
+from roadbed import Config
+from roadbed.compute.backend import Backend
+from roadbed.config import OccupancyConfig
+from roadbed.config.occupancy import FilterConfig
+from roadbed.occupancy.arrays import Masses
+from roadbed.occupancy.cpu import OccupancyCpu
+from roadbed.occupancy.device import OccupancyDevice
+from roadbed.occupancy.engine import GridMotion, OccupancyEngine
+from roadbed.occupancy.hsbof import Hsbof, ParticleSet
+from roadbed.occupancy.hsbof_device import HsbofDevice
+from roadbed.occupancy.records import PARTICLE
+from roadbed.occupancy.register import Registration
+from tests.devices import DRIVERS, accelerator
+
+ENGINES = DRIVERS
 
 
 def engine(name: str, config: Config | OccupancyConfig) -> OccupancyEngine:
     """One of ENGINES."""
-    assert name == "cpu"
-    return OccupancyCpu(Config.of(config))
+    if name == "cpu":
+        return OccupancyCpu(Config.of(config))
+    return OccupancyDevice(Config.of(config), accelerator(name))
 
 
-def hsbof(name: str) -> type[Hsbof]:
+def hsbof(name: str) -> Any:
     """The filter of an engine by itself: tests give it masses, particles and observations, and ask for a step."""
-    assert name == "cpu"
-    return Hsbof
+    return Hsbof if name == "cpu" else partial(HsbofOnDevice, accelerator(name))
+
+
+class HsbofOnDevice:
+    """A filter on a device whose state tests read and write on the host, under the names it has in `Hsbof`."""
+
+    unknown = Hsbof.unknown
+
+    def __init__(
+        self, backend: Backend, shape: tuple[int, int], spacing: float, config: Any = None, seed: int = 0
+    ) -> None:
+        self.device = HsbofDevice(backend, shape, spacing, config, seed)
+        self.config, self.cells = config or FilterConfig(), self.device.cells
+        self.layers = np.zeros((5, *shape), np.float32)
+        self.particles = ParticleSet(self.config.particles)
+        self._registration = Registration(self.cells, self.config.registration)
+        self.fetch()
+
+    @property
+    def masses(self) -> Masses:
+        return Masses.of(self.layers)
+
+    def forget(self) -> None:
+        self.device.forget()
+        self._registration.forget()
+        self.fetch()
+
+    def step(self, observation: Any, dt: float, motion: GridMotion | None = None, own_velocity: Any = (0, 0)) -> None:
+        registered = self._registration(observation, dt, motion or GridMotion())
+        self.send()
+        self.device.step(observation, registered, dt, motion, own_velocity)
+        self.fetch()
+
+    def send(self) -> None:
+        device, p = self.device, self.particles
+        device.layers = self.layers
+        particles, cells = np.zeros(p.capacity, PARTICLE), np.full(p.capacity, device.size, np.int32)
+        for name in PARTICLE.names or ():
+            particles[name] = getattr(p.arrays, name)
+        cells[: p.count] = 0
+        device.backend.upload(particles, device._buffers.particles)
+        device.backend.upload(cells, device._buffers.cells)
+
+    def fetch(self) -> None:
+        device, p = self.device, self.particles
+        self.layers[:] = device.layers
+        cells = device.backend.download(device._buffers.cells, 0, p.capacity)
+        particles = device.backend.download(device._buffers.particles, 0, p.capacity)
+        p.count = int(np.count_nonzero(cells < device.size))
+        p.arrays.cell[:] = cells
+        for name in PARTICLE.names or ():
+            getattr(p.arrays, name)[:] = particles[name]
+        self.velocities, self.moving, self.uncarried = device.velocities, device.moving, device.uncarried

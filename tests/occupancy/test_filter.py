@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from roadbed import OccupancyFilter
-from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import ConfigError, DeviceError, InputError
@@ -218,13 +217,24 @@ def test_a_grid_without_cells_and_an_unknown_backend_are_refused():
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
-def test_whatever_backend_is_asked_for_the_host_does_the_work_and_says_so(name):
+def test_the_filter_runs_where_it_is_told_and_gives_the_cpus_frames(name):
     device = accelerator(name)
     expected = drive(OccupancyFilter(CONFIG), 3)
     asked = Config(backend=device.device.backend, occupancy=CONFIG)
-    for filter_ in (OccupancyFilter(asked), OccupancyFilter(CONFIG, device), OccupancyFilter(CONFIG, backend="auto")):
-        assert isinstance(filter_.backend, Host)
-        np.testing.assert_array_equal(drive(filter_, 3).occupied, expected.occupied)
+    for filter_ in (OccupancyFilter(asked), OccupancyFilter(CONFIG, device)):
+        assert filter_.backend.device.backend == device.device.backend
+        frame = drive(filter_, 3)
+        for layer in ("occupied", "static", "dynamic", "free", "velocity", "moving"):
+            np.testing.assert_array_equal(getattr(frame, layer), getattr(expected, layer))
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_a_grid_larger_than_the_device_is_refused_before_anything_is_allocated(name, monkeypatch):
+    huge = OccupancyConfig.parse({"grid": {"length": 2000, "width": 2000, "spacing": 0.02}})
+    device = accelerator(name)
+    monkeypatch.setattr(type(device), "zeros", lambda *_: pytest.fail("memory was asked for"))
+    with pytest.raises(DeviceError, match=r"10,000,000,000 cells.* needs [\d,]+ MiB, found [\d,]+ MiB"):
+        OccupancyFilter(huge, device)
 
 
 def test_the_seed_is_the_configurations_unless_one_is_given():

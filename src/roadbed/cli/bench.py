@@ -80,6 +80,31 @@ def pipeline(
     _show(report("pipeline", rows, backend=backend), columns, as_json)
 
 
+@app.command("agreement")
+def agreement(
+    source: Annotated[str, typer.Argument(help="The drive both are given.")] = "sim:city?sensor=hdl64e&frames=200",
+    backend: BackendOption = "auto",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """The occupancy of an accelerator beside the CPU's over a drive: how far each grid is off, cell by cell."""
+    from roadbed.bench.agreement import agreement_rows, summary
+    from roadbed.bench.timing import report
+    from roadbed.compute.opening import opened
+    from roadbed.config import Config
+    from roadbed.sources import open_source
+
+    place, scans = opened(backend, device), open_source(source)
+    total = len(scans) if hasattr(scans, "__len__") else None
+    rows = list(progress(agreement_rows(scans, Config.preset("default"), place), "comparing", total))
+    used = f"{place.device.name}, {place.device.driver}"
+    out = report("agreement", rows, backend=backend, device=used, source=source, **summary(rows))
+    shown = {**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}
+    _show(shown, tuple(rows[0]), as_json)
+    if not as_json:
+        print(f"{used}: " + "; ".join(f"{key} {value:.4g}" for key, value in summary(rows).items()))
+
+
 @app.command("soak")
 def soak(
     frames: Annotated[int, typer.Option(min=1, help="How many frames to drive.")] = 20_000,

@@ -6,7 +6,7 @@ Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,6 +57,19 @@ class Output:
     buffer: Any
     host: Any  # a NumPy array, or with `output_on_device` the caller's array on the device
     addresses: NDArray[np.uint64]  # per slot: where kernels write in place, or 0: into `buffer`
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevice:
+    """An array of `count` rows that kernels can read: at its address where there is one, else in the buffer."""
+
+    buffer: Any
+    address: int = 0
+    count: int = 0
+
+
+# Which phases each phase waits for; phases that do not wait for each other may run at the same time.
+Order = Mapping[str, tuple[str, ...]]
 
 
 class Tape(Protocol):
@@ -120,11 +133,24 @@ class Backend(Protocol):
         """Queue what brings the first `count` elements of a slot into `output.host`."""
         ...
 
-    def tape(self, program: Any, launches: Sequence[Launch]) -> Tape: ...
+    def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> Tape:
+        """Record launches: one after the other, or by phases, each on a queue of its own `after` those it names."""
+        ...
 
     def finish(self) -> None:
         """Wait for everything queued."""
         ...
+
+
+def queues_of(order: Order) -> dict[str, int]:
+    """A queue for each phase, listed in the order they are launched: the one of a phase it waits for, or a new one."""
+    ends: list[str] = []  # the last phase of each queue
+    queues = {}
+    for phase, before in order.items():
+        free = [number for number, last in enumerate(ends) if last in before]
+        queues[phase] = free[0] if free else len(ends)
+        ends[queues[phase] : queues[phase] + 1] = [phase]
+    return queues
 
 
 def elements(shape: int | tuple[int, ...]) -> int:

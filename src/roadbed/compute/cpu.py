@@ -12,7 +12,10 @@ from numba.extending import intrinsic
 
 from roadbed.compute.kernels import njit, prange
 
-__all__ = ["FAST", "HALF_LOG2_E", "ONE", "F", "U", "exp2_negative", "njit", "prange", "solve3"]
+__all__ = [
+    "FAST", "HALF_LOG2_E", "ONE", "F", "U", "bits_of_float", "exp2_negative", "float_from_bits", "njit", "prange",
+    "solve3",
+]  # fmt: skip
 
 # Everything of fastmath except the promise that no NaN or infinity occurs: raw scans contain both.
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
@@ -23,13 +26,23 @@ HALF_LOG2_E: Any = np.float32(-0.5 * 1.4426950408889634)  # exp(-d^2 / 2 s^2) = 
 
 
 @intrinsic
-def _float_from_bits(_typing_context, _bits):
+def float_from_bits(_typing_context, _bits):
     def codegen(_context, builder, _signature, arguments):
         from llvmlite import ir
 
         return builder.bitcast(arguments[0], ir.FloatType())
 
     return types.float32(types.int32), codegen
+
+
+@intrinsic
+def bits_of_float(_typing_context, _value):
+    def codegen(_context, builder, _signature, arguments):
+        from llvmlite import ir
+
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.int32(types.float32), codegen
 
 
 @njit(inline="always", fastmath=True)
@@ -42,7 +55,7 @@ def exp2_negative(x):
     series = F(1.000002593) + part * (
         F(0.693003834) + part * (F(0.241442757) + part * (F(0.052011461) + part * F(0.013534168)))
     )
-    return series * _float_from_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
+    return series * float_from_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
 
 
 @njit(cache=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from roadbed.compute import backend as common
-from roadbed.compute.backend import Device, Launch, Output
+from roadbed.compute.backend import Device, Launch, Order, Output
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError, InputError
 
@@ -107,15 +107,19 @@ class CudaBackend:
         self.copies = copies
         self._letter = 0
         self._in_flight: list[Any] = []  # arrays that queued work still reads
+        self._built: dict[str, Any] = {}  # programs by their text
 
     def build(self, program: Program) -> Any:
         text = program.source(RUNTIME)
+        if text in self._built:
+            return self._built[text]
         with self._handle:
             module = self._cupy.RawModule(code=text, options=options(program.exact), backend="nvrtc")
             try:
                 module.compile()
             except self._cupy.cuda.compiler.CompileException as error:
                 raise common.build_failed(self.device, program, str(error)) from None
+        self._built[text] = module
         return module
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
@@ -206,8 +210,8 @@ class CudaBackend:
     def fetch(self, output: Output, slot: int, count: int) -> None:
         """Nothing to do: kernels wrote the pinned array in place."""
 
-    def tape(self, program: Any, launches: Sequence[Launch]) -> CudaTape:
-        return CudaTape(self, program, launches)
+    def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaTape:
+        return CudaTape(self, program, launches, after)
 
     def finish(self) -> None:
         try:
@@ -221,7 +225,9 @@ class CudaBackend:
 class CudaTape:
     """Launches captured once as a graph; a frame is then one call to the driver."""
 
-    def __init__(self, owner: CudaBackend, program: Any, launches: Sequence[Launch]) -> None:
+    def __init__(
+        self, owner: CudaBackend, program: Any, launches: Sequence[Launch], after: Order | None = None
+    ) -> None:
         self._owner = owner
         self._steps = []
         for launch in launches:
@@ -229,12 +235,32 @@ class CudaTape:
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             self._steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
-        stream = owner.stream
-        with owner._handle, stream:
-            stream.begin_capture()
-            for _, kernel, groups, size, arguments in self._steps:
+        with owner._handle, owner.stream:
+            owner.stream.begin_capture()
+            if after is None:
+                for _, kernel, groups, size, arguments in self._steps:
+                    kernel(groups, size, arguments)
+            else:
+                self._capture_branches(after)
+            self._graph = owner.stream.end_capture()
+
+    def _capture_branches(self, after: Order) -> None:
+        """Each phase on its own stream; events make branches of the graph of them, which join in the owner's stream."""
+        cupy, main = self._owner._cupy, self._owner.stream
+        queues = common.queues_of(after)
+        streams = {n: main if n == 0 else cupy.cuda.Stream(non_blocking=True) for n in sorted(set(queues.values()))}
+        begin = main.record()
+        done: dict[str, Any] = {}
+        for phase, kernel, groups, size, arguments in self._steps:
+            stream = streams[queues[phase]]
+            if phase not in done:
+                for event in (begin, *(done[before] for before in after[phase])):
+                    stream.wait_event(event)
+            with stream:
                 kernel(groups, size, arguments)
-            self._graph = stream.end_capture()
+            done[phase] = stream.record()
+        for event in done.values():
+            main.wait_event(event)
 
     def run(self) -> None:
         self._graph.launch(self._owner.stream)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from roadbed.compute import backend as common
-from roadbed.compute.backend import Device, Launch, Output
+from roadbed.compute.backend import Device, Launch, Order, Output
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 
 # Relaxed mathematics lets a CPU's compiler vectorise sums; programs that need exact rounding say so.
 _RELAXED = ("-cl-fast-relaxed-math", "-cl-denorms-are-zero")
+_EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 
 @dataclass(frozen=True)
@@ -82,32 +83,52 @@ def why_missing() -> str:
 class OpenclBackend:
     """One OpenCL device with an in-order queue."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, units: int | None = None) -> None:
+        """With `units`, on a sub-device of so many compute units."""
         import pyopencl as cl
 
         self._cl = cl
         self._handle = _found()[0][device.index]
         self.device = device
+        if units is not None:
+            self._handle, self.device = self._part(units), replace(device, units=units)
         try:
             self._context = cl.Context([self._handle])
             self._queue = cl.CommandQueue(self._context)
             self._timing_queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         except cl.Error as error:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
+        self._queues = [self._queue]
         self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
+        self._built: dict[str, Any] = {}  # programs by their text
+
+    def _part(self, units: int) -> Any:
+        by_counts = self._cl.device_partition_property.BY_COUNTS
+        try:
+            return self._handle.create_sub_devices([by_counts, units])[0]
+        except self._cl.Error as error:
+            raise DeviceError(f"{self.device.name}: has no sub-device of {units} compute units ({error})") from None
 
     def build(self, program: Program) -> Any:
         runtime = {"LANES": self.device.lanes}
         if self.device.has_double:
             runtime["WITH_DOUBLE"] = 1
         text = program.source(runtime)
-        options = ["-w"] if program.exact else ["-w", *_RELAXED]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", self._cl.CompilerWarning)
-                return self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
-        except self._cl.RuntimeError as error:
-            raise common.build_failed(self.device, program, str(error)) from None
+        options = ["-w", *(self._exact() if program.exact else _RELAXED)]
+        if text not in self._built:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", self._cl.CompilerWarning)
+                    built = self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
+            except self._cl.RuntimeError as error:
+                raise common.build_failed(self.device, program, str(error)) from None
+            self._built[text] = built
+        return self._built[text]
+
+    def _exact(self) -> tuple[str, ...]:
+        """Quotients and roots as the CPU rounds them, where the device can."""
+        rounds = self._cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        return (_EXACT,) if self._handle.single_fp_config & rounds else ()
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
         dtype = np.dtype(dtype)
@@ -165,8 +186,16 @@ class OpenclBackend:
             offset = slot * host.nbytes
             self._cl.enqueue_copy(self._queue, host[:count], output.buffer.data, src_offset=offset, is_blocking=False)
 
-    def tape(self, program: Any, launches: Sequence[Launch]) -> OpenclTape:
-        return OpenclTape(self, program, launches)
+    def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> OpenclTape:
+        return (
+            OpenclTape(self, program, launches) if after is None else ParallelOpenclTape(self, program, launches, after)
+        )
+
+    def queue(self, number: int) -> Any:
+        """The backend's own queue, or another one beside it."""
+        while number >= len(self._queues):
+            self._queues.append(self._cl.CommandQueue(self._context))
+        return self._queues[number]
 
     def finish(self) -> None:
         try:
@@ -204,6 +233,29 @@ class OpenclTape:
         for name, event in events:
             seconds[name] = seconds.get(name, 0.0) + (event.profile.end - event.profile.start) * 1e-9
         return seconds
+
+
+class ParallelOpenclTape(OpenclTape):
+    """The same, each phase on its own queue; events join them."""
+
+    def __init__(self, owner: OpenclBackend, program: Any, launches: Sequence[Launch], after: Order) -> None:
+        super().__init__(owner, program, launches)
+        self._after, queues = after, common.queues_of(after)
+        self._queues = {phase: owner.queue(number) for phase, number in queues.items()}
+
+    def run(self) -> None:
+        cl, owner = self._owner._cl, self._owner
+        begin = cl.enqueue_marker(owner._queue)
+        owner._queue.flush()
+        done: dict[str, Any] = {}
+        for phase, kernel, size, group in self._steps:
+            first = phase not in done
+            wait = [begin, *(done[before] for before in self._after[phase])] if first else None
+            done[phase] = cl.enqueue_nd_range_kernel(self._queues[phase], kernel, size, group, wait_for=wait)
+        for queue in set(self._queues.values()):
+            queue.flush()
+        cl.enqueue_barrier(owner._queue, wait_for=list(done.values()))
+        owner._queue.flush()
 
 
 def _cache_folder() -> str | None:

@@ -28,10 +28,46 @@ FUNCTION float4 uniforms(uint seed, uint frame, uint stream, uint index) {
     return FLOAT4(uniform_of(words.x), uniform_of(words.y), uniform_of(words.z), uniform_of(words.w));
 }
 
+// Logarithm of a number between 0 and 1. Like cosine and sine below by sums and products alone, so that a normal number is
+// the same on every machine; for that a program must be exact.
+FUNCTION float logarithm(float u) {
+    int bits = (int)BITS_OF(u), exponent = (bits >> 23) - 126;
+    float mantissa = FLOAT_OF((uint)((bits & 0x7fffff) | 0x3f000000));  // in [0.5, 1)
+    int small = mantissa < ROOT_HALF;
+    exponent -= small;
+    float m = (small ? mantissa + mantissa : mantissa) - 1.0f, square = m * m, e = (float)exponent;
+    float p = LOG_0 * m;
+    p = (p + LOG_1) * m;
+    p = (p + LOG_2) * m;
+    p = (p + LOG_3) * m;
+    p = (p + LOG_4) * m;
+    p = (p + LOG_5) * m;
+    p = (p + LOG_6) * m;
+    p = (p + LOG_7) * m;
+    p = (p + LOG_8) * m;
+    p = p * square;
+    p = p + e * LOG_2_LOW;
+    p = p - 0.5f * square;
+    return (m + p) + e * LOG_2_HIGH;
+}
+
+// Cosine and sine of a part of a full turn between 0 and 1.
+FUNCTION void turned(float u, float *x, float *y) {
+    float quarters = floor(4.0f * u + 0.5f), angle = TWO_PI * (u - 0.25f * quarters), z = angle * angle;
+    float sine = ((SINE_0 * z + SINE_1) * z + SINE_2) * z * angle + angle;
+    float cosine = ((COSINE_0 * z + COSINE_1) * z + COSINE_2) * z * z - 0.5f * z + 1.0f;
+    int quadrant = (int)quarters & 3;
+    float along = quadrant & 1 ? sine : cosine, across = quadrant & 1 ? cosine : sine;
+    *x = quadrant == 1 || quadrant == 2 ? -along : along;
+    *y = quadrant & 2 ? -across : across;
+}
+
 // Four standard normal numbers (Box-Muller).
 FUNCTION float4 normals(uint seed, uint frame, uint stream, uint index) {
     float4 u = uniforms(seed, frame, stream, index);
-    float radius0 = sqrt(-2.0f * log(u.x)), angle0 = TWO_PI * u.y;
-    float radius1 = sqrt(-2.0f * log(u.z)), angle1 = TWO_PI * u.w;
-    return FLOAT4(radius0 * cos(angle0), radius0 * sin(angle0), radius1 * cos(angle1), radius1 * sin(angle1));
+    float radius0 = sqrt(-2.0f * logarithm(u.x)), radius1 = sqrt(-2.0f * logarithm(u.z));
+    float x0, y0, x1, y1;
+    turned(u.y, &x0, &y0);
+    turned(u.w, &x1, &y1);
+    return FLOAT4(radius0 * x0, radius0 * y0, radius1 * x1, radius1 * y1);
 }

@@ -21,6 +21,21 @@ UNIFORM_SHIFT = 8
 UNIFORM_STEP, UNIFORM_FIRST, UNIFORM_LAST = np.float32(2.0**-24), np.float32(2.0**-25), np.float32(1 - 2.0**-24)
 TWO_PI = np.float32(2 * math.pi)
 
+# Logarithm, sine and cosine by sums and products alone (the coefficients are those of Cephes, errors below one unit in
+# the last place): libraries differ in their last bits, and a normal number must not.
+LOG_SERIES = tuple(
+    np.float32(c)
+    for c in (
+        7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+        -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+    )
+)  # fmt: skip
+LOG_2_HIGH, LOG_2_LOW, ROOT_HALF = np.float32(0.693359375), np.float32(-2.12194440e-4), np.float32(0.70710678)
+SINE_SERIES = tuple(np.float32(c) for c in (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1))
+COSINE_SERIES = tuple(np.float32(c) for c in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2))
+
+_SERIES = {"LOG": LOG_SERIES, "SINE": SINE_SERIES, "COSINE": COSINE_SERIES}
 DEFINITIONS = MappingProxyType(
     {name: value for name, value in globals().items() if isinstance(value, (int, np.generic)) and name[0] != "_"}
+    | {f"{name}_{k}": value for name, series in _SERIES.items() for k, value in enumerate(series)}
 )

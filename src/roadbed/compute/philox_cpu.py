@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
 """Random numbers as `compute/philox.py` defines them, for Numba kernels. Twin: philox.cl."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import math
 import numpy as np
 
 from roadbed.compute import philox as contract
+from roadbed.compute.cpu import bits_of_float, float_from_bits
 from roadbed.compute.kernels import njit
 
 # Words are held in 64 bits, so that a product is there as a whole.
@@ -18,7 +20,10 @@ _WEYL_0, _WEYL_1 = _U(contract.PHILOX_WEYL_0), _U(contract.PHILOX_WEYL_1)
 _LOW_WORD, _WORD_BITS = _U(0xFFFFFFFF), _U(32)
 _SHIFT = _U(contract.UNIFORM_SHIFT)
 _STEP, _FIRST, _LAST = contract.UNIFORM_STEP, contract.UNIFORM_FIRST, contract.UNIFORM_LAST
-_TWO_PI = contract.TWO_PI
+_TWO_PI, _ROOT_HALF = contract.TWO_PI, contract.ROOT_HALF
+_LOG, _SINE, _COSINE = contract.LOG_SERIES, contract.SINE_SERIES, contract.COSINE_SERIES
+_LOG_2_HIGH, _LOG_2_LOW = contract.LOG_2_HIGH, contract.LOG_2_LOW
+_F, _I = np.float32, np.int32
 
 
 @njit(cache=True, inline="always")
@@ -58,16 +63,48 @@ def uniforms(seed, frame, stream, index):
 
 
 @njit(cache=True, inline="always")
+def logarithm(u):
+    """Of a number between 0 and 1."""
+    bits = bits_of_float(u)
+    exponent = (bits >> _I(23)) - _I(126)
+    mantissa = float_from_bits((bits & _I(0x7FFFFF)) | _I(0x3F000000))  # in [0.5, 1)
+    if mantissa < _ROOT_HALF:
+        exponent -= _I(1)
+        mantissa += mantissa
+    m = mantissa - _F(1)
+    square, e = m * m, _F(exponent)
+    p = _LOG[0] * m
+    for k in range(1, 9):
+        p = (p + _LOG[k]) * m
+    p = p * square
+    p = p + e * _LOG_2_LOW
+    p = p - _F(0.5) * square
+    return (m + p) + e * _LOG_2_HIGH
+
+
+@njit(cache=True, inline="always")
+def turned(u):
+    """Cosine and sine of a part of a full turn between 0 and 1."""
+    quarters = _F(math.floor(_F(4) * u + _F(0.5)))
+    angle = _TWO_PI * (u - _F(0.25) * quarters)
+    z = angle * angle
+    sine = ((_SINE[0] * z + _SINE[1]) * z + _SINE[2]) * z * angle + angle
+    cosine = ((_COSINE[0] * z + _COSINE[1]) * z + _COSINE[2]) * z * z - _F(0.5) * z + _F(1)
+    quadrant = _I(quarters) & _I(3)
+    if quadrant == 1:
+        return -sine, cosine
+    if quadrant == 2:
+        return -cosine, -sine
+    if quadrant == 3:
+        return sine, -cosine
+    return cosine, sine
+
+
+@njit(cache=True, inline="always")
 def normals(seed, frame, stream, index):
     """Four standard normal numbers (Box-Muller)."""
     a, b, c, d = uniforms(seed, frame, stream, index)
-    radius_0 = np.float32(math.sqrt(np.float32(-2) * np.float32(math.log(a))))
-    radius_1 = np.float32(math.sqrt(np.float32(-2) * np.float32(math.log(c))))
-    angle_0 = _TWO_PI * b
-    angle_1 = _TWO_PI * d
-    return (
-        radius_0 * np.float32(math.cos(angle_0)),
-        radius_0 * np.float32(math.sin(angle_0)),
-        radius_1 * np.float32(math.cos(angle_1)),
-        radius_1 * np.float32(math.sin(angle_1)),
-    )
+    radius_0, radius_1 = _F(math.sqrt(_F(-2) * logarithm(a))), _F(math.sqrt(_F(-2) * logarithm(c)))
+    cosine_0, sine_0 = turned(b)
+    cosine_1, sine_1 = turned(d)
+    return radius_0 * cosine_0, radius_0 * sine_0, radius_1 * cosine_1, radius_1 * sine_1

@@ -46,12 +46,18 @@ typedef unsigned long long address_t;
 // Memory by its address where the caller gave one (pinned host memory or another library's array), else our own buffer.
 #define AT(type, address, buffer) ((address) ? (type *)(address) : (buffer))
 
+// A copy to local memory by the whole work-group, which may go on until it waits for it.
+typedef int copy_t;
+#define ASYNC_COPY(to, from, count, copy) \
+    for (int k_ = LOCAL_ID; k_ < (count); k_ += LOCAL_SIZE) (to)[k_] = (from)[k_]
+#define WAIT_COPY(copy) __syncthreads()
+
 #else
 
 typedef ulong address_t;
 
 #define KERNEL __kernel void
-#define FUNCTION static inline
+#define FUNCTION static inline __attribute__((always_inline))
 #define GLOBAL __global
 #define LOCAL_ARRAY __local
 #define LOCAL __local
@@ -82,6 +88,10 @@ typedef ulong address_t;
 #define MULTIPLY_HIGH(a, b) mul_hi(a, b)
 
 #define AT(type, address, buffer) (buffer)
+
+typedef event_t copy_t;
+#define ASYNC_COPY(to, from, count, copy) copy = async_work_group_copy(to, from, (size_t)(count), copy)
+#define WAIT_COPY(copy) wait_group_events(1, &(copy))
 
 #if LANES == 1
 // 2^x for x <= 0, relative error below 2e-7; for loops that a CPU's compiler would not vectorise by itself also four at a
@@ -115,7 +125,26 @@ FUNCTION float EXP2(float x) {
 
 #define GLOBAL_ID (GROUP_ID * LOCAL_SIZE + LOCAL_ID)
 #define GLOBAL_SIZE (GROUP_COUNT * LOCAL_SIZE)
+
+// Every item once: by neighbouring work-items on a GPU, which reads memory in lines; on a CPU device each work-item takes
+// a run of them, which stays in its cache.
+#if LANES > 1
+#define FOR_EACH(i, count) for (int i = GLOBAL_ID; i < (count); i += GLOBAL_SIZE)
+#else
+#define FOR_EACH(i, count) \
+    for (int i = begin_of_run(GLOBAL_ID, count), i##_end = begin_of_run(GLOBAL_ID + 1, count); i < i##_end; ++i)
+#endif
+
 #define NOT_A_NUMBER FLOAT_OF(0x7fc00000u)
+
+FUNCTION int begin_of_run(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }
+
+// Floats as unsigned integers in the same order, for atomic minima.
+FUNCTION uint ordered(float z) {
+    uint bits = BITS_OF(z);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+FUNCTION float unordered(uint key) { return FLOAT_OF(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
 
 // By bits, so that it holds under relaxed mathematics too.
 FUNCTION int is_finite(float value) { return (BITS_OF(value) & 0x7f800000u) != 0x7f800000u; }

@@ -16,9 +16,13 @@ _C_NAMES = {
     "int32": "int",
     "uint32": "uint",
     "float32": "float",
+    "float64": "double",
     "uint16": "ushort",
     "uint8": "uchar",
 }
+
+# OpenCL may join a product and a sum into one rounding; CUDA is told by an option of its compiler.
+_UNCONTRACTED = ("#ifndef ROADBED_CUDA", "#pragma OPENCL FP_CONTRACT OFF", "#endif")
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,25 @@ class Program:
     def source(self, runtime: Mapping[str, int | float]) -> str:
         """The program text: the runtime's and its own definitions, the prelude, the structures, the kernels."""
         lines = [f"#define {name} {_literal(value)}" for name, value in {**runtime, **self.definitions}.items()]
+        if self.exact:
+            lines += _UNCONTRACTED
         for file in _ALWAYS:
             lines += _text(file)
-        lines += [_struct(name, dtype) for name, dtype in self.structs.items()]
+        lines += [self._struct(name, dtype) for name, dtype in self.structs.items()]
         for file in self.files:
             lines += _text(file)
         return "\n".join(lines)
+
+    def _struct(self, name: str, dtype: np.dtype) -> str:
+        """A C structure with the layout of an aligned NumPy record; it may hold structures named before it."""
+        assert dtype.fields is not None
+        c_names = _C_NAMES | {str(record): inner for inner, record in self.structs.items()}
+        lines = []
+        for member in dtype.names or ():
+            base, shape = dtype.fields[member][0].base, dtype.fields[member][0].shape
+            kind = c_names[str(base) if base.fields else base.name]
+            lines.append(f"    {kind} {member}{''.join(f'[{n}]' for n in shape)};")
+        return "\n".join(["typedef struct {", *lines, f"}} {name};"])
 
 
 def _text(file: str) -> list[str]:
@@ -53,13 +70,3 @@ def _literal(value: int | float | np.generic) -> str:
     if isinstance(value, np.float64):  # a NumPy double stays a double
         return f"({float(value)!r})"
     return f"({float(np.float32(value))!r}f)"  # type: ignore[arg-type]
-
-
-def _struct(name: str, dtype: np.dtype) -> str:
-    """A C structure with the layout of an aligned NumPy record."""
-    assert dtype.fields is not None
-    lines = []
-    for member in dtype.names or ():
-        base, shape = dtype.fields[member][0].base, dtype.fields[member][0].shape
-        lines.append(f"    {_C_NAMES[base.name]} {member}{''.join(f'[{n}]' for n in shape)};")
-    return "\n".join(["typedef struct {", *lines, f"}} {name};"])

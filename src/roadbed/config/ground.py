@@ -57,12 +57,15 @@ class WallConfig(Stage):
 class OpacityConfig(Stage):
     """The ground is opaque (an addition to the paper): what a beam passed beneath, or what stands, is not ground.
 
-    Asked of sparse scans alone, which measures itself: few returns per sensor and direction.
+    Asked of scans that are not dense, which measures itself: few returns per sensor and direction.
     """
 
     enabled: bool = True
     direction: float = Field(0.55, ge=0.05, le=10, description="degrees, returns within it are held against each other")
     densest: int = Field(20, ge=1, le=1000, description="mean returns per direction up to which a scan is sparse")
+    layered: int = Field(
+        120, ge=1, le=1000, description="mean returns per direction up to which its beams are far apart"
+    )
 
 
 class StcrfConfig(Stage):
@@ -101,6 +104,9 @@ class StcrfConfig(Stage):
     reach: int = Field(3, ge=0, le=1000, description="nodes beyond the data to extrapolate to")
     variance_factor: float = Field(
         1.0, gt=0, description="reported variance over that of independent points; calibrated in simulation"
+    )
+    disagreement: float = Field(
+        1.5, ge=0, description="variance added per squared difference from the planes of seen neighbours"
     )
     seen_only: bool = Field(True, description="keep and report ground that was seen, not what neighbours suggest")
     islands: int = Field(

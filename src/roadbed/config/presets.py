@@ -37,6 +37,7 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "walls": {"enabled": False},
                 "coarse": {"climb": False},
                 "islands": 0,
+                "disagreement": 0.0,
             },
             "time": {"motion": "vehicle", "alignment": False},
             "labels": {

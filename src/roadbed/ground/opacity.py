@@ -2,7 +2,8 @@
 """Which points of a sparse scan cannot be ground, from what each sensor saw in each direction; once for every backend.
 
 Four layers see little road: doors and rails are the lowest returns over large areas, and nothing is seen above them.
-Dense sensors see the feet of things, so the surface knows better; there the rule is not asked.
+Sixteen or thirty-two see the road, but far away the lowest return from a wall may be all that there is of it.
+Dense sensors see the feet of things, so the surface knows better; there nothing is asked.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from roadbed.config.ground import OpacityConfig
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
-from roadbed.ground.opacity_cpu import mark_standing, sort_by_direction
+from roadbed.ground.opacity_cpu import grow_standing, mark_standing, sort_by_direction
 
 
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
-    """(N,) points that a beam passed beneath or that stand above each other; None where the scan is not sparse."""
+    """(N,) points that a beam passed beneath or that stand above each other; None where the scan is dense."""
     directions = round(360 / config.direction)
     origins = np.array([mount.T_vehicle_sensor.translation for mount in scan.mounts] or np.zeros((1, 3)), np.float64)
     count = len(scan.points)
     # Every direction may hold so many: beyond it nothing is read, wherever the points lie.
-    if not config.enabled or not 0 < count <= config.densest * directions * len(origins):
+    if not config.enabled or not 0 < count <= config.layered * directions * len(origins):
         return None
     points, sensor = to_host(scan.points), np.zeros(count, np.int64)
     if scan.mounts:
@@ -35,4 +36,7 @@ def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -
     order, place = np.empty(count, np.int32), np.empty((count, 2))
     start, standing = np.zeros(directions * len(origins) + 1, np.int32), np.zeros(count, np.bool_)
     sort_by_direction(points, T_vehicle_sensor.rotation, origins, sensor, directions, order, start, place)
-    return standing if mark_standing(order, start, place, config.densest, standing) else None
+    sparse, layered = mark_standing(order, start, place, config.densest, config.layered, standing)
+    if sparse:
+        grow_standing(points, T_vehicle_sensor.rotation, standing)
+    return standing if layered else None

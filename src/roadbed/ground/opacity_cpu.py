@@ -13,6 +13,13 @@ BENEATH = 0.15  # m under a return at which it passed
 NEAR = 0.25  # m of range within which returns stand above each other
 RISE, STEEP = 0.04, 1.2  # m of height and per m of range from which they do
 BETWEEN = 0.02  # m: what lies between two such returns, or this much beside, stands too
+GROW, GROW_HEIGHT = 0.6, 0.08  # m aside and in height within which
+GROW_FROM = 8  # returns that stand make one stand that shows nothing by itself
+BEAM = 0.003  # of height per range: returns that differ by less are of one beam
+FAR_APART = 0.015  # two beams that differ by more leave a large gap between them
+WALL, WALL_RISE = 3.0, 0.2  # height per range and m from which two returns are of one wall
+RANGE_NOISE = 0.05  # m
+GROUND_SHARE = 0.03  # of the gap between two beams in which the ground before the wall may lie
 MOST = 4  # times as many returns as a sparse direction holds, and it is left alone: seen well enough
 
 
@@ -76,14 +83,83 @@ def _mark_direction(order, place, standing):
 
 
 @njit(cache=True)
-def mark_standing(order, start, place, densest, standing):
-    """`standing` of the points that cannot be ground; False where directions hold more than `densest` returns each."""
+def _level(rotation, points, i):
+    """A point along the level axes."""
+    x, y, z = points[i, 0], points[i, 1], points[i, 2]
+    return (
+        rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z,
+        rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z,
+        rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z,
+    )
+
+
+@njit(cache=True)
+def grow_standing(points, rotation, standing):
+    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
+    seeds = np.flatnonzero(standing)
+    place = np.empty((seeds.shape[0], 3))
+    for k in range(seeds.shape[0]):
+        place[k, 0], place[k, 1], place[k, 2] = _level(rotation, points, seeds[k])
+    place = place[np.argsort(place[:, 0])]
+    for i in range(points.shape[0]):
+        x, y, z = _level(rotation, points, i)
+        if standing[i] or not np.isfinite(x + y + z) or (x == 0 and y == 0 and z == 0):
+            continue
+        found = 0
+        for k in range(np.searchsorted(place[:, 0], x - GROW), seeds.shape[0]):
+            aside = place[k, 0] - x
+            if aside > GROW:
+                break
+            distance2 = aside * aside + (place[k, 1] - y) ** 2
+            found += distance2 < GROW * GROW and abs(place[k, 2] - z) < GROW_HEIGHT
+        standing[i] = found >= GROW_FROM
+
+
+@njit(cache=True)
+def _mark_foot(order, place, standing):
+    """One direction's returns on a wall whose next return is right above them, where beams are far apart.
+
+    The lower beam may also have met the ground just before the wall, but few beams of all in that gap would.
+    """
+    n = order.shape[0]
+    slope = np.empty(n)
+    for k in range(n):
+        slope[k] = place[order[k], 1] / place[order[k], 0]
+    by_slope = np.argsort(slope)
+    for a in range(n):
+        low = by_slope[a]
+        r, z = place[order[low], 0], place[order[low], 1]
+        b = a + 1
+        while b < n and slope[by_slope[b]] < slope[low] + BEAM:
+            b += 1
+        if slope[low] >= 0 or b == n or slope[by_slope[b]] - slope[low] <= FAR_APART:
+            continue
+        gap = slope[by_slope[b]] - slope[low]
+        apart, rise = np.inf, 0.0
+        while b < n and slope[by_slope[b]] < slope[low] + gap + BEAM:
+            other = order[by_slope[b]]
+            if abs(place[other, 0] - r) < apart:
+                apart, rise = abs(place[other, 0] - r), place[other, 1] - z
+            b += 1
+        ground = -slope[low] * (apart + RANGE_NOISE) / r  # slopes of beams that end on the ground before the wall
+        if apart < NEAR and rise > WALL_RISE + WALL * apart and ground < GROUND_SHARE * gap:
+            standing[order[low]] = True
+
+
+@njit(cache=True)
+def mark_standing(order, start, place, densest, layered, standing):
+    """`standing` of the points that cannot be ground. Returns whether directions hold at most `densest` returns each,
+    and whether at most `layered`: else nothing is marked."""
     used = 0
     for c in range(start.shape[0] - 1):
         used += start[c + 1] > start[c]
-    if start[start.shape[0] - 1] > densest * used:
-        return False
+    mean = start[start.shape[0] - 1] / max(used, 1)
+    if mean > layered:
+        return False, False
     for c in range(start.shape[0] - 1):
-        if 1 < start[c + 1] - start[c] <= MOST * densest:
-            _mark_direction(order[start[c] : start[c + 1]], place, standing)
-    return True
+        one = order[start[c] : start[c + 1]]
+        if mean <= densest and 1 < one.shape[0] <= MOST * densest:
+            _mark_direction(one, place, standing)
+        elif mean > densest and 1 < one.shape[0] <= MOST * layered:
+            _mark_foot(one, place, standing)
+    return mean <= densest, True

@@ -131,14 +131,14 @@ class Located(NamedTuple):
     slope: Float32  # of its beam
     cell: Int32  # -1: outside the grid
     subcell: UInt8
-    weight: Float32  # o_j that it shows an obstacle
+    weight: Int32  # o_j that it shows an obstacle, of WEIGHT_ONE
     on_ground: UInt8
     low: Int32  # bin where it ends if it is a low obstacle, -1: it is none
 
     @classmethod
     def empty(cls, count: int) -> Located:
-        ray, cell, low = (np.empty(count, np.int32) for _ in range(3))
-        slope, weight = (np.empty(count, np.float32) for _ in range(2))
+        ray, cell, weight, low = (np.empty(count, np.int32) for _ in range(4))
+        slope = np.empty(count, np.float32)
         subcell, on_ground = (np.empty(count, np.uint8) for _ in range(2))
         return cls(ray, slope, cell, subcell, weight, on_ground, low)
 
@@ -148,14 +148,14 @@ class Collected(NamedTuple):
 
     table: Float32  # (rays, bins) lowest slope of the beams that passed
     cover: Float32  # (rays, bins) lowest slope of low obstacles, then the slope under which a beam passes beneath one
-    hits: Float32  # (cells,) sum of the weights
+    hits: Int32  # (cells,) sum of the weights
     surface: NDArray[np.uint16]  # (cells,)
     ground_seen: UInt8  # (cells,)
 
     @classmethod
     def empty(cls, rays: int, bins: int, cells: int) -> Collected:
         table, cover = (np.empty((rays, bins), np.float32) for _ in range(2))
-        hits, surface = np.empty(cells, np.float32), np.empty(cells, np.uint16)
+        hits, surface = np.empty(cells, np.int32), np.empty(cells, np.uint16)
         return cls(table, cover, hits, surface, np.empty(cells, np.uint8))
 
 

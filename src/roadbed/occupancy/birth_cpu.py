@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit, prange
-from roadbed.compute.philox_cpu import normals, uniforms
+from roadbed.compute.philox_cpu import normals, turned, uniforms
 from roadbed.occupancy.arrays import CHUNK
+from roadbed.occupancy.draw_cpu import comb, tooth, units
 from roadbed.occupancy.model import (
     BIRTH_PLACE,
     BIRTH_SEED,
@@ -17,28 +20,27 @@ from roadbed.occupancy.model import (
     BIRTH_VELOCITY,
     SEED_ATTEMPTS,
     SEED_MASS,
-    SYSTEMATIC,
 )
 
 
 @njit(cache=True)
 def choose_birth_cells(birth, wanted, draw, cell, born_in):
     """Systematic draw of birth cells, as often as their birth mass asks for. Returns the number of births."""
-    total = 0.0
+    total = np.int64(0)
     for c in range(birth.shape[0]):
-        total += birth[c]
+        total += units(birth[c])
     born_in[:] = 0
     if total <= 0:
         return 0
-    offset = uniforms(draw.seed, draw.frame, SYSTEMATIC, 0)[0]
+    step, rest, offset = comb(total, wanted, draw, 0)
     count = 0
-    reached = 0.0
+    reached = np.int64(0)
     for c in range(birth.shape[0]):
         if birth[c] <= 0:
             continue
-        reached += birth[c]
+        reached += units(birth[c])
         first = count
-        while count < wanted and (count + offset) * total < reached * wanted:
+        while count < wanted and tooth(count, step, rest, offset, wanted) < reached:
             cell[count] = c
             count += 1
         born_in[c] = count - first
@@ -55,7 +57,8 @@ def prior_velocity(rule, draw, k):
         return direction * rule.own_x + rule.traffic_spread * nx, direction * rule.own_y + rule.traffic_spread * ny
     reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed
     speed = reach * math.sqrt(radius)
-    return speed * math.cos(2 * math.pi * angle), speed * math.sin(2 * math.pi * angle)
+    cosine, sine = turned(angle)
+    return speed * cosine, speed * sine
 
 
 @njit(cache=True)

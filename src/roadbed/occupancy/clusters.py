@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,13 +13,12 @@ from numpy.typing import NDArray
 from roadbed.config.occupancy import ObjectsConfig
 from roadbed.geometry import Float32, Float64, Lattice
 from roadbed.occupancy.lshape_cpu import best_heading
-from roadbed.occupancy.model import HIT, SUBCELLS
-from roadbed.occupancy.objects_cpu import label_components
+from roadbed.occupancy.model import SUBCELLS
+from roadbed.occupancy.objects_cpu import gap_between, label_components, returns_of
 
 _CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent
 _TURNS = np.radians(np.arange(-20.0, 20.1, 2.0))  # headings tried around the direction in which a thing moves
 _HAS_SIDES = 1.2  # m; what is smaller shows no sides to fit
-_AROUND = 1  # cells around the moving ones whose returns belong to a thing as well
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +113,9 @@ def joined(parts: Sequence[Cluster], width: float) -> Cluster:
 
 def alike(one: Float64, other: Float64) -> bool:
     """Whether two velocities may be those of one body."""
-    fastest = max(float(np.linalg.norm(one)), float(np.linalg.norm(other)))
-    return float(np.linalg.norm(one - other)) <= max(1.0, 0.25 * fastest)
+    (x, y), (other_x, other_y) = one.tolist(), other.tolist()
+    fastest = max(math.hypot(x, y), math.hypot(other_x, other_y))
+    return math.hypot(x - other_x, y - other_y) <= max(1.0, 0.25 * fastest)
 
 
 def fit_box(points: Float64, velocity: Float64, width: float) -> tuple[Float64, Float64, float]:
@@ -134,18 +135,9 @@ def _returns_of(
 ) -> tuple[Float64, float]:
     """Places of the returns from some cells and those beside them, and the width of a place."""
     if returns is not None:
-        beside = np.array([(r, c) for r in range(-_AROUND, _AROUND + 1) for c in range(-_AROUND, _AROUND + 1)])
-        cells = (np.column_stack([rows, columns])[:, None] + beside).reshape(-1, 2)
-        inside = ((cells >= 0) & (cells < lattice.shape)).all(axis=1)
-        r, c = np.unique(cells[inside], axis=0).T
-        good = returns.movable[r, c] & (returns.observation[r, c] > HIT)
-        r, c = r[good], c[good]
-        cell, bit = np.nonzero((returns.surface[r, c, None] >> np.arange(SUBCELLS**2)) & 1)
-        if len(cell):
-            x = c[cell] + (bit % SUBCELLS + 0.5) / SUBCELLS - 0.5
-            y = r[cell] + (bit // SUBCELLS + 0.5) / SUBCELLS - 0.5
-            places = np.column_stack([x, y]).astype(np.float64) * lattice.spacing + (lattice.x0, lattice.y0)
-            return places, lattice.spacing / SUBCELLS
+        places = returns_of(rows, columns, returns.surface, returns.observation, returns.movable)
+        if len(places):
+            return places * lattice.spacing + (lattice.x0, lattice.y0), lattice.spacing / SUBCELLS
     centres = np.column_stack([columns, rows]).astype(np.float64) * lattice.spacing + (lattice.x0, lattice.y0)
     return centres, lattice.spacing
 
@@ -158,7 +150,7 @@ def _bodies(parts: list[Cluster], config: ObjectsConfig, width: float) -> list[C
             (gap, i, j)
             for i, one in enumerate(parts)
             for j, other in enumerate(parts[:i])
-            if alike(one.velocity, other.velocity) and (gap := _gap(one, other)) <= config.body_gap
+            if alike(one.velocity, other.velocity) and (gap := gap_between(one.points, other.points)) <= config.body_gap
         ]
         for _, i, j in sorted(pairs):
             both = joined([parts[i], parts[j]], width)
@@ -168,9 +160,3 @@ def _bodies(parts: list[Cluster], config: ObjectsConfig, width: float) -> list[C
                 break
         else:
             return parts
-
-
-def _gap(one: Cluster, other: Cluster) -> float:
-    """Metres between the nearest returns of two parts."""
-    apart = one.points[:, None] - other.points[None]
-    return float(np.sqrt((apart**2).sum(axis=-1).min()))

@@ -19,6 +19,7 @@ from roadbed.frames import GroundFrame, OccupancyFrame, Scan, SensorMount, Track
 from roadbed.geometry import Pose
 from roadbed.occupancy.clusters import Returns, find_clusters
 from roadbed.occupancy.cpu import OccupancyCpu
+from roadbed.occupancy.device import OccupancyDevice
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.objects import ObjectTracker
@@ -35,8 +36,7 @@ class OccupancyFilter:
     """Dynamic occupancy from segmented scans: `frame = filter(scan, ground_frame)`.
 
     Scans of several sensors come merged (`Scan.merged`) or one by one, told apart by `scan.sensor`. `backend` and
-    `device` are given as to GroundFilter; there are no kernels for accelerators yet, so whatever is asked for, the
-    filter runs on the host, and `filter.backend` is the host. Calls from several threads take turns.
+    `device` are given as to GroundFilter. Calls from several threads take turns.
     """
 
     def __init__(
@@ -49,10 +49,9 @@ class OccupancyFilter:
         self.config = Config.of(config)
         if seed is not None:
             self.config = self.config.with_changes(seed=seed)
-        asked = opened(backend, device, (self.config.backend, self.config.device))
-        self.backend = asked if isinstance(asked, Host) else Host()
+        self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._turn = threading.RLock()
-        self._engine: OccupancyEngine = OccupancyCpu(self.config)
+        self._engine = _engine(self.config, self.backend)
         self._placement = GridPlacement(self.config.occupancy.grid)
         self._timeline = Timeline(self.config.timeline, in_order=True)
         width = self.config.occupancy.grid.spacing / SUBCELLS
@@ -174,6 +173,10 @@ class OccupancyFilter:
         self._engine.forget_motion(seconds)
         self._tracker.reset()
         return time, 0.0
+
+
+def _engine(config: Config, backend: Backend | Host) -> OccupancyEngine:
+    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend)
 
 
 def _T_world_vehicle(scan: Scan, ground: GroundFrame) -> Pose | None:

@@ -7,9 +7,7 @@ only its observedness stays, fading with age, so that between two scans its cell
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +20,9 @@ from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fuse_cpu import pool
 from roadbed.occupancy.model import DEMPSTER, INDEPENDENT, LINEAR, LOGARITHMIC
 from roadbed.occupancy.priors_cpu import interpolate_layers, roll_layers
+from roadbed.occupancy.remembered import Watched, WatchedGrids
 
-_RULES = {"linear": LINEAR, "independent": INDEPENDENT, "logarithmic": LOGARITHMIC, "dempster": DEMPSTER}
+RULES = {"linear": LINEAR, "independent": INDEPENDENT, "logarithmic": LOGARITHMIC, "dempster": DEMPSTER}
 
 
 def fuse(
@@ -34,8 +33,8 @@ def fuse(
     clip: float = 1e-3,
 ) -> tuple[Float32, Float32]:
     """Pool (sensors, ...) probabilities and observedness; `reliability` is per sensor."""
-    if rule not in _RULES:
-        raise ConfigError(f"fusion rule {rule!r}: expected one of {', '.join(_RULES)}")
+    if rule not in RULES:
+        raise ConfigError(f"fusion rule {rule!r}: expected one of {', '.join(RULES)}")
     p = np.ascontiguousarray(probability, np.float32)
     seen = np.ascontiguousarray(observedness, np.float32)
     if p.shape != seen.shape or p.ndim < 1:
@@ -45,17 +44,8 @@ def fuse(
     if trust.shape != (sensors,):
         raise InputError(f"fusion: expected one reliability for each of the {sensors} sensors")
     fused_p, fused_seen = np.empty(p[0].size, np.float32), np.empty(p[0].size, np.float32)
-    pool(_RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip, fused_p, fused_seen)
+    pool(RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip, fused_p, fused_seen)
     return fused_p.reshape(p.shape[1:]), fused_seen.reshape(p.shape[1:])
-
-
-@dataclass(frozen=True, eq=False)
-class _Watched:
-    """What a sensor last watched, and how the grid has moved since."""
-
-    time: float
-    observedness: Float32
-    motion: GridMotion
 
 
 class Fusion:
@@ -64,15 +54,14 @@ class Fusion:
     def __init__(self, spacing: float, config: FusionConfig | None = None, clip: float = 0.05) -> None:
         self.config = config or FusionConfig()
         self.spacing, self.clip = spacing, clip
-        self._watched: dict[str, _Watched] = {}
+        self._watched: WatchedGrids[Float32] = WatchedGrids(self.config)
 
     def forget(self) -> None:
-        self._watched.clear()
+        self._watched.forget()
 
     def move(self, motion: GridMotion) -> None:
         """The grid has moved; what was watched stays where it is."""
-        for sensor, item in self._watched.items():
-            self._watched[sensor] = _Watched(item.time, item.observedness, item.motion.then(motion))
+        self._watched.move(motion)
 
     def __call__(self, time: float, reports: Mapping[str, Observation]) -> Observation:
         """All sensors together: those that report now, by name, and the silent ones."""
@@ -80,33 +69,23 @@ class Fusion:
         probability, observedness = fuse(
             [grid.probability for grid in grids],
             [grid.observedness for grid in grids],
-            [self._trust(sensor) for sensor in reports],
+            [self._watched.trust(sensor) for sensor in reports],
             self.config.rule,
             self.clip,
         )
         surface = np.bitwise_or.reduce([grid.surface for grid in grids])
-        for sensor, item in list(self._watched.items()):
-            age = time - item.time
-            if sensor in reports:
-                continue
-            if age > self.config.forget:
-                del self._watched[sensor]
-                continue
-            factor = np.float32(self._trust(sensor) * math.exp(-age / self.config.age_constant))
-            observedness = 1 - (1 - observedness) * (1 - factor * self._carried(item))
+        for factor, item in self._watched.silent(time, reports):
+            observedness = 1 - (1 - observedness) * (1 - np.float32(factor) * self._carried(item))
         for sensor, grid in reports.items():
-            self._watched[sensor] = _Watched(time, grid.observedness, GridMotion())
+            self._watched.remember(time, sensor, grid.observedness)
         return Observation(probability, observedness, surface)
 
-    def _carried(self, item: _Watched) -> Float32:
+    def _carried(self, item: Watched[Float32]) -> Float32:
         """What was watched then on the grid of now; taken from the report itself, or many small moves would blur it."""
-        layers, motion = item.observedness[None], item.motion
+        layers, motion = item.grid[None], item.motion
         carried = np.empty_like(layers)
         if motion.cells is not None:
             roll_layers(layers, *motion.cells, carried)
         else:
             interpolate_layers(layers, *motion.between_centres(self.spacing), carried)
         return carried[0]
-
-    def _trust(self, sensor: str) -> float:
-        return self.config.reliability.get(sensor, 1.0)

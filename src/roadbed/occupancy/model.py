@@ -18,7 +18,9 @@ SUBCELLS = 4  # per side of a cell; its 16 subcells are the bits of a uint16
 NO_BEAM = np.float32(1e9)  # slope of the polar table where none passed
 FAR_ABOVE = 50.0  # m, a beam this high over a cell says nothing
 SOFT_SIGMAS = 3.0  # below the obstacle height where a return's weight begins
-MARKING_WEIGHT = 0.5  # of a return that marks its subcell as surface
+WEIGHT_ONE = 1 << 15  # weights of returns are whole numbers, so that their sum does not depend on their order
+MARKING_WEIGHT = WEIGHT_ONE // 2  # of a return that marks its subcell as surface
+MOST_WEIGHT = 128 * WEIGHT_ONE  # of a cell from which nothing is added: evidence saturates at 100 returns at most
 MIXED_HITS = 0.5  # weight of the returns in a cell from which beams that pass it count less
 LEAST_ODDS, LEAST_SEEN = 1e-6, 1e-6  # smaller than this is nothing
 
@@ -64,6 +66,11 @@ ALIKE_REACH = 2  # cells around one in which others must move the same way
 ALIKE = 0.5  # square of the share by which velocities of neighbours may differ
 SEED_MASS = 0.2  # a neighbour with at least this much persistent mass passes its velocity on
 SEED_ATTEMPTS = 4
+
+# Systematic draws, in whole numbers.
+MASS_UNIT = 2.0**38  # units of a mass of 1; the masses of 2^25 full cells still fit in 63 bits
+OFFSET_BITS = 25  # of the chance by which the first draw lies within its step
+OFFSET_SPLIT = 20  # bits of a step that are multiplied by it apart, so that no product overflows
 
 # Objects.
 SIDE_FLOOR = 0.05  # m; a point this near to a side of a box lies on it

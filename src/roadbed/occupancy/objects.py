@@ -154,9 +154,9 @@ class ObjectTracker:
 
     def _cost(self, track: _Track, cluster: Cluster, time: float) -> float:
         """Metres from the prediction, and what a different velocity is worth; infinite outside the gate."""
-        distance = float(np.linalg.norm(track.predicted(time) - cluster.position))
+        distance = math.dist(track.predicted(time).tolist(), cluster.position.tolist())
         gate = self.config.gate + float(cluster.extent.max()) / 2 + _DRIFT * (time - track.seen)
-        different = float(np.linalg.norm(track.state[:2] - cluster.velocity))
+        different = math.dist(track.state[:2].tolist(), cluster.velocity.tolist())
         return distance + _VELOCITY_COST * different if distance <= gate else math.inf
 
     def _follow(self, cluster: Cluster, track: _Track | None, time: float, viewpoint: Float64 | None) -> TrackedObject:

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connected components over a short list of cells."""
+"""Numba kernels over the few cells and returns of things that move: which belong together, and how far apart."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from roadbed.compute.kernels import njit
+from roadbed.occupancy.model import HIT, SUBCELLS
+
+_AROUND = 1  # cells around the moving ones whose returns belong to a thing as well
 
 
 @njit(cache=True)
@@ -30,3 +35,42 @@ def label_components(rows, columns, reach):
     for i in range(count):
         parent[i] = _root(parent, i)
     return parent
+
+
+@njit(cache=True)
+def returns_of(rows, columns, surface, observation, movable):
+    """Places (N, 2) in cells, x first, of the returns from some cells and from those beside them, row by row."""
+    height, width = surface.shape
+    near = np.empty(rows.shape[0] * (2 * _AROUND + 1) ** 2, np.int64)
+    count = 0
+    for k in range(rows.shape[0]):
+        for row in range(max(rows[k] - _AROUND, 0), min(rows[k] + _AROUND + 1, height)):
+            for column in range(max(columns[k] - _AROUND, 0), min(columns[k] + _AROUND + 1, width)):
+                near[count] = row * width + column
+                count += 1
+    near = np.sort(near[:count])
+    places = np.empty((count * SUBCELLS * SUBCELLS, 2), np.float64)
+    found = 0
+    for k in range(count):
+        if k > 0 and near[k] == near[k - 1]:
+            continue
+        row, column = near[k] // width, near[k] % width
+        if not movable[row, column] or not observation[row, column] > HIT:
+            continue
+        for bit in range(SUBCELLS * SUBCELLS):
+            if (surface[row, column] >> bit) & 1:
+                places[found, 0] = column + (bit % SUBCELLS + 0.5) / SUBCELLS - 0.5
+                places[found, 1] = row + (bit // SUBCELLS + 0.5) / SUBCELLS - 0.5
+                found += 1
+    return places[:found].copy()
+
+
+@njit(cache=True)
+def gap_between(one, other):
+    """Metres between the nearest of some points (N, 2) and of others."""
+    nearest = np.inf
+    for i in range(one.shape[0]):
+        for j in range(other.shape[0]):
+            x, y = one[i, 0] - other[j, 0], one[i, 1] - other[j, 1]
+            nearest = min(nearest, x * x + y * y)
+    return math.sqrt(nearest)

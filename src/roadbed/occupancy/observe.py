@@ -25,8 +25,8 @@ KERNELS = (raise_faces, locate_points, collect, running_minimum, spread_cover, j
 def observe(given: OccupancyInput, view: SensorView, config: Config) -> Observation:
     """What one of the scan's sensors says about the cells of the grid; the points lie on the host."""
     lattice, pose = given.lattice, given.T_lattice_sensor
-    grid, ground = _grid_shape(lattice, given.T_lattice_grid), _surface(given.surface)
-    reach = _reach(view, lattice, given.T_lattice_grid)
+    grid, ground = grid_shape(lattice, given.T_lattice_grid), _surface(given.surface)
+    reach = reach_of(view, lattice, given.T_lattice_grid)
     model = SensorModel.of(config, lattice.spacing, reach, len(view.points))
 
     cloud = Cloud(given.points, given.heights, view.points, pose.rotation, pose.translation, view.origin)
@@ -46,7 +46,7 @@ def observe(given: OccupancyInput, view: SensorView, config: Config) -> Observat
     return Observation(probability, observedness, collected.surface.reshape(lattice.shape))
 
 
-def _grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> GridShape:
+def grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> GridShape:
     x_min, _, y_min, _ = lattice.extent
     x, y, _ = (float(v) for v in T_lattice_grid @ np.array([x_min, y_min, 0.0]))
     yaw = T_lattice_grid.yaw
@@ -64,7 +64,7 @@ def _surface(ground: GroundSurface) -> Surface:
     )  # fmt: skip
 
 
-def _reach(view: SensorView, lattice: Lattice, T_lattice_grid: Pose) -> float:
+def reach_of(view: SensorView, lattice: Lattice, T_lattice_grid: Pose) -> float:
     """Metres from the sensor to the farthest corner of the grid."""
     x_min, x_max, y_min, y_max = lattice.extent
     x, y, _ = T_lattice_grid.inverse() @ view.origin

@@ -16,9 +16,11 @@ from roadbed.occupancy.model import (
     LEAST_SEEN,
     MARKING_WEIGHT,
     MIXED_HITS,
+    MOST_WEIGHT,
     NO_BEAM,
     SOFT_SIGMAS,
     SUBCELLS,
+    WEIGHT_ONE,
 )
 
 
@@ -107,7 +109,8 @@ def _locate_points(first, last, cloud, grid, ground, model, out):
             if known and node >= 0 and math.isfinite(ground.variance[node]):
                 uncertain = min(ground.variance[node], uncertain)
             variance = model.obstacle_height_sigma**2 + uncertain
-            out.weight[k] = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
+            share = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
+            out.weight[k] = int(share * WEIGHT_ONE + 0.5)
         if known and dz <= model.obstacle_height:
             out.on_ground[k] = 1
 
@@ -140,7 +143,8 @@ def collect(located, out):
         cell = located.cell[k]
         if cell < 0:
             continue
-        out.hits[cell] += located.weight[k]
+        if out.hits[cell] < MOST_WEIGHT:
+            out.hits[cell] += located.weight[k]
         if located.weight[k] > MARKING_WEIGHT:
             out.surface[cell] |= np.uint16(1 << located.subcell[k])
         out.ground_seen[cell] |= located.on_ground[k]
@@ -208,7 +212,7 @@ def judge_cells(collected, sensor, grid, ground, model, probability, observednes
                 azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
                 lowest = table[azimuth, bin_]
                 beneath = cover[azimuth, bin_]
-            n_o = min(hits[cell], model.hits)
+            n_o = min(hits[cell] / WEIGHT_ONE, model.hits)
             if lowest >= NO_BEAM and n_o == 0 and ground_seen[cell] == 0:
                 probability[row, column] = 0.5
                 observedness[row, column] = 0

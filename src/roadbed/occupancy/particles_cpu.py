@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit, prange
-from roadbed.compute.philox_cpu import normals, uniforms
+from roadbed.compute.philox_cpu import normals
 from roadbed.occupancy.arrays import CHUNK
-from roadbed.occupancy.model import PROPAGATE, SYSTEMATIC
+from roadbed.occupancy.draw_cpu import comb, tooth, units
+from roadbed.occupancy.model import PROPAGATE
 
 
 @njit(cache=True, inline="always")
@@ -110,27 +113,27 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
     `source[k]` is the persistent index, or -1 - the newborn index; `drawn` counts per cell. Returns the number drawn.
     """
     cell, mass, born_cell, born_mass = persistent.cell, persistent.mass, born.cell, born.mass
-    total = 0.0
+    total = np.int64(0)
     for i in range(count):
-        total += mass[i]
+        total += units(mass[i])
     for i in range(births):
-        total += born_mass[i]
+        total += units(born_mass[i])
     drawn[:] = 0
     if total <= 0:
         return 0
-    offset = uniforms(draw.seed, draw.frame, SYSTEMATIC, 1)[0]
-    reached = 0.0
+    step, rest, offset = comb(total, wanted, draw, 1)
+    reached = np.int64(0)
     out = i = j = 0
     while i < count or j < births:
         if j >= births or (i < count and cell[i] <= born_cell[j]):
-            reached += mass[i]
+            reached += units(mass[i])
             c, where = cell[i], i
             i += 1
         else:
-            reached += born_mass[j]
+            reached += units(born_mass[j])
             c, where = born_cell[j], -1 - j
             j += 1
-        while out < wanted and (out + offset) * total < reached * wanted:
+        while out < wanted and tooth(out, step, rest, offset, wanted) < reached:
             source[out] = where
             out_cell[out] = c
             drawn[c] += 1

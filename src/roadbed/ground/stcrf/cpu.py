@@ -301,6 +301,8 @@ class StcrfCpu:
             height_information=self._height_information(fine),
             slope_information=F(stcrf.slope_information),
             scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
+            disagreement=F(stcrf.disagreement),
+            spacing=F(stcrf.spacing),
             largest_variance=F(stcrf.known_sigma**2),
             base=F(base),
         )

@@ -131,6 +131,7 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "UP": exponent(stcrf.sigma_up),
         "DOWN": exponent(stcrf.sigma_down),
         "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
+        "DISAGREEMENT": stcrf.disagreement,
         "KNOWN_VARIANCE": stcrf.known_sigma**2,
         "SEEN_ONLY": stcrf.seen_only,
         "ISLANDS": stcrf.islands,

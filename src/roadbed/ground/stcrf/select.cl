@@ -10,13 +10,6 @@
 #define NOTHING 0xffffffffu
 #define KEPT (LIMIT > 0 ? LIMIT : 1)
 
-// Floats as unsigned integers in the same order, for atomic minima.
-FUNCTION uint ordered(float z) {
-    uint bits = BITS_OF(z);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-FUNCTION float unordered(uint key) { return FLOAT_OF(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
-
 FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, int node, float4 p) {
     if (frame->moving_rows == 0) return 0;
     float u = (((float)(node % COLUMNS) + 0.5f) * SPACING + p.x - frame->moving_x) * frame->moving_scale;

@@ -40,6 +40,21 @@ def _is_island(data, prior, use_prior, row, column, rows, columns, fewest):
     return True
 
 
+@njit(cache=True)
+def _disagreement(data, prior, use_prior, mean, row, column, rows, columns, spacing):
+    """Mean squared difference, m^2, between a node's height and the planes of the seen nodes beside it."""
+    total, count = F(0), F(0)
+    for r in range(max(row - 1, 0), min(row + 2, rows)):
+        for c in range(max(column - 1, 0), min(column + 2, columns)):
+            if (r == row and c == column) or not _is_seen(data, prior, use_prior, r, c):
+                continue
+            along = mean[r + 1, 1, c + 1] * F(column - c) + mean[r + 1, 2, c + 1] * F(row - r)
+            apart = mean[r + 1, 0, c + 1] + spacing * along - mean[row + 1, 0, column + 1]
+            total += apart * apart
+            count += F(1)
+    return total / max(count, F(1))
+
+
 @njit(cache=True, fastmath=FAST)
 def _height_variance(p, c, height_information, slope_information):
     """[(P + P0)^-1]_00 by the L D L^T of the solve."""
@@ -61,6 +76,8 @@ class SurfaceRules(NamedTuple):
     height_information: np.float32
     slope_information: np.float32
     scale: np.float32  # m^2 of one effective point
+    disagreement: np.float32  # share of the squared difference from the neighbours' planes that is uncertain
+    spacing: np.float32  # m
     largest_variance: np.float32  # m^2, beyond it the surface is unknown
     base: np.float32  # m, added to heights
 
@@ -70,6 +87,7 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
     """Elevation, slope and variance = scale [(P + P0)^-1]_00; NaN where the variance exceeds what counts as known.
 
     Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
+    Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
     """
     nothing = F(np.nan)
     data, prior, mean = arrays.data, arrays.prior, arrays.mean
@@ -86,6 +104,9 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
                     value = near
                 elif _seen_beside(data, prior, use_prior, row, column, rows, columns) >= SIDES:
                     value = near + FILLED_VARIANCE
+            if rules.seen_only and rules.disagreement > 0 and value <= rules.largest_variance:
+                differ = _disagreement(data, prior, use_prior, mean, row, column, rows, columns, rules.spacing)
+                value += rules.disagreement * differ
             reported = rules.seen_only and value <= rules.largest_variance
             if reported and _is_island(data, prior, use_prior, row, column, rows, columns, rules.islands):
                 value = unknown_variance

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the occupancy of an accelerator is from the CPU's over a drive, given the same scans and the same ground."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from roadbed.compute.backend import Backend
+from roadbed.compute.host import Host
+from roadbed.config import Config
+from roadbed.frames import OccupancyFrame, Scan
+from roadbed.geometry import Float32
+from roadbed.ground import GroundFilter
+from roadbed.occupancy import OccupancyFilter
+
+LEAST_MASS, LEAST_SPEED = 0.01, 0.1  # m/s; what is smaller than this is compared with this
+GRIDS = ("occupancy", "static", "velocity")
+
+
+def agreement_rows(scans: Iterable[Scan], config: Config, backend: Backend | Host | str) -> Iterator[dict[str, Any]]:
+    """One row per frame: the mean relative error of each grid in percent, and in how many cells anything differs.
+
+    Occupancy and static: |ours - CPU's| / CPU's, mean over all cells. Velocity: length of the difference over the CPU's
+    speed, mean over the cells that have a velocity in either; where only one has, the error counts as 100 %.
+    """
+    ground = GroundFilter(config, "cpu")
+    reference, filter_ = OccupancyFilter(config, "cpu"), OccupancyFilter(config, backend)
+    for number, scan in enumerate(scans):
+        surface = ground(scan)
+        expected, found = reference(scan, surface), filter_(scan, surface)
+        errors = compare(found, expected)
+        percent = {f"{name}_error_percent": 100 * errors[name] for name in GRIDS}
+        yield {"frame": number, **percent, **_differing(found, expected)}
+
+
+def compare(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, float]:
+    """The mean relative error of each grid."""
+    return {
+        "occupancy": _relative(found.occupied, expected.occupied),
+        "static": _relative(found.static, expected.static),
+        "velocity": _velocity_error(found.velocity, expected.velocity),
+    }
+
+
+def _relative(found: Float32, expected: Float32) -> float:
+    reference = np.maximum(np.abs(expected, dtype=np.float64), LEAST_MASS)
+    return float(np.mean(np.abs(found.astype(np.float64) - expected) / reference))
+
+
+def _velocity_error(found: Float32, expected: Float32) -> float:
+    ours, theirs = np.isfinite(found[..., 0]), np.isfinite(expected[..., 0])
+    both, either = ours & theirs, ours | theirs
+    if not either.any():
+        return 0.0
+    apart = np.linalg.norm(found[both].astype(np.float64) - expected[both], axis=-1)
+    speed = np.maximum(np.linalg.norm(expected[both].astype(np.float64), axis=-1), LEAST_SPEED)
+    return float((np.sum(apart / speed) + np.count_nonzero(ours ^ theirs)) / np.count_nonzero(either))
+
+
+def _differing(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, int]:
+    """Cells with another bit in any mass, cells that move in one alone, and cells with a velocity in the CPU's."""
+    masses = [(getattr(found, name), getattr(expected, name)) for name in ("static", "dynamic", "free")]
+    return {
+        "cells": expected.static.size,
+        "cells_with_velocity": int(np.isfinite(expected.velocity[..., 0]).sum()),
+        "differing_cells": int(np.logical_or.reduce([ours != theirs for ours, theirs in masses]).sum()),
+        "differing_moving": int(np.count_nonzero(found.moving != expected.moving)),
+    }
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Over the frames: mean and worst error of each grid, and all the cells that differed."""
+    names = [f"{name}_error_percent" for name in GRIDS]
+    return {
+        **{f"mean_{name}": float(np.mean([row[name] for row in rows])) for name in names},
+        **{f"worst_{name}": float(max(row[name] for row in rows)) for name in names},
+        "differing_cells": sum(row["differing_cells"] for row in rows),
+        "differing_moving": sum(row["differing_moving"] for row in rows),
+    }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one scan hit, as a picture that others are laid over, and its 8-connected components, numbered by their first cell.
+//
+// `Laying` says which of the stored scans is drawn. A picture is the CPU's: see model.py. A component is known by its box:
+// where it lies is small enough to be walked, so its cells need not be sorted.
+
+#define BOX 5  // lowest row, highest row, lowest column, highest column, how many cells
+#define NO_CELL 0x7fffffff
+
+FUNCTION uint hits_of(GLOBAL const float *probability, GLOBAL const ushort *surface, int cell) {
+    uint bits = surface[cell];
+    return bits && probability[cell] > HIT ? bits : 0u;
+}
+
+// The subcells of a cell within one subcell of a hit, its own or a neighbour's: six rows of six, of which the outer ones
+// are the neighbours' nearest.
+FUNCTION uint near_hits(GLOBAL const float *probability, GLOBAL const ushort *surface, int row, int column, int rows,
+                        int columns) {
+    uint any = 0u;
+    for (int j = max(row - 1, 0); j < min(row + 2, rows); ++j)
+        any |= surface[j * columns + max(column - 1, 0)] | surface[j * columns + column] |
+               surface[j * columns + min(column + 1, columns - 1)];
+    if (any == 0u) return 0u;
+    uint wide[SUBCELLS + 2];
+    for (int k = 0; k < SUBCELLS + 2; ++k) wide[k] = 0u;
+    for (int j = max(row - 1, 0); j < min(row + 2, rows); ++j)
+        for (int i = max(column - 1, 0); i < min(column + 2, columns); ++i) {
+            uint bits = hits_of(probability, surface, j * columns + i);
+            if (bits == 0u) continue;
+            for (int y = 0; y < SUBCELLS; ++y) {
+                int k = (j - row) * SUBCELLS + y + 1;
+                if (k < 0 || k > SUBCELLS + 1) continue;
+                uint line = bits >> (SUBCELLS * y) & ((1u << SUBCELLS) - 1u);
+                wide[k] |= i < column ? line >> (SUBCELLS - 1) : i == column ? line << 1 : (line & 1u) << (SUBCELLS + 1);
+            }
+        }
+    uint found = 0u;
+    for (int y = 0; y < SUBCELLS; ++y) {
+        uint line = wide[y] | wide[y + 1] | wide[y + 2];
+        line |= line << 1 | line >> 1;
+        found |= (line >> 1 & ((1u << SUBCELLS) - 1u)) << (SUBCELLS * y);
+    }
+    return found;
+}
+
+// The picture; every hit hangs on itself; no box is known, nor any velocity.
+KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, GLOBAL const float *observedness,
+                    GLOBAL const ushort *surface, GLOBAL address_t *pictures, GLOBAL int *parent, GLOBAL int *boxes_all,
+                    GLOBAL float *velocity, GLOBAL int *ticket) {
+    int rows = lay->rows, columns = lay->columns, cells = rows * columns;
+    GLOBAL address_t *picture = pictures + (address_t)lay->now * cells;
+    GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
+    FOR_EACH(cell, cells) {
+        uint hits = hits_of(probability, surface, cell);
+        address_t near = near_hits(probability, surface, cell / columns, cell % columns, rows, columns);
+        address_t clear = probability[cell] < CLEAR && observedness[cell] > WATCHED;
+        picture[cell] = hits | near << NEAR_SHIFT | clear << FREE_BIT;
+        parent[cell] = hits ? cell : -1;
+    }
+    FOR_EACH(k, lay->most_components) {
+        boxes[BOX * k] = boxes[BOX * k + 2] = NO_CELL;
+        boxes[BOX * k + 1] = boxes[BOX * k + 3] = -1;
+        boxes[BOX * k + 4] = 0;
+        velocity[2 * k] = velocity[2 * k + 1] = NOT_A_NUMBER;
+    }
+    if (GLOBAL_ID == 0) *ticket = 0;
+}
+
+FUNCTION int root_of(GLOBAL const int *parent, int cell) {
+    for (int next = parent[cell]; next != cell; next = parent[cell]) cell = next;
+    return cell;
+}
+
+// What hangs on one of two cells hangs on the first of both roots; another work-item may join them meanwhile.
+FUNCTION void join(GLOBAL int *parent, int one, int other) {
+    for (;;) {
+        one = root_of(parent, one);
+        other = root_of(parent, other);
+        if (one == other) return;
+        int late = max(one, other), early = min(one, other);
+        int before = ATOMIC_MIN(&parent[late], early);
+        if (before == late) return;
+        one = before;
+        other = early;
+    }
+}
+
+// Hits hang on their neighbours to the west and in the row before. Of neighbours that touch each other, one is enough.
+KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
+    int columns = lay->columns;
+    FOR_EACH(cell, lay->rows * columns) {
+        if (parent[cell] < 0) continue;
+        int column = cell % columns, south = cell >= columns;
+        if (south && parent[cell - columns] >= 0) {
+            join(parent, cell, cell - columns);
+            continue;
+        }
+        int west = column > 0 && parent[cell - 1] >= 0;
+        if (west) join(parent, cell, cell - 1);
+        else if (south && column > 0 && parent[cell - columns - 1] >= 0) join(parent, cell, cell - columns - 1);
+        if (south && column + 1 < columns && parent[cell - columns + 1] >= 0) join(parent, cell, cell - columns + 1);
+    }
+}
+
+// The root of every hit, and which cells are roots: the first of their components.
+KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_root) {
+    FOR_EACH(cell, lay->rows * lay->columns) {
+        int root = parent[cell] < 0 ? -1 : root_of(parent, cell);
+        parent[cell] = root;
+        is_root[cell] = root == cell;
+    }
+}
+
+// `before` counts the roots before each cell. A scan that is laid over none has no components to show.
+KERNEL number_hits(GLOBAL const Laying *lay, GLOBAL const int *parent, GLOBAL const int *is_root,
+                   GLOBAL const int *before, GLOBAL int *labels_all, GLOBAL int *boxes_all, GLOBAL int *counts,
+                   GLOBAL int *label_out) {
+    int columns = lay->columns, cells = lay->rows * columns, shown = lay->old >= 0;
+    GLOBAL int *labels = labels_all + (address_t)lay->now * cells;
+    GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
+    FOR_EACH(cell, cells) {
+        int label = parent[cell] < 0 ? -1 : before[parent[cell]];
+        labels[cell] = label;
+        label_out[cell] = shown ? label : -1;
+        if (cell == cells - 1) counts[lay->now] = before[cell] + is_root[cell];
+        if (label < 0) continue;
+        GLOBAL int *box = boxes + BOX * label;
+        int row = cell / columns, column = cell % columns;
+        if (row < box[0]) ATOMIC_MIN(&box[0], row);
+        if (row > box[1]) ATOMIC_MAX(&box[1], row);
+        if (column < box[2]) ATOMIC_MIN(&box[2], column);
+        if (column > box[3]) ATOMIC_MAX(&box[3], column);
+        ATOMIC_ADD(&box[4], 1);
+    }
+}

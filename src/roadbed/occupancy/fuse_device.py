@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multi-sensor fusion on an accelerator: one launch pools the reports and what silent sensors still watch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roadbed.compute import primitives
+from roadbed.compute.backend import Backend, Launch, Tape
+from roadbed.config.occupancy import FusionConfig
+from roadbed.occupancy.arrays import Cells, Observation
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.fuse import RULES
+from roadbed.occupancy.observe_device import Reports
+from roadbed.occupancy.programs import FUSE, GROUP, OPINION, POOL, check_device, groups_over
+from roadbed.occupancy.remembered import Watched, WatchedGrids
+
+
+class FusionDevice:
+    """`roadbed.occupancy.fuse.Fusion` on a device; its result lies in buffers that are used again in the next step."""
+
+    def __init__(self, backend: Backend, cells: Cells, config: FusionConfig | None = None, clip: float = 0.05) -> None:
+        check_device(backend)
+        self.backend, self.cells, self.config = backend, cells, config or FusionConfig()
+        self.clip = clip
+        self._watched: WatchedGrids[int] = WatchedGrids(self.config)  # by their place in `_grids`
+        self._program = backend.build(FUSE)
+        size = cells.rows * cells.columns
+        zeros = backend.zeros
+        self.fused = Observation(zeros(size, np.float32), zeros(size, np.float32), zeros(size, np.uint16))
+        self._pool = backend.mailbox(POOL.itemsize)
+        self._room = 0  # sensors
+        self._grids: Any = None  # (room, rows, columns) float32
+        self._reserve(1)
+
+    def forget(self) -> None:
+        self._watched.forget()
+
+    def move(self, motion: GridMotion) -> None:
+        """The grid has moved; what was watched stays where it is."""
+        self._watched.move(motion)
+
+    def __call__(self, time: float, reports: Reports) -> Observation:
+        """All sensors together: those that report now, and the silent ones."""
+        silent, sensors = self._watched.silent(time, reports.sensors), reports.sensors
+        grids = self._places(sensors)
+        opinions = np.zeros(self._room, OPINION)
+        for k, sensor in enumerate(sensors):
+            opinions[k]["trust"], opinions[k]["grid"] = self._watched.trust(sensor), grids[k]
+        for k, (fading, item) in enumerate(silent, start=len(sensors)):
+            opinions[k] = (1.0, item.grid, fading, *self._motion(item))
+        pool = np.zeros(1, POOL)
+        rule, cells = RULES[self.config.rule], self.cells
+        pool[0] = (self.clip, rule, len(sensors), len(silent), cells.rows, cells.columns)
+        self.backend.post(pool, self._pool)
+        self.backend.post(opinions, self._opinions)
+        self._tape(reports).run()
+        for sensor, grid in zip(sensors, grids):
+            self._watched.remember(time, sensor, grid)
+        return self.fused
+
+    def _motion(self, item: Watched[int]) -> tuple:
+        """From cells of now to cells of then, as an opinion holds it."""
+        if item.motion.cells is not None:
+            return 0, *item.motion.cells, np.zeros(4), np.zeros(2)
+        rotation, shift = item.motion.between_centres(self.cells.spacing)
+        return 1, 0, 0, rotation.ravel(), shift
+
+    def _places(self, sensors: tuple[str, ...]) -> list[int]:
+        """Where each sensor's grid is remembered: where its last one is, else where nothing is."""
+        taken = self._watched.grids()
+        new = [sensor for sensor in sensors if self._watched.grid_of(sensor) is None]
+        self._reserve(len(taken) + len(new))
+        free = iter([place for place in range(self._room) if place not in taken])
+        places = (self._watched.grid_of(sensor) for sensor in sensors)
+        return [next(free) if place is None else place for place in places]
+
+    def _reserve(self, sensors: int) -> None:
+        """Room for the grids of so many sensors; what is remembered moves along."""
+        if sensors <= self._room:
+            return
+        backend, size = self.backend, self.cells.rows * self.cells.columns
+        room = max(sensors, 2 * self._room)
+        grids = backend.zeros(room * size, np.float32)
+        if self._room:
+            step = primitives.copy(self._grids, grids, self._room * size)
+            backend.tape(primitives.build(backend), [step]).run()
+            backend.finish()  # before the old grids are dropped
+        self._grids, self._room = grids, room
+        self._opinions = backend.mailbox(room * OPINION.itemsize)
+        self._recorded: tuple | None = None
+
+    def _tape(self, reports: Reports) -> Tape:
+        given = reports[1:]
+        if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], given)):
+            groups = groups_over(self.backend, self.cells.rows * self.cells.columns)
+            arguments = (self._pool, self._opinions, *given, self._grids, *self.fused)
+            tape = self.backend.tape(self._program, [Launch("pool", groups, GROUP, arguments)])
+            self._recorded = given, tape
+        return self._recorded[1]

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hybrid sampling Bayesian occupancy filter on an accelerator. Twin: hsbof.py, step by step and bit by bit.
+
+A step is a recorded sequence of launches over the capacity of what it works on: nothing returns to the host within it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from roadbed.compute import primitives
+from roadbed.compute.backend import Backend, Launch
+from roadbed.config.occupancy import FilterConfig
+from roadbed.geometry import Float32
+from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Velocities
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.filter_buffers import FilterBuffers, ObservationBuffers, births_of, check_memory, tiles_of
+from roadbed.occupancy.programs import GROUP, check_device
+from roadbed.occupancy.records import STEP, TILE_ROWS, filter_program
+from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
+
+_NAN_BITS = 0x7FC00000
+# The paper's figure 6: what each phase waits for. Particles and priors are propagated side by side.
+FIGURE_6 = {
+    "propagate_particles": (),
+    "reorder_particles": ("propagate_particles",),
+    "propagate_priors": (),
+    "update_measurement": ("reorder_particles", "propagate_priors"),
+    "estimate_velocities": ("update_measurement",),
+    "give_birth": ("estimate_velocities",),
+    "resample": ("give_birth",),
+    "normalise": ("resample",),
+}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the same work is laid on a device; results do not depend on it."""
+
+    parallel: bool = False  # independent phases on queues of their own, else one after the other
+    group: int = GROUP  # work-items per work-group, a power of two
+    tile: int = 0  # columns of the tiles in local memory by which priors are interpolated; 0: without them
+
+
+class HsbofDevice:
+    """State and steps of the filter on a grid of `shape` (rows, columns) with cells of `spacing` metres.
+
+    `given` are buffers that other kernels fill before a step; without them each step uploads what it is given.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        shape: tuple[int, int],
+        spacing: float,
+        config: FilterConfig | None = None,
+        seed: int = 0,
+        given: ObservationBuffers | None = None,
+        tuning: Tuning | None = None,
+    ) -> None:
+        self.backend, self.config, self.seed = backend, config or FilterConfig(), seed
+        self.cells = Cells(*shape, spacing)
+        self.size, self.capacity = shape[0] * shape[1], self.config.particles
+        self.births = births_of(self.config)
+        check_device(backend)
+        check_memory(backend, self.size, self.config)
+        self.tuning = tuning or Tuning()
+        self._group = self.tuning.group
+        self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
+        self._given = given or ObservationBuffers.zeros(backend, self.size)
+        self._uploads = given is None
+        self._step = np.zeros(1, STEP)
+        self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
+        self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
+        self._forgetting = backend.tape(self._primitives, list(self._forget_launches()))
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing is known, and the random numbers begin again."""
+        self.frame = 0
+        self._fade(0.0, 0.0)
+        self.backend.upload(np.zeros(5 * self.size, np.float32), self._buffers.layers)
+        self._forgetting.run()
+
+    def forget_motion(self, gap: float) -> None:
+        """After a long gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades."""
+        self._fade(math.exp(-gap / self.config.static_memory), math.exp(-gap / self.config.free_memory))
+        self._forgetting.run()
+
+    def _fade(self, keep_static: float, keep_free: float) -> None:
+        arguments = (self._buffers.layers, np.float32(keep_static), np.float32(keep_free), np.int32(self.size))
+        launch = Launch("fade", self._over(self.size), self._group, arguments)
+        self.backend.tape(self._program, [launch]).run()
+
+    def step(
+        self,
+        observation: Observation | None,
+        registered: Registered | None,
+        dt: float,
+        motion: GridMotion | None = None,
+        own_velocity: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
+        self._prepare(observation, registered, dt, motion or GridMotion(), own_velocity)
+        self._tape.run()
+
+    def profile(
+        self,
+        observation: Observation | None,
+        registered: Registered | None,
+        dt: float,
+        motion: GridMotion | None = None,
+        own_velocity: tuple[float, float] = (0.0, 0.0),
+    ) -> dict[str, float]:
+        """The same, and the seconds of each step on the device."""
+        self._prepare(observation, registered, dt, motion or GridMotion(), own_velocity)
+        return self._tape.timed()
+
+    def _prepare(
+        self,
+        observation: Observation | None,
+        registered: Registered | None,
+        dt: float,
+        motion: GridMotion,
+        own_velocity: tuple[float, float],
+    ) -> None:
+        if self._uploads:
+            assert observation is not None
+            assert registered is not None
+            self.upload(observation, registered)
+        self.frame += 1
+        step, spacing = self._step[0], self.cells.spacing
+        step["turn"], step["shift"] = motion.rotation.ravel(), motion.shift
+        step["centre_shift"] = motion.between_centres(spacing)[1] if motion.cells is None else motion.cells
+        step["interpolates"], step["roll"] = motion.cells is None, motion.cells or (0, 0)
+        step["rows"], step["columns"], step["size"], step["spacing"] = *self.cells[:2], self.size, spacing
+        step["seed"], step["frame"] = self.seed, self.frame
+        step["motion"] = tuple(MotionRule.of(self.config, dt))
+        step["cell"] = tuple(CellRules.of(self.config, dt, spacing))
+        step["moving"] = tuple(MovingRule.of(self.config))
+        step["birth"] = tuple(BirthRule.of(self.config, own_velocity, spacing))
+        self.backend.post(self._step, self._buffers.step)
+
+    def upload(self, observation: Observation, registered: Registered) -> None:
+        """What the sensors say, from the host."""
+        given, upload = self._given, self.backend.upload
+        upload(observation.probability, given.probability)
+        upload(observation.observedness, given.observedness)
+        upload(observation.surface, given.surface)
+        upload(registered.label, given.label)
+        upload(registered.velocity, given.velocity)
+
+    def _launches(self) -> Iterator[Launch]:
+        """One step, in the paper's order; each phase is named as the CPU's."""
+        b, g, step = self._buffers, self._given, self._buffers.step
+        capacity, births, size = np.int32(self.capacity), np.int32(self.births), self.size
+        order, sorted_cells, sorting = self._sorting()
+
+        def phase(name: str, *launches: tuple[Any, ...]) -> Iterator[Launch]:
+            for kernel, count, *arguments in launches:
+                yield Launch(kernel, self._over(count), self._group, tuple(arguments), phase=name)
+
+        def draw(name: str, mass: Any, reached: Any, sums: Any, comb: Any, count: int, wanted: int) -> Iterator[Launch]:
+            tiles = tiles_of(count, self._group)
+            yield Launch("sum_tiles", tiles, self._group, (mass, reached, sums, np.int32(count)), phase=name)
+            which = np.uint32(comb is b.comb)
+            arguments = (step, sums, comb, np.int32(tiles), np.int32(wanted), which)
+            yield Launch("lay_comb", 1, self._group, arguments, phase=name)
+
+        yield from phase("propagate_particles", ("propagate", capacity, step, b.particles, b.cells, capacity))
+        yield from sorting
+        gather = ("gather", capacity, step, order, sorted_cells, b.particles, b.sorted, b.runs, capacity)
+        yield from phase("reorder_particles", gather)
+        yield self._priors()
+        seen = (g.probability, g.observedness, g.surface, g.label, g.velocity)
+        update = (step, b.prior, *seen, b.runs, b.sorted, b.layers, b.birth, b.drawn)
+        yield from phase("update_measurement", ("update_measurement", size, *update))
+        velocities = (step, b.runs, b.sorted, b.layers, b.old_mass, b.mean, b.covariance, b.moving_alone)
+        yield from phase(
+            "estimate_velocities",
+            ("estimate_velocities", size, *velocities),
+            ("drop_lone_cells", size, step, b.moving_alone, b.mean, b.moving),
+        )
+        yield from draw("give_birth", b.birth, b.birth_reached, b.birth_sums, b.birth_comb, size, self.births)
+        born = (step, b.birth_comb, b.birth_reached, b.birth_sums, b.birth, b.old_mass, b.mean, g.label, g.velocity)
+        yield from phase("give_birth", ("give_birth", births, *born, b.born, b.born_cells, births))
+        both, newborn = (step, b.sorted, sorted_cells), (b.born, b.born_cells)
+        merge = ("merge", capacity + births, *both, *newborn, b.merged_mass, b.merged_origin, capacity, births)
+        yield from phase("resample", merge)
+        merged = self.capacity + self.births
+        yield from draw("resample", b.merged_mass, b.merged_reached, b.merged_sums, b.comb, merged, self.capacity)
+        drawn = (step, b.comb, b.merged_reached, b.merged_sums, b.merged_origin, sorted_cells, b.born_cells)
+        yield from phase(
+            "resample",
+            ("resample", capacity, *drawn, b.source, b.cells, capacity, births),
+            ("note_drawn", capacity, step, b.cells, b.drawn, capacity),
+        )
+        lost = (step, b.layers, b.drawn, b.runs, b.lost)
+        yield Launch("drop_uncarried", b.sum_groups, self._group, lost, phase="normalise")
+        copied = (step, b.source, b.cells, b.drawn, b.layers, b.sorted, b.born, b.particles, capacity)
+        yield from phase("normalise", ("normalise", capacity, *copied))
+
+    def _priors(self) -> Launch:
+        b, tile, name = self._buffers, self.tuning.tile, "propagate_priors"
+        if not tile:
+            return Launch(name, self._over(self.size), self._group, (b.step, b.layers, b.prior), phase=name)
+        tiles = -(-self.cells.columns // tile) * -(-self.cells.rows // TILE_ROWS)
+        groups = min(tiles, (16 if self.backend.device.lanes > 1 else 4) * self.backend.device.units)
+        arguments = (b.step, b.layers, b.prior, np.int32(tile))
+        return Launch("propagate_priors_by_tiles", groups, self._group, arguments, phase=name)
+
+    def _sorting(self) -> tuple[Any, Any, list[Launch]]:
+        """Where the sorted order and its cells will lie, and the launches."""
+        launches, cells, order = self._buffers.sort.launches(self._buffers.cells, self._buffers.order, self.capacity)
+        named = [replace(one, phase="reorder_particles", program=self._primitives) for one in launches]
+        return order, cells, named
+
+    def _forget_launches(self) -> Iterator[Launch]:
+        b, size = self._buffers, self.size
+        yield primitives.fill(b.cells, size, self.capacity)
+        for runs in (b.runs, b.drawn):
+            yield primitives.fill(runs, 0, 2 * size)
+        yield primitives.fill(b.mean, _NAN_BITS, 2 * size)
+        yield primitives.fill(b.covariance, _NAN_BITS, 3 * size)
+        for values, count in ((b.old_mass, size), (b.moving, -(-size // 4)), (b.lost, 2 * b.sum_groups)):
+            yield primitives.fill(values, 0, count)
+
+    def _over(self, count: int) -> int:
+        """Work-groups over so many items: on a CPU device each work-item takes a run of them, which stays in its cache."""
+        device, all_of_them = self.backend.device, max(1, -(-int(count) // self._group))
+        return all_of_them if device.lanes > 1 else min(all_of_them, 16 * device.units)
+
+    def _download(self, buffer: Any, *shape: int) -> Any:
+        return self.backend.download(buffer, 0, math.prod(shape)).reshape(shape)
+
+    @property
+    def layers(self) -> Float32:
+        """The masses (5, rows, columns)."""
+        return self._download(self._buffers.layers, 5, *self.cells[:2])
+
+    @layers.setter
+    def layers(self, layers: Float32) -> None:
+        self.backend.upload(np.ascontiguousarray(layers, np.float32), self._buffers.layers)
+
+    @property
+    def masses(self) -> Masses:
+        return Masses.of(self.layers)
+
+    @property
+    def velocities(self) -> Velocities:
+        b, shape = self._buffers, self.cells[:2]
+        return Velocities(
+            self._download(b.old_mass, *shape),
+            self._download(b.mean, *shape, 2),
+            self._download(b.covariance, *shape, 3),
+            self._download(b.moving_alone, *shape).view(np.bool_),
+        )
+
+    @property
+    def moving(self) -> Any:
+        return self._download(self._buffers.moving, *self.cells[:2]).view(np.bool_)
+
+    @property
+    def uncarried(self) -> float:
+        """Share of the dynamic mass that found no particle in the last iteration."""
+        lost, total = self._download(self._buffers.lost, self._buffers.sum_groups, 2).sum(axis=0, dtype=np.float64)
+        return float(lost / total) if total > 0 else 0.0

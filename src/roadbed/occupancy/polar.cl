@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where points lie in the polar table of their sensor, over the ground and over the vehicle's plane.
+//
+// `View` is one sensor's look at the grid: see `view.py`. Places are doubles, as the CPU's are, so that no point changes
+// its cell with the machine it is computed on.
+
+#define NOBODYS 255  // sensor of a point that none of them counts
+
+// A point in the ground's lattice frame, and from its sensor.
+typedef struct {
+    double x, y, z, dx, dy, distance;
+} Place;
+
+// Whose point it is; -1 where it is nobody's or no number.
+FUNCTION int sensor_of(GLOBAL const View *views, GLOBAL const uchar *belongs, int i, float px, float py, float pz) {
+    int sensor = views->all_points ? 0 : AT(uchar, views->belongs, belongs)[i];
+    return sensor != NOBODYS && is_finite(px) && is_finite(py) && is_finite(pz) ? sensor : -1;
+}
+
+FUNCTION Place placed(GLOBAL const View *v, float px, float py, float pz) {
+    GLOBAL const double *r = v->rotation;
+    Place p;
+    p.x = r[0] * px + r[1] * py + r[2] * pz + v->translation[0];
+    p.y = r[3] * px + r[4] * py + r[5] * pz + v->translation[1];
+    p.z = r[6] * px + r[7] * py + r[8] * pz + v->translation[2];
+    p.dx = p.x - v->origin[0];
+    p.dy = p.y - v->origin[1];
+    p.distance = sqrt(p.dx * p.dx + p.dy * p.dy);
+    return p;
+}
+
+FUNCTION double plane_at(GLOBAL const View *v, double x, double y) {
+    return v->plane[0] + v->plane[1] * x + v->plane[2] * y;
+}
+
+FUNCTION int nearest_node(GLOBAL const View *v, double x, double y) {
+    double column = floor((x - v->ground_x0) / v->ground_spacing + 0.5);
+    double row = floor((y - v->ground_y0) / v->ground_spacing + 0.5);
+    if (column < 0 || row < 0 || column >= v->ground_columns || row >= v->ground_rows) return -1;
+    return (int)row * v->ground_columns + (int)column;
+}
+
+// What is further away than any table reaches is so as an int, too.
+FUNCTION int whole(double value) { return (int)fmin(value, 1e9); }
+
+// atan2 by the polynomial of Abramowitz and Stegun 4.4.49, within 0.001 degrees: the bins are far wider.
+FUNCTION int azimuth_bin(double dx, double dy, int bins) {
+    double wide = fabs(dx), high = fabs(dy);
+    int steep = high > wide;
+    double t = wide + high > 0 ? (steep ? wide / high : high / wide) : 0.0, t2 = t * t;
+    double angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))));
+    if (steep) angle = PI / 2 - angle;
+    if (dx < 0) angle = PI - angle;
+    if (dy < 0) angle = -angle;
+    return min((int)((angle + PI) * (bins / (2 * PI))), bins - 1);
+}
+
+// Polar bin in which a point ends, -1 where the table does not reach.
+FUNCTION int end_bin(GLOBAL const View *v, Place p) {
+    int bin = whole(p.distance / v->grid_spacing);
+    if (p.distance < v->min_range || bin >= v->range_bins) return -1;
+    return v->table + azimuth_bin(p.dx, p.dy, v->azimuth_bins) * v->range_bins + bin;
+}
+
+// Whether it lies on a face that the ground's estimate may have climbed; *over is its height over the vehicle's plane.
+FUNCTION int is_on_face(GLOBAL const View *v, Place p, float height, GLOBAL const uint *lowest, GLOBAL const uint *highest,
+                        double *over) {
+    int bin = end_bin(v, p);
+    if (bin < 0 || unordered(highest[bin]) - unordered(lowest[bin]) < v->face) return 0;
+    *over = p.z - plane_at(v, p.x, p.y);
+    return v->obstacle_height < *over && *over < v->clearance && !(height > v->obstacle_height);
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The filter's program for accelerators, and the records that its kernels share with the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roadbed.compute import philox
+from roadbed.compute.program import Program
+from roadbed.occupancy.programs import EXACT, GROUP, members_of
+from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
+
+TILE_ROWS, TILE_ROOM = 8, 1024  # rows of a tile of priors, and cells of the old grid that local memory holds for it
+TILE_STRIP = 8  # masses that a work-item of a draw's tile sums up
+_FILES = ("draw", "particles", "priors", "cells", "velocities", "birth")
+_LAYERS = {"STATIC": 0, "DYNAMIC": 1, "FREE": 2, "MATURITY": 3, "KNOWN_FREE": 4, "LAYERS": 5}
+
+# `cell` is kept apart, so that sorting reads nothing else.
+PARTICLE = np.dtype(
+    [(name, np.float32) for name in ("x", "y", "vx", "vy", "mass", "tested")]
+    + [(name, np.int32) for name in ("age", "origin")]
+)
+COMB = np.dtype([(name, np.uint64) for name in ("total", "stride", "rest", "offset")])
+_RULES: dict[str, Any] = {"motion": MotionRule, "cell": CellRules, "moving": MovingRule, "birth": BirthRule}
+_RECORDS = {name: np.dtype(members_of(rule), align=True) for name, rule in _RULES.items()}
+
+# All that a step is told: where it is, how the grid moved, and every rule.
+STEP = np.dtype(
+    [
+        ("turn", np.float64, 4),  # row by row: p_old = turn p_new + shift
+        ("shift", np.float64, 2),  # m
+        ("centre_shift", np.float64, 2),  # between indices of cells
+        ("spacing", np.float64),  # m
+        *_RECORDS.items(),
+        ("rows", np.int32),
+        ("columns", np.int32),
+        ("size", np.int32),  # cells
+        ("interpolates", np.int32),  # 0: the grid rolled by whole cells
+        ("roll", np.int32, 2),  # columns, rows
+        ("seed", np.uint32),
+        ("frame", np.uint32),
+    ],
+    align=True,
+)
+
+
+def filter_program(group: int = GROUP) -> Program:
+    """The filter's kernels for work-groups of so many work-items."""
+    tile = {"TILE_ROWS": TILE_ROWS, "TILE_ROOM": TILE_ROOM}
+    structs = {rule.__name__: _RECORDS[name] for name, rule in _RULES.items()}
+    return Program(
+        ("compute/philox.cl", *(f"occupancy/{name}.cl" for name in _FILES)),
+        {**EXACT, **philox.DEFINITIONS, **_LAYERS, "GROUP": group, "TILE_STRIP": TILE_STRIP, **tile},
+        {"Particle": PARTICLE, "Comb": COMB, **structs, "Step": STEP},
+        exact=True,
+    )

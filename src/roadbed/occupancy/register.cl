@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// How connected hits moved: each component is laid over an older scan and shifted until both agree.
+//
+// One work-group per component, its work-items try shifts side by side; on a CPU device a group is one work-item.
+// Places are subcells of the present grid. Every function is called by all work-items of a group.
+
+#define SUBCELLS_OF_CELL (SUBCELLS * SUBCELLS)
+
+#if LANES > 1
+#define TOGETHER() BARRIER()
+#define SUM_BEFORE(value, scratch, total) group_scan(value, scratch, total)
+#else
+#define TOGETHER()
+#define SUM_BEFORE(value, scratch, total) (*(total) = (value), 0)
+#endif
+
+// The present and the former points of a component, and what they are compared with.
+typedef struct {
+    GLOBAL const Laying *lay;
+    GLOBAL const address_t *now, *old;  // pictures
+    GLOBAL int2 *present, *former;
+    int count, old_count;
+} Compared;
+
+// g: 1 within a subcell of a return, -1 where the cell is free, 0 elsewhere.
+FUNCTION int agreement(GLOBAL const Laying *lay, GLOBAL const address_t *picture, int x, int y) {
+    if (x < 0 || y < 0 || x >= SUBCELLS * lay->columns || y >= SUBCELLS * lay->rows) return 0;
+    address_t there = picture[y / SUBCELLS * lay->columns + x / SUBCELLS];
+    if (there >> (NEAR_SHIFT + y % SUBCELLS * SUBCELLS + x % SUBCELLS) & 1) return 1;
+    return -(int)(there >> FREE_BIT & 1);
+}
+
+// Where a place of now was in the older grid; far outside it counts as just outside.
+FUNCTION int2 was_at(GLOBAL const Laying *lay, int x, int y) {
+    if (lay->rolled) return INT2(x + (int)lay->x, y + (int)lay->y);
+    double cx = x + 0.5, cy = y + 0.5;
+    double old_x = floor(lay->xx * cx + lay->xy * cy + lay->x), old_y = floor(lay->yx * cx + lay->yy * cy + lay->y);
+    return INT2((int)fmin(fmax(old_x, -1.0), 1e9), (int)fmin(fmax(old_y, -1.0), 1e9));
+}
+
+// Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
+// Given up as soon as it cannot reach `least`.
+FUNCTION int score(const Compared *c, int dx, int dy, int least) {
+    int total = 0, left = c->count + c->old_count;
+    for (int k = 0; k < c->count; ++k) {
+        int2 was = was_at(c->lay, c->present[k].x - dx, c->present[k].y - dy);
+        total += agreement(c->lay, c->old, was.x, was.y);
+        if (total + --left < least) return total - left;
+    }
+    for (int k = 0; k < c->old_count; ++k) {
+        total += agreement(c->lay, c->now, c->former[k].x + dx, c->former[k].y + dy);
+        if (total + --left < least) return total - left;
+    }
+    return total;
+}
+
+// The best of side x side shifts, `step` apart from `corner` on and at most `reach` long: the first in order of those with
+// the highest score above `best`. Returns its score, or `best`; *found is then left as it was.
+FUNCTION int search(const Compared *c, int2 corner, int side, int step, double reach, int best, int2 *found,
+                    LOCAL int *shared) {
+    TOGETHER();
+    if (LOCAL_ID == 0) shared[0] = best, shared[1] = NO_CELL;
+    TOGETHER();
+    int own = best, own_shift = NO_CELL;
+    for (int k = LOCAL_ID; k < side * side; k += LOCAL_SIZE) {
+        int dx = corner.x + k % side * step, dy = corner.y + k / side * step;
+        if ((double)dx * dx + (double)dy * dy > reach * reach) continue;
+        // A shift as good as another work-item's may come before it.
+        int here = score(c, dx, dy, max(own + 1, *(volatile LOCAL int *)&shared[0]));
+        if (here <= own) continue;
+        own = here;
+        own_shift = k;
+        ATOMIC_MAX(&shared[0], own);
+    }
+    TOGETHER();
+    if (own > best && own == shared[0]) ATOMIC_MIN(&shared[1], own_shift);
+    TOGETHER();
+    if (shared[1] != NO_CELL) *found = INT2(corner.x + shared[1] % side * step, corner.y + shared[1] / side * step);
+    return shared[0];
+}
+
+// The shift in subcells that makes the points agree best, (0, 0) where none is sure enough.
+FUNCTION int2 best_shift(const Compared *c, int reach, LOCAL int *shared) {
+    GLOBAL const Laying *lay = c->lay;
+    int count = c->count + c->old_count, small = (int)ceil(lay->least), still = score(c, 0, 0, -count);
+    int2 nowhere = INT2(0, 0), found = INT2(0, 0);
+    if (still > lay->same * count) return nowhere;
+    double wanted = fmax(lay->good * count, still + lay->gain * count);
+    int best = (int)ceil(wanted - COARSE_LOSS * count) - 1;
+    best = search(c, INT2(-reach, -reach), reach + 1, 2, reach, best, &found, shared);
+    if (found.x == 0 && found.y == 0) return nowhere;
+    best = search(c, INT2(found.x - 1, found.y - 1), 3, 1, 1e9, best, &found, shared);
+    if (best < wanted) return nowhere;
+    // Along a smooth face many shifts agree alike: one that is hardly a motion must not be among them.
+    int enough = (int)ceil(best - lay->slack * count), side = 2 * small + 1;
+    TOGETHER();
+    if (LOCAL_ID == 0) shared[0] = 0;
+    TOGETHER();
+    for (int k = LOCAL_ID; k < side * side && !*(volatile LOCAL int *)&shared[0]; k += LOCAL_SIZE) {
+        int dx = k % side - small, dy = k / side - small;
+        if ((double)dx * dx + (double)dy * dy >= lay->least * lay->least) continue;
+        if (score(c, dx, dy, enough) >= enough) shared[0] = 1;
+    }
+    TOGETHER();
+    return shared[0] ? nowhere : found;
+}
+
+// Hit subcells of component k in the order of its cells, every so manyth where there are more than `most`. Returns how many.
+FUNCTION int points_of(GLOBAL const Laying *lay, GLOBAL const address_t *picture, GLOBAL const int *labels,
+                       GLOBAL const int *box, int k, int former, GLOBAL int2 *points, LOCAL int *scratch) {
+    int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1), stride = 1, seen = 0;
+    for (int turn = 0; turn < 2; ++turn) {  // first how many there are, then which
+        seen = 0;
+        for (int base = 0; base < area; base += LOCAL_SIZE) {
+            int at = base + LOCAL_ID, row = box[0] + at / wide, column = box[2] + at % wide;
+            int cell = row * lay->columns + column, in_tile;
+            uint hits = at < area && labels[cell] == k ? (uint)picture[cell] & HITS_IN_CELL : 0u;
+            int rank = seen + SUM_BEFORE((int)POPULATION(hits), scratch, &in_tile);
+            seen += in_tile;
+            if (turn == 0) continue;
+            for (int bit = 0; bit < SUBCELLS_OF_CELL; ++bit) {
+                if (!(hits >> bit & 1u)) continue;
+                if (rank % stride == 0) {
+                    int x = column * SUBCELLS + bit % SUBCELLS, y = row * SUBCELLS + bit / SUBCELLS;
+                    if (former) {  // to the present grid: back through p_old = R p_new + shift
+                        double cx = x + 0.5 - lay->x, cy = y + 0.5 - lay->y;
+                        x = (int)floor(lay->xx * cx + lay->yx * cy);
+                        y = (int)floor(lay->xy * cx + lay->yy * cy);
+                    }
+                    points[rank / stride] = INT2(x, y);
+                }
+                ++rank;
+            }
+        }
+        stride = max(1, seen / lay->points);
+    }
+    TOGETHER();
+    return (seen + stride - 1) / stride;
+}
+
+// The old component found most often in the 3 x 3 cells around the cells of component k, the first of several, or -1.
+// Candidates are counted one after the other, in order: there are few.
+FUNCTION int partner_of(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOBAL const int *old_labels,
+                        GLOBAL const int *box, int k, LOCAL int *shared) {
+    int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1);
+    int best = -1, most = 0;
+    for (int candidate = -1; candidate != NO_CELL;) {
+        TOGETHER();
+        if (LOCAL_ID == 0) shared[0] = 0, shared[1] = NO_CELL;
+        TOGETHER();
+        int votes = 0, next = NO_CELL;
+        for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) {
+            int row = box[0] + at / wide, column = box[2] + at % wide;
+            if (labels[row * lay->columns + column] != k) continue;
+            double x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
+            double old_column = floor((lay->xx * x + lay->xy * y + lay->x) / SUBCELLS);
+            double old_row = floor((lay->yx * x + lay->yy * y + lay->y) / SUBCELLS);
+            if (old_column < -1 || old_row < -1 || old_column > lay->columns || old_row > lay->rows) continue;
+            int middle = (int)old_column, low = (int)old_row;
+            for (int r = max(low - 1, 0); r < min(low + 2, lay->rows); ++r)
+                for (int c = max(middle - 1, 0); c < min(middle + 2, lay->columns); ++c) {
+                    int one = old_labels[r * lay->columns + c];
+                    votes += one == candidate;
+                    if (one > candidate) next = min(next, one);
+                }
+        }
+        if (candidate >= 0 && votes) ATOMIC_ADD(&shared[0], votes);
+        if (next != NO_CELL) ATOMIC_MIN(&shared[1], next);
+        TOGETHER();
+        if (shared[0] > most) best = candidate, most = shared[0];
+        candidate = shared[1];
+    }
+    return best;
+}
+
+// The next component that no group has taken.
+FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
+    TOGETHER();
+    if (LOCAL_ID == 0) shared[0] = ATOMIC_ADD(ticket, 1);
+    TOGETHER();
+    return shared[0];
+}
+
+FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
+
+// Velocity of every component of now, in m/s; those that are not found keep none.
+KERNEL register_hits(GLOBAL const Laying *lay, GLOBAL const address_t *pictures, GLOBAL const int *labels_all,
+                     GLOBAL const int *boxes_all, GLOBAL const int *counts, GLOBAL int2 *scratch_points,
+                     GLOBAL int *ticket, GLOBAL float *velocity) {
+    LOCAL_ARRAY int scratch[REGISTER_GROUP];
+    LOCAL_ARRAY int shared[2];
+    int cells = lay->rows * lay->columns, room = 2 * lay->points;
+    Compared c;
+    c.lay = lay;
+    c.now = pictures + (address_t)lay->now * cells;
+    c.old = pictures + (address_t)lay->old * cells;
+    c.present = scratch_points + (address_t)GROUP_ID * 2 * room;
+    c.former = c.present + room;
+    GLOBAL const int *labels = labels_all + (address_t)lay->now * cells;
+    GLOBAL const int *old_labels = labels_all + (address_t)lay->old * cells;
+    GLOBAL const int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
+    GLOBAL const int *old_boxes = boxes_all + (address_t)lay->old * lay->most_components * BOX;
+    int components = counts[lay->now];
+    for (int k = next_of(ticket, shared); k < components; k = next_of(ticket, shared)) {
+        GLOBAL const int *box = boxes + BOX * k;
+        int extent = extent_of(box);
+        if (box[4] < lay->fewest_cells || box[4] > lay->most_cells || extent > lay->extent) continue;
+        int partner = partner_of(lay, labels, old_labels, box, k, shared);
+        if (partner < 0 || extent_of(old_boxes + BOX * partner) > lay->partner_extent) continue;
+        c.count = points_of(lay, c.now, labels, box, k, 0, c.present, scratch);
+        c.old_count = points_of(lay, c.old, old_labels, old_boxes + BOX * partner, partner, 1, c.former, scratch);
+        if (c.count < lay->fewest_points || c.old_count < lay->fewest_points) continue;
+        int reach = (int)fmin(lay->reach, lay->reach_per_extent * extent + lay->reach_least);
+        int2 shift = best_shift(&c, reach, shared);
+        if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) {
+            velocity[2 * k] = (float)(shift.x / lay->age) * lay->subcell;
+            velocity[2 * k + 1] = (float)(shift.y / lay->age) * lay->subcell;
+        }
+    }
+}

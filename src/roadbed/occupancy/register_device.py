@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registration on an accelerator: components, partners and shifts are found there, and stored scans stay there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute import primitives
+from roadbed.compute.backend import Backend, Launch, Tape
+from roadbed.config.occupancy import RegistrationConfig
+from roadbed.occupancy.arrays import Cells, Observation, Registered
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.model import SUBCELLS
+from roadbed.occupancy.programs import GROUP, LAYING, REGISTER, REGISTER_GROUP, check_device, groups_over
+from roadbed.occupancy.register import between_scans
+from roadbed.occupancy.remembered import STORED, Stored, StoredScans
+from roadbed.occupancy.rules import RegistrationRule
+
+_BOX = 5  # numbers that describe where a component lies
+_SLOTS = STORED + 2  # those of the span, the one it is laid over, and the one of now
+
+
+class RegistrationDevice:
+    """`roadbed.occupancy.register.Registration` on a device; its result lies in the same buffers in every step.
+
+    No two components touch a square of 2 x 2 cells, in which all are neighbours: there are at most as many of them as
+    there are such squares, and that much room is kept.
+    """
+
+    def __init__(self, backend: Backend, cells: Cells, config: RegistrationConfig) -> None:
+        check_device(backend)
+        self.backend, self.cells, self.config = backend, cells, config
+        self._scans: StoredScans[int] = StoredScans(config.span)  # by their place in the buffers
+        size, zeros = cells.rows * cells.columns, backend.zeros
+        self._most = -(-cells.rows // 2) * -(-cells.columns // 2)
+        label = backend.upload(np.full(size, -1, np.int32))
+        self.registered = Registered(label, backend.upload(np.full(2 * self._most, np.nan, np.float32)))
+        if not config.enabled:
+            return
+        self._laying = backend.mailbox(LAYING.itemsize)
+        self._pictures = zeros(_SLOTS * size, np.uint64)
+        self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
+        self._counts, self._ticket = zeros(_SLOTS, np.int32), zeros(1, np.int32)
+        self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
+        self._progress = zeros(primitives.scan_progress(size), np.int32)
+        # On a GPU a few groups per multiprocessor take one component after the other.
+        self._groups = backend.device.units * (4 if backend.device.lanes == 1 else 8)
+        self._points = zeros(self._groups * 2 * 2 * config.points * 2, np.int32)
+        self._programs = backend.build(REGISTER), primitives.build(backend)
+        self._recorded: tuple | None = None
+
+    @staticmethod
+    def bytes_needed(cells: int) -> int:
+        """Memory on the device of the scans remembered."""
+        return _SLOTS * cells * (8 + 4) + _SLOTS * cells // 4 * _BOX * 4 + 3 * cells * 4
+
+    def forget(self) -> None:
+        self._scans.forget()
+
+    def __call__(self, observation: Observation, dt: float, motion: GridMotion) -> Registered:
+        """The motion of this scan's connected hits; `dt` seconds ago the grid lay `motion` before."""
+        if not self.config.enabled:
+            return self.registered
+        old = self._scans.old_enough(dt, motion)
+        taken = self._scans.grids()
+        now = next(place for place in range(_SLOTS) if place not in taken)
+        self._post(now, old)
+        components, registration = self._tapes(observation)
+        components.run()
+        if old is not None:
+            registration.run()
+        self._scans.store(now)
+        return self.registered
+
+    def _post(self, now: int, old: Stored[int] | None) -> None:
+        spacing = self.cells.spacing
+        motion, age = (GridMotion(), 1.0) if old is None else (old.motion, old.age)
+        lay = np.zeros(1, LAYING)
+        lay[0] = (
+            *between_scans(motion, spacing),
+            *RegistrationRule.of(self.config, age, spacing),
+            now, -1 if old is None else old.hits, motion.cells is not None,
+            self.cells.rows, self.cells.columns, self._most, spacing / SUBCELLS,
+        )  # fmt: skip
+        self.backend.post(lay, self._laying)
+
+    def _tapes(self, observation: Observation) -> tuple[Tape, Tape]:
+        """Recorded once for the buffers that the observation lies in."""
+        if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], observation)):
+            program, collective = self._programs
+            size = self.cells.rows * self.cells.columns
+            groups, lay, found = groups_over(self.backend, size), self._laying, self.registered
+            hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
+            draw = (lay, *observation, self._pictures, *hits, found.velocity, self._ticket)
+            number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
+            scan = primitives.scan(self._roots, self._before, self._progress, size)
+            components = [
+                Launch("draw_picture", groups, GROUP, draw),
+                Launch("join_hits", groups, GROUP, (lay, self._parent)),
+                Launch("find_roots", groups, GROUP, (lay, *roots)),
+                *(Launch(s.kernel, s.groups, s.size, s.arguments, program=collective) for s in scan),
+                Launch("number_hits", groups, GROUP, number),
+            ]
+            stored = (self._pictures, self._labels, self._boxes, self._counts)
+            register = (lay, *stored, self._points, self._ticket, found.velocity)
+            size = 1 if self.backend.device.lanes == 1 else REGISTER_GROUP
+            registration = [Launch("register_hits", self._groups, size, register)]
+            tapes = (self.backend.tape(program, components), self.backend.tape(program, registration))
+            self._recorded = observation, tapes
+        return self._recorded[1]

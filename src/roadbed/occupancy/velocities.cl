@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each cell's velocity from its particles, and which cells surely move. Twin: velocities_cpu.py.
+
+// Mean and covariance (xx, xy, yy) over particles old enough to be trusted. Those whose motion was put to the test lately
+// count most: inside a large object any velocity survives a while.
+KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLOBAL const Particle *particles,
+                           GLOBAL const float *layers, GLOBAL float *old_mass, GLOBAL float2 *mean,
+                           GLOBAL float *covariance, GLOBAL uchar *moving) {
+    GLOBAL const MovingRule *rule = &step->moving;
+    real one = (real)1, two = (real)2;
+    FOR_EACH(cell, step->size) {
+        int2 run = runs[cell];
+        real old = 0, m = 0, mx = 0, my = 0, mxx = 0, mxy = 0, myy = 0;
+        for (int i = run.x; i < run.y; ++i) {
+            Particle p = particles[i];
+            if (p.age < rule->age) continue;
+            old += (real)p.mass;
+            real w = (real)p.mass * (rule->untested + (one - rule->untested) * fmin(two * (real)p.tested, one));
+            m += w;
+            mx += w * (real)p.vx;
+            my += w * (real)p.vy;
+            mxx += w * (real)p.vx * (real)p.vx;
+            mxy += w * (real)p.vx * (real)p.vy;
+            myy += w * (real)p.vy * (real)p.vy;
+        }
+        old_mass[cell] = (float)old;
+        int moves = 0;
+        float vx = NOT_A_NUMBER, vy = NOT_A_NUMBER, xx = NOT_A_NUMBER, xy = NOT_A_NUMBER, yy = NOT_A_NUMBER;
+        if (old > (real)LEAST_MASS) {
+            mx /= m;
+            my /= m;
+            real cxx = fmax(mxx / m - mx * mx, (real)LEAST_VARIANCE), cyy = fmax(myy / m - my * my, (real)LEAST_VARIANCE);
+            real cxy = mxy / m - mx * my, doubt = old / m;
+            vx = (float)mx;
+            vy = (float)my;
+            xx = (float)(cxx * doubt);
+            xy = (float)(cxy * doubt);
+            yy = (float)(cyy * doubt);
+            float s = layers[STATIC * step->size + cell], d = layers[DYNAMIC * step->size + cell];
+            real occupancy = (real)0.5 * (one + (real)s + (real)d - (real)layers[FREE * step->size + cell]);
+            real a = cxx + (real)STANDSTILL_VARIANCE, c = cyy + (real)STANDSTILL_VARIANCE;
+            moves = occupancy > rule->occupancy && (real)d > rule->dynamic_share * (real)(s + d) &&
+                    old >= rule->old_share * (real)d && mx * mx + my * my > rule->speed * rule->speed &&
+                    (c * mx * mx - two * cxy * mx * my + a * my * my) / (a * c - cxy * cxy) > rule->mahalanobis;
+        }
+        GLOBAL float *velocity = (GLOBAL float *)&mean[cell];
+        velocity[0] = vx;
+        velocity[1] = vy;
+        covariance[3 * cell] = xx;
+        covariance[3 * cell + 1] = xy;
+        covariance[3 * cell + 2] = yy;
+        moving[cell] = (uchar)moves;
+    }
+}
+
+// A cell moves only together with others: enough of the cells around it must move the same way.
+KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOBAL const float2 *mean,
+                       GLOBAL uchar *together) {
+    FOR_EACH(cell, step->size) {
+        int alike = -1;  // the cell itself will be counted
+        if (moving[cell]) {
+            int row = cell / step->columns, column = cell % step->columns;
+            float2 own = mean[cell];
+            real limit = (real)ALIKE * (real)(own.x * own.x + own.y * own.y);
+            int last_row = min(row + ALIKE_REACH, step->rows - 1), last = min(column + ALIKE_REACH, step->columns - 1);
+            for (int r = max(row - ALIKE_REACH, 0); r <= last_row; ++r)
+                for (int c = max(column - ALIKE_REACH, 0); c <= last; ++c) {
+                    int other = r * step->columns + c;
+                    if (!moving[other]) continue;
+                    float2 there = mean[other];
+                    float dx = there.x - own.x, dy = there.y - own.y;
+                    alike += (real)(dx * dx + dy * dy) <= limit;
+                }
+        }
+        together[cell] = moving[cell] && alike >= step->moving.neighbours;
+    }
+}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observation on accelerators: no cell differs from the CPU's, whatever the sensors, the grid and the points."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roadbed.compute.backend import OnDevice
+from roadbed.config import Config
+from roadbed.errors import DeviceError, InputError
+from roadbed.geometry import Lattice
+from roadbed.occupancy.engine import OccupancyInput
+from roadbed.occupancy.observe import observe
+from roadbed.occupancy.observe_device import ObserveDevice
+from roadbed.occupancy.placement import lattice_of
+from tests.devices import ACCELERATORS, accelerator
+from tests.occupancy.drives import SMALL, looked_at, segmented
+from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
+
+LAYERS = ("probability", "observedness", "surface")
+
+
+@pytest.fixture(scope="module", params=ACCELERATORS)
+def device(request):
+    return accelerator(request.param)
+
+
+@pytest.fixture(scope="module")
+def observer(device):
+    return ObserveDevice(device, SMALL, lattice_of(SMALL.occupancy.grid))
+
+
+def assert_same(observer, given, config=SMALL):
+    """Every cell of every sensor, bit by bit; gives how many cells say something."""
+    reports, size = observer(given), given.lattice.size
+    said = 0
+    for k, view in enumerate(given.sensors):
+        expected = observe(given, view, config)
+        for name in LAYERS:
+            found = observer.backend.download(getattr(reports, name), k * size, size)
+            np.testing.assert_array_equal(found, getattr(expected, name).ravel(), err_msg=f"{view.name}: {name}")
+        said += np.count_nonzero(expected.observedness)
+    assert reports.sensors == tuple(view.name for view in given.sensors)
+    return said
+
+
+@pytest.mark.parametrize("yaw", [0.0, 0.6])
+@pytest.mark.parametrize("sensor", ["vlp16", "lux4"])
+def test_no_cell_of_a_simulated_scan_differs(observer, sensor, yaw):
+    """One dense sensor, and four sparse ones at once that look for faces."""
+    for scan, ground in segmented(sensor, 2):
+        assert assert_same(observer, looked_at(scan, ground, yaw=yaw)) > 3000
+
+
+def test_points_of_the_own_vehicle_are_left_out(observer):
+    scan, ground = segmented("vlp16", 2)[0]
+    own = np.arange(len(scan)) % 3 == 0
+    assert_same(observer, looked_at(scan, replace(ground, own_vehicle=own)))
+
+
+def test_what_is_already_on_the_device_is_read_there(observer):
+    """Points, heights and layers as the ground's engine leaves them: the same cells, and nothing is uploaded."""
+    scan, ground = segmented("vlp16", 2)[0]
+    given = looked_at(scan, ground)
+    backend, surface = observer.backend, given.surface
+    layers = [surface.elevation.ravel(), surface.slope.ravel(), surface.variance.ravel()]
+    held = OnDevice(backend.upload(np.concatenate(layers)))
+    points = OnDevice(backend.upload(scan.points), count=len(scan))
+    heights = OnDevice(backend.upload(given.heights), count=len(scan))
+    resident = replace(given, points=points, heights=heights, surface=replace(surface, elevation=held))
+    reports = observer(resident)
+    expected = observe(given, given.sensors[0], SMALL)
+    found = backend.download(reports.probability, 0, given.lattice.size)
+    np.testing.assert_array_equal(found, expected.probability.ravel())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_points_and_rules(device, seed):
+    """Points without a number, heights without a ground, beams beneath things, faces, a small grid and a wide one."""
+    rng = np.random.default_rng(seed)
+    side = float(rng.choice([8.0, 24.0]))
+    changes = {"sparse": float(rng.choice([0, 1e4])), "beneath": float(rng.choice([0.0, 0.4])), "azimuth_step": 2.0}
+    grid = {"length": side, "width": side / 2, "spacing": 0.25}
+    config = Config.parse({"occupancy": {"grid": grid, "observation": changes}})
+    points = np.column_stack([rng.normal(0, 7, (4000, 2)), rng.uniform(-1, 3, 4000)])
+    scan = scan_at(np.vstack([points, np.full((900, 3), [3.1, 1.1, 1.0]), sweep(reach=12.0)]), 0.0)
+    scan.points[rng.choice(len(scan), 20)] = np.nan
+    ground = flat_ground(scan)
+    ground.height_above_ground[rng.random(len(scan)) < 0.2] = np.nan
+    ground.elevation[rng.random(ground.elevation.shape) < 0.2] = np.nan
+    ground.variance[rng.random(ground.variance.shape) < 0.2] = 0.3
+    given = OccupancyInput.of(scan, ground, lattice_of(config.occupancy.grid))
+    assert assert_same(ObserveDevice(device, config, given.lattice), given, config) > 300
+
+
+def test_an_empty_scan_says_nothing_and_a_larger_one_finds_room(observer):
+    empty = scan_at(np.zeros((0, 3)), 0.0)
+    assert assert_same(observer, looked_at(empty, flat_ground(empty))) == 0
+    full = scan_at(np.vstack([sweep([box_points(6.0, 0.0)])] * 2), 0.0)
+    wide = flat_ground(full, Lattice.centred(90.0, 90.0, 0.5))
+    assert assert_same(observer, looked_at(full, wide)) > 3000
+
+
+def test_too_many_sensors_and_devices_without_doubles_are_refused(observer):
+    scan, ground = segmented("vlp16", 2)[0]
+    given = looked_at(scan, ground)
+    with pytest.raises(InputError, match="scan of 300 sensors: expected fewer than 255"):
+        observer(replace(given, sensors=given.sensors * 300))
+
+    class Single:
+        device = replace(observer.backend.device, has_double=False)
+
+    with pytest.raises(DeviceError, match="needs double precision"):
+        ObserveDevice(Single(), SMALL, given.lattice)

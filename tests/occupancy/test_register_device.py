@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registration on accelerators: the components, partners and velocities of the CPU, on shapes chosen at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roadbed.config.occupancy import RegistrationConfig
+from roadbed.occupancy.arrays import Cells, Observation
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.register import Registration
+from roadbed.occupancy.register_device import RegistrationDevice
+from tests.devices import ACCELERATORS, accelerator
+from tests.occupancy import oracle
+from tests.occupancy.test_register import SHAPE, SPACING, rectangle, seen
+
+CELLS = Cells(*SHAPE, SPACING)
+
+
+@pytest.fixture(scope="module", params=ACCELERATORS)
+def device(request):
+    return accelerator(request.param)
+
+
+class Both:
+    """The CPU's registration and the device's, side by side."""
+
+    def __init__(self, device, config=None, cells=CELLS):
+        config = config or RegistrationConfig()
+        self.device, self.cells = device, cells
+        self.ours, self.theirs = RegistrationDevice(device, cells, config), Registration(cells, config)
+
+    def step(self, observation, dt=0.1, motion=None):
+        """Both agree on every cell and every component; how many of them move."""
+        motion = motion or GridMotion()
+        uploaded = Observation(*(self.device.upload(layer) for layer in observation))
+        found, expected = self.ours(uploaded, dt, motion), self.theirs(observation, dt, motion)
+        label = self.device.download(found.label, 0, expected.label.size).reshape(expected.label.shape)
+        np.testing.assert_array_equal(label, expected.label)
+        velocity = self.device.download(found.velocity, 0, expected.velocity.size).reshape(-1, 2)
+        np.testing.assert_array_equal(velocity, expected.velocity)
+        return np.count_nonzero(np.isfinite(expected.velocity[:, 0]))
+
+
+def hit_at(cells):
+    """Everything is free but some cells, of which all is hit."""
+    probability = np.where(cells, 0.9, 0.1).astype(np.float32)
+    surface = np.where(cells, 0xFFFF, 0).astype(np.uint16)
+    return Observation(probability, np.ones(cells.shape, np.float32), surface)
+
+
+def spiral(side):
+    """One component that winds inwards: the longest way from its first cell to its last."""
+    cells = np.zeros((side, side), bool)
+    y, x, dy, dx = 0, -1, 0, 1
+    for length in [side] + [n for k in range(side - 1, 0, -2) for n in (k, k)]:
+        for _ in range(length):
+            y, x = y + dy, x + dx
+            cells[y, x] = True
+        dy, dx = dx, -dy
+    return cells
+
+
+def test_components_are_those_of_a_flood_fill(device):
+    """Sparse, dense, full and empty grids, one long worm, and the most components that fit."""
+    rng = np.random.default_rng(1)
+    shape = (35, 35)
+    grids = [rng.random(shape) < share for share in (0.0, 0.05, 0.3, 0.45, 1.0)] + [spiral(35)]
+    dots = np.zeros(shape, bool)
+    dots[::2, ::2] = True
+    registration = RegistrationDevice(device, Cells(*shape, SPACING), RegistrationConfig())
+    for cells in [*grids, dots]:
+        registration.forget()
+        for dt in (0.0, 1.0):  # the first is only stored, the second is shown
+            found = registration(Observation(*(device.upload(a) for a in hit_at(cells))), dt, GridMotion())
+        label = device.download(found.label, 0, cells.size).reshape(shape)
+        np.testing.assert_array_equal(label, oracle.components(cells))
+    assert label.max() + 1 == registration._most
+
+
+def world(rng, k):
+    """Boxes of random shapes, each with its own velocity, as they are seen in scan k."""
+    places = []
+    for column in range(3):
+        for row in range(2):
+            x, y = 1.5 + 5 * column, 1.5 + 6 * row
+            sides = rng.choice(["sw", "nesw", "s", "esw"])
+            shape = rectangle(x, y, *rng.uniform(0.4, 1.8, 2), sides=sides)
+            velocity = rng.uniform(-3, 3, 2) * rng.choice([0, 1])
+            places.append(shape[rng.random(len(shape)) < 0.9] + 0.1 * k * velocity)
+    return np.vstack(places)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_velocities_are_those_of_the_cpu(device, seed):
+    """Shapes that move at random, some half hidden, on grids that stand, roll and turn; few points and many."""
+    turn = np.array([[np.cos(0.02), -np.sin(0.02)], [np.sin(0.02), np.cos(0.02)]])
+    motions = (
+        GridMotion(),
+        GridMotion.rolled(1, -1, SPACING),
+        GridMotion(turn, np.array([0.03, 0.1]), None),
+        GridMotion(shift=np.array([0.07, -0.02]), cells=None),
+    )
+    config = RegistrationConfig(points=(20, 80, 200, 40)[seed], good=0.5, gain=0.3, slack=0.02)
+    both, moving = Both(device, config), 0
+    for k in range(9):
+        rng = np.random.default_rng(seed)
+        hidden = np.random.default_rng(seed + 100 * k).random(SHAPE) < 0.2
+        moving += both.step(seen(world(rng, k), hidden=hidden), motion=motions[seed])
+    assert moving > 3
+
+
+def test_scans_come_at_any_rate_and_places_of_stored_ones_are_used_again(device):
+    """A hundred scans a second, then gaps; of a box that crosses the grid."""
+    both, x, moving = Both(device), 2.0, 0
+    for k in range(70):
+        dt = 0.01 if k < 60 else 0.3
+        x += 2.0 * dt
+        moving += both.step(seen(rectangle(x, 4, 1.0, 0.6)), dt)
+    assert moving > 20
+    both.ours.forget()
+    both.theirs.forget()
+    assert both.step(seen(rectangle(x, 4, 1.0, 0.6)), 0.5) == 0
+
+
+def test_a_registration_that_is_off_shows_nothing(device):
+    both = Both(device, RegistrationConfig(enabled=False))
+    for x in (4.0, 5.0):
+        assert both.step(seen(rectangle(x, 4, 1.0, 0.6)), 0.5) == 0
