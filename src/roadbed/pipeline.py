@@ -90,7 +90,9 @@ class Pipeline:
 
         `on_ground` gets the result without its occupancy as soon as the labels are there.
         """
-        scan = Scan.of(scan, T_world_sensor, time)
+        return self._take(Scan.of(scan, T_world_sensor, time), on_ground)
+
+    def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin = perf_counter()
             ground = self.ground(scan, moving=self._moving())
@@ -102,19 +104,22 @@ class Pipeline:
                 segmented = perf_counter()
                 self._last = self.occupancy(scan, ground)
                 seconds["occupancy"] = perf_counter() - segmented
-            if self._survey is not None:
+            if self._survey is not None and survey:
                 begin = perf_counter()
                 self._survey.add(ground, self._last)
                 seconds["map"] = perf_counter() - begin
             return Result(scan, ground, self._last, seconds)
 
-    def run(self, source: Iterable[Scan]) -> Iterator[Result]:
-        """Results one by one, as the source gives scans; scans of unrelated places are kept apart."""
+    def run(self, source: Iterable[Scan], warm_up: int = 0) -> Iterator[Result]:
+        """Results one by one, as the source gives scans; scans of unrelated places are kept apart.
+
+        The first `warm_up` scans prepare the filters: they belong to another part of the drive, which surveys them.
+        """
         sequential = getattr(source, "sequential", True)
-        for scan in source:
+        for number, scan in enumerate(source):
             if not sequential:
                 self.reset()
-            yield self(scan)
+            yield self._take(scan, survey=number >= warm_up)
 
     def reset(self) -> None:
         """Forget the past: the next scan starts cold."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -205,6 +206,43 @@ def live(
     row = live_row(transport, scans, rate, sensor, backend)
     columns = [name for name in row if name not in ("sensor", "rate_hz")]
     _show(report("live", [row], backend=backend), columns, as_json)
+
+
+@app.command("segments")
+def segments(
+    source: Annotated[str | None, typer.Argument(help="The drive that is cut; a simulated one by default.")] = None,
+    cuts: Annotated[int, typer.Option(min=1, help="Places where it is cut.")] = 4,
+    as_json: Json = False,
+) -> None:
+    """Segments of a drive against the drive in one piece, by the frames that warm a segment up."""
+    from roadbed.bench.segments import DRIVE, WARM_UPS, segment_rows
+    from roadbed.bench.timing import report
+
+    location = source or DRIVE
+    rows = list(progress(segment_rows(location, cuts=cuts), "cutting", len(WARM_UPS) + 1))
+    _show(report("segments", rows, backend="cpu", source=location), tuple(rows[0]), as_json)
+
+
+@app.command("batch")
+def batch(
+    workers: Annotated[int, typer.Option(min=2, help="Workers to compare with one.")] = 2,
+    drives: Annotated[int, typer.Option(min=2, help="Drives to do each time.")] = 8,
+    frames: Annotated[int, typer.Option(min=2, help="Frames of each drive.")] = 40,
+    sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "vlp16",
+    as_json: Json = False,
+) -> None:
+    """Many drives: what workers gain, what a batch costs beside the plain chain, and what a million scans would."""
+    from roadbed.bench.batch import bench_batch
+    from roadbed.bench.timing import report
+
+    measured = bench_batch((1, workers), drives, frames, sensor)
+    load = [round(value, 1) for value in os.getloadavg()]
+    out = report("batch", measured.pop("rows"), backend="cpu", sensor=sensor, load_average=load, **measured)
+    _show(out, tuple(out["rows"][0]), as_json)
+    if not as_json:
+        for part in ("overhead", "model"):
+            table(part, ("measure", "value"), [(key.replace("_", " "), value) for key, value in out[part].items()])
+        print(f"load of the machine while this ran: {', '.join(map(str, load))}")
 
 
 @app.command("load")
