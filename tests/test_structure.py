@@ -16,7 +16,9 @@ ROOT = PACKAGE.parent.parent
 # From the top floor down; rooms of one floor may use each other only where the next table says so.
 FLOORS = (
     ("cli", "viewer", "__main__", "warmup", "exercises"),
-    ("outputs", "evaluate", "bench", "live"),
+    ("bench",),
+    ("batch",),
+    ("outputs", "evaluate", "live"),
     ("messages",),
     ("pipeline",),
     ("ground", "occupancy", "sources"),
@@ -33,7 +35,6 @@ BESIDE = {
     ("cli", "warmup"),
     ("warmup", "exercises"),
     ("outputs", "evaluate"),
-    ("bench", "live"),
     ("frames", "timeline"),
     ("frames", "display"),
     ("atomic", "errors"),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -15,11 +16,16 @@ from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig, OccupancyConfig
-from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan
+from roadbed.errors import ConfigError
+from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan, names_wanted
 from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
+from roadbed.ground.filter import WANTED as _OF_GROUND
 from roadbed.mapping.survey import Survey
 from roadbed.occupancy import OccupancyFilter
+from roadbed.occupancy.filter import WANTED as _OF_OCCUPANCY
+
+WANTED = (*_OF_GROUND, *_OF_OCCUPANCY)  # what results hold beside labels, surface and moving cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,8 @@ class Result:
 class Pipeline:
     """Feed scans in time order; each call gives the ground and the occupancy after that scan.
 
-    `backend` and `device` are given as to GroundFilter. Calls from several threads take turns.
+    `backend` and `device` are given as to GroundFilter. On an accelerator a scan is uploaded once, and what is not
+    `wanted` (names of WANTED; None: all) stays there; `outputs` is GroundFilter's. Calls of several threads take turns.
     """
 
     def __init__(
@@ -51,11 +58,21 @@ class Pipeline:
         *,
         occupancy: bool = True,
         map_folder: str | Path | None = None,
+        wanted: Iterable[str] | None = None,
+        outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
-        self.ground = GroundFilter(self.config, self.backend, map_folder=map_folder)
-        self.occupancy = OccupancyFilter(self.config, self.backend) if occupancy else None
+        names = names_wanted(wanted, WANTED)
+        if map_folder is not None and len(names) < len(WANTED):
+            raise ConfigError("wanted: a long-term map takes everything, expected no names beside map_folder")
+        if map_folder is not None and outputs != "host":
+            raise ConfigError(f"outputs = {outputs!r}: a long-term map takes what is on the host, expected 'host'")
+        of_ground = names & set(_OF_GROUND)
+        self.ground = GroundFilter(self.config, self.backend, None, map_folder, outputs, of_ground)
+        self.occupancy = None
+        if occupancy:
+            self.occupancy = OccupancyFilter(self.config, self.backend, wanted=names & set(_OF_OCCUPANCY))
         self._survey: Survey | None = None
         if map_folder is not None:
             self._survey = Survey(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
@@ -73,7 +90,9 @@ class Pipeline:
 
         `on_ground` gets the result without its occupancy as soon as the labels are there.
         """
-        scan = Scan.of(scan, T_world_sensor, time)
+        return self._take(Scan.of(scan, T_world_sensor, time), on_ground)
+
+    def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin = perf_counter()
             ground = self.ground(scan, moving=self._moving())
@@ -85,19 +104,22 @@ class Pipeline:
                 segmented = perf_counter()
                 self._last = self.occupancy(scan, ground)
                 seconds["occupancy"] = perf_counter() - segmented
-            if self._survey is not None:
+            if self._survey is not None and survey:
                 begin = perf_counter()
                 self._survey.add(ground, self._last)
                 seconds["map"] = perf_counter() - begin
             return Result(scan, ground, self._last, seconds)
 
-    def run(self, source: Iterable[Scan]) -> Iterator[Result]:
-        """Results one by one, as the source gives scans; scans of unrelated places are kept apart."""
+    def run(self, source: Iterable[Scan], warm_up: int = 0) -> Iterator[Result]:
+        """Results one by one, as the source gives scans; scans of unrelated places are kept apart.
+
+        The first `warm_up` scans prepare the filters: they belong to another part of the drive, which surveys them.
+        """
         sequential = getattr(source, "sequential", True)
-        for scan in source:
+        for number, scan in enumerate(source):
             if not sequential:
                 self.reset()
-            yield self(scan)
+            yield self._take(scan, survey=number >= warm_up)
 
     def reset(self) -> None:
         """Forget the past: the next scan starts cold."""
@@ -117,4 +139,6 @@ class Pipeline:
         """Cells that moved a frame ago, for the ground to leave out."""
         if self._last is None or not self._last.moving.any():
             return None
-        return self._last.moving_cells()
+        lattice, mask = self._last.moving_cells()
+        on_device = self._last.moving_on_device
+        return lattice, mask if on_device is None or mask is not self._last.moving else on_device

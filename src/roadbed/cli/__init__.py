@@ -10,7 +10,22 @@ from typing import Annotated, NoReturn
 import typer
 
 from roadbed import __version__
-from roadbed.cli import bench, config, demo, evaluate, info, live, map, ros, run, segment, simulate, view, warm_up
+from roadbed.cli import (
+    batch,
+    bench,
+    config,
+    demo,
+    evaluate,
+    info,
+    live,
+    map,
+    ros,
+    run,
+    segment,
+    simulate,
+    view,
+    warm_up,
+)
 from roadbed.cli.screen import print_json
 from roadbed.errors import RoadbedError
 
@@ -22,6 +37,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
+app.command("batch")(batch.batch)
 app.command("segment")(segment.segment)
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(bench.app, name="bench")

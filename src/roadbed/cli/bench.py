@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,26 +42,38 @@ def ground(
 
 @app.command("occupancy")
 def occupancy(
-    steps: Annotated[int, typer.Option(min=1, help="Steps to measure of each case.")] = 30, as_json: Json = False
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps to measure of each case.")] = 30,
+    plots: Annotated[Path | None, typer.Option(help="Also draw the paper's figures into this folder.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Fusion and occupancy filter: the many-core paper's table 1, and each task against particles and resolution."""
+    """Fusion and occupancy filter: the many-core paper's table 1 and figures 7 to 10 beside ours, on any device."""
     from roadbed.bench.occupancy import bench_occupancy
+    from roadbed.bench.occupancy_plots import draw_all
     from roadbed.bench.timing import report
+    from roadbed.compute.opening import opened
 
-    measured = bench_occupancy(steps)
-    out = report("occupancy", measured.pop("rows"), backend="cpu", **measured)
-    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms")
+    measured = bench_occupancy(opened(backend, device), steps)
+    out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
+    drawn = draw_all(out, plots) if plots is not None else []
+    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms", "joules_per_step", "watts")
     columns = ("particles", "resolution_m", "cells", *measures)
     _show(out, columns, as_json)
-    if not as_json:
-        default = [[row[key] for key in columns] for row in out["default_filter"]]
-        table("the same with the default filter", columns, default)
-        tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
-        for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
-            rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
-            table(
-                f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows
-            )
+    if as_json:
+        return
+    print(f"{out['device']}; energy: {out['energy']}")
+    table("the same with the default filter", columns, [[row[key] for key in columns] for row in out["default_filter"]])
+    tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
+    for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
+        rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
+        table(f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows)
+    for name in ("scheduling", "work_groups", "tiles", "figure_9"):
+        if out.get(name):
+            title = f"{name.replace('_', ' ')}: ms at 19,000 particles and 0.1 m"
+            table(title, list(out[name][0]), [list(row.values()) for row in out[name]])
+    for path in drawn:
+        print(f"wrote {path}")
 
 
 @app.command("pipeline")
@@ -103,6 +116,22 @@ def agreement(
     _show(shown, tuple(rows[0]), as_json)
     if not as_json:
         print(f"{used}: " + "; ".join(f"{key} {value:.4g}" for key, value in summary(rows).items()))
+
+
+@app.command("masses")
+def masses(
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the filter.")] = 10_000,
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """The filter's masses over many steps: none below 0, none above 1, and particles that carry what is dynamic."""
+    from roadbed.bench.masses import mass_rows
+    from roadbed.bench.timing import report
+    from roadbed.compute.opening import opened
+
+    rows = list(progress(mass_rows(opened(backend, device), steps), "stepping", min(steps, 10)))
+    _show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
 
 
 @app.command("soak")
@@ -177,6 +206,43 @@ def live(
     row = live_row(transport, scans, rate, sensor, backend)
     columns = [name for name in row if name not in ("sensor", "rate_hz")]
     _show(report("live", [row], backend=backend), columns, as_json)
+
+
+@app.command("segments")
+def segments(
+    source: Annotated[str | None, typer.Argument(help="The drive that is cut; a simulated one by default.")] = None,
+    cuts: Annotated[int, typer.Option(min=1, help="Places where it is cut.")] = 4,
+    as_json: Json = False,
+) -> None:
+    """Segments of a drive against the drive in one piece, by the frames that warm a segment up."""
+    from roadbed.bench.segments import DRIVE, WARM_UPS, segment_rows
+    from roadbed.bench.timing import report
+
+    location = source or DRIVE
+    rows = list(progress(segment_rows(location, cuts=cuts), "cutting", len(WARM_UPS) + 1))
+    _show(report("segments", rows, backend="cpu", source=location), tuple(rows[0]), as_json)
+
+
+@app.command("batch")
+def batch(
+    workers: Annotated[int, typer.Option(min=2, help="Workers to compare with one.")] = 2,
+    drives: Annotated[int, typer.Option(min=2, help="Drives to do each time.")] = 8,
+    frames: Annotated[int, typer.Option(min=2, help="Frames of each drive.")] = 40,
+    sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "vlp16",
+    as_json: Json = False,
+) -> None:
+    """Many drives: what workers gain, what a batch costs beside the plain chain, and what a million scans would."""
+    from roadbed.bench.batch import bench_batch
+    from roadbed.bench.timing import report
+
+    measured = bench_batch((1, workers), drives, frames, sensor)
+    load = [round(value, 1) for value in os.getloadavg()]
+    out = report("batch", measured.pop("rows"), backend="cpu", sensor=sensor, load_average=load, **measured)
+    _show(out, tuple(out["rows"][0]), as_json)
+    if not as_json:
+        for part in ("overhead", "model"):
+            table(part, ("measure", "value"), [(key.replace("_", " "), value) for key, value in out[part].items()])
+        print(f"load of the machine while this ran: {', '.join(map(str, load))}")
 
 
 @app.command("load")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Force, Request, command_line, files_of
+from roadbed.cli.options import Force, Request, command_line
 from roadbed.cli.screen import Json, print_json
 from roadbed.cli.spread import spread
 from roadbed.cli.stopping import until_stopped
@@ -48,13 +48,13 @@ def live(
 
     mcap = _checked_mcap(output, force)
     settings = request.settings()
-    T_vehicle_sensor = request.T_vehicle_sensor()
+    T_vehicle_sensor = request.opening().T_vehicle_sensor()
     source = replace(request, mounting=None, deskew=False).scans()
     if request.deskew:
         source = Deskewed(source, ahead=False)
     say = (lambda text: None) if as_json else (lambda text: print(text, flush=True))
     with until_stopped() as stopped, ExitStack() as sinks:
-        shown: list[Callable[[LiveResult], None]] = []
+        shown: list[Callable[[LiveResult], object]] = []
         if foxglove or mcap is not None:
             from roadbed.live.foxglove import FoxgloveSink
 
@@ -65,6 +65,7 @@ def live(
         if output is not None and mcap is None:
             from roadbed.outputs.folder import OutputFolder
             from roadbed.outputs.recording import RunFolder
+            from roadbed.sources.opening import files_of
 
             out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(source), force=force)
             folder = RunFolder(out, request.source, settings)

@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from dataclasses import dataclass
-from math import radians
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roadbed.errors import ConfigError, InputError
+from roadbed.errors import ConfigError
 
 if TYPE_CHECKING:
     from roadbed.config import Config
     from roadbed.sources import Source
+    from roadbed.sources.opening import Opening
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace results of Roadbed that are there already.")]
@@ -26,11 +25,10 @@ Backend = Annotated[str | None, typer.Option(help="cpu, opencl, cuda or auto.")]
 Device = Annotated[str | None, typer.Option(help="Which accelerator: its index or a part of its name.")]
 
 
-@dataclass(frozen=True)
-class Request:
-    """Which scans, and how to perceive them: what every command that reads a source can be told."""
+@dataclass(frozen=True, kw_only=True)
+class Perception:
+    """How scans are read and perceived: what every command that reads sources can be told."""
 
-    source: Annotated[str, typer.Argument(help="A file, folder, bag, or simulated drive such as sim:city.")]
     kind: Annotated[
         str | None,
         typer.Option("--source", metavar="NAME", help="Kind of source, where the path alone does not tell."),
@@ -79,25 +77,24 @@ class Request:
             config = config.with_changes(ground={"mounting": mounting.model_dump()})
         return config
 
+    def opening(self, frames: int | None = None) -> Opening:
+        """How a source is to be read, at most `frames` scans of it."""
+        from roadbed.sources.opening import Opening
+
+        return Opening(
+            self.kind, self.start, self.stride, frames, self.mounting, self.height, self.odometry, self.deskew
+        )
+
+
+@dataclass(frozen=True)
+class Request(Perception):
+    """Which scans, and how to perceive them."""
+
+    source: Annotated[str, typer.Argument(help="A file, folder, bag, or simulated drive such as sim:city.")]
+
     def scans(self, frames: int | None = None) -> Source:
         """The source asked for: its scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
-        from roadbed.sources import open_source
-        from roadbed.sources.odometry import ESTIMATED, Deskewed, with_odometry
-        from roadbed.sources.selection import part_of
-
-        topic = {"odometry": self.odometry} if self._names_topic() else {}
-        source = open_source(self.source, self.kind, **topic)
-        if not topic and self.odometry != ESTIMATED:  # a file's poses belong to the whole source
-            source = with_odometry(source, self.odometry)
-        if self.mounting is not None and self.height is not None:
-            raise InputError("--mounting and --height: expected one of them, found both")
-        if (self.start, self.stride, frames, self.mounting) != (0, 1, None, None):
-            source = part_of(source, self.start, self.stride, frames, self.T_vehicle_sensor())
-        if self.height is not None and _brings_mounting(source):
-            raise InputError(f"{self.source}: --height: these scans bring their mounting; --mounting replaces it")
-        if self.odometry == ESTIMATED:
-            source = with_odometry(source, ESTIMATED)
-        return Deskewed(source) if self.deskew else source
+        return self.opening(frames).open(self.source)
 
     def odometry_used(self, source: Source) -> str:
         """One line for the screen."""
@@ -105,33 +102,7 @@ class Request:
 
         return describe_odometry(source, self.odometry)
 
-    def _names_topic(self) -> bool:
-        return self.odometry is not None and self.odometry.startswith("/") and not Path(self.odometry).exists()
-
-    def T_vehicle_sensor(self):  # type: ignore[no-untyped-def]
-        """The mounting asked for; None where none was."""
-        from roadbed.geometry import Pose
-
-        if self.mounting is None:
-            return None
-        x, y, z, *angles = self.mounting
-        roll, pitch, yaw = map(radians, angles)
-        return Pose.from_euler(x, y, z, roll=roll, pitch=pitch, yaw=yaw)
-
-
-def _brings_mounting(source: Source) -> bool:
-    try:
-        return source[0].T_vehicle_sensor is not None
-    except NotImplementedError:  # a live source, whose scans come one by one
-        return False
-
 
 def command_line() -> str:
     """The command as it was typed, for reports and manifests."""
     return shlex.join(["roadbed", *sys.argv[1:]])
-
-
-def files_of(source: Source) -> list[str]:
-    """What a source reads from: its own path, and those of its options that name files. Results stay off them."""
-    named = [source.path, *(str(value) for value in source.options.values())]
-    return [path for path in named if os.path.exists(path)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Force, Frames, Output, Request, command_line, files_of
+from roadbed.cli.options import Force, Frames, Output, Request, command_line
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
 from roadbed.cli.warm_up import prepare
@@ -56,6 +56,7 @@ def run(
     from roadbed.outputs.maps import export_map
     from roadbed.outputs.maps.export import PARTS as MAP_PARTS
     from roadbed.outputs.recording import RunFolder
+    from roadbed.sources.opening import files_of
 
     settings = request.settings()
     scans = request.scans(frames)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Force, Output, Request, command_line, files_of
+from roadbed.cli.options import Force, Output, Request, command_line
 from roadbed.cli.screen import Json, print_json, table
 from roadbed.cli.spread import spread
 from roadbed.cli.warm_up import prepare
@@ -38,6 +38,7 @@ def segment(
     from roadbed import GroundFilter
     from roadbed.errors import InputError
     from roadbed.outputs.folder import OutputFolder
+    from roadbed.sources.opening import files_of
 
     settings = request.settings()
     scans = request.scans()

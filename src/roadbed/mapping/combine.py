@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from roadbed.errors import InputError, OutputError
 from roadbed.geometry import Float64, Pose
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
 from roadbed.mapping.cells import CELLS, CellTile
+from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import carried, tilted, turned
 from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
 from roadbed.mapping.stored import StoredMap
@@ -43,10 +45,17 @@ def new_map_folder(folder: Path, sources: Sequence[Path], force: bool = False) -
     return folder
 
 
-def merge_maps(maps: Sequence[StoredMap], make_folder: Callable[[], Path]) -> None:
-    """Add what the maps know of each node, voxel and cell, in the frame of the first of them.
+def foreign_to_map(folder: Path) -> str | None:
+    """The first file in a map's folder that is none of a map; None where there is no such file."""
+    names = sorted(path.name for path in folder.iterdir())
+    return next((name for name in names if not any(fnmatch(name, pattern) for pattern in _OWN)), None)
 
-    `make_folder` is asked for the place of the new map once the maps are known to fit together.
+
+def merge_maps(maps: Sequence[StoredMap], make_folder: Callable[[], Path], onto: MapIndex | None = None) -> None:
+    """Add what the maps know of each node, voxel and cell, in the frame of the first of them, or of `onto`.
+
+    `make_folder` is asked for the place of the new map once the maps are known to fit together. Maps that are merged
+    onto one frame can be merged again in any order and any groups: only sums are taken from then on.
     """
     first = maps[0]
     for other in maps[1:]:
@@ -68,9 +77,10 @@ def merge_maps(maps: Sequence[StoredMap], make_folder: Callable[[], Path]) -> No
         survey.voxel if survey else 0.0,
         survey.cell if survey else 0.0,
     )
+    index = onto or first.index
     for stored in maps:
-        T_first_own = first.index.T_lattice_world @ stored.index.T_lattice_world.inverse()
-        scale = first.index.surface.point_variance / stored.index.surface.point_variance
+        T_first_own = index.T_lattice_world @ stored.index.T_lattice_world.inverse()
+        scale = index.surface.point_variance / stored.index.surface.point_variance
         if np.allclose(T_first_own.matrix, np.eye(4), atol=1e-9):
             sums.add(stored, scale)
         else:
@@ -78,7 +88,7 @@ def merge_maps(maps: Sequence[StoredMap], make_folder: Callable[[], Path]) -> No
     sums.flush()
     if survey is not None:
         survey.write(folder)
-    first.index.write(folder)
+    index.write(folder)
 
 
 def crop_map(

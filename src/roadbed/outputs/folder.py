@@ -126,6 +126,14 @@ class _Manifest:
         return cls(path.read_text(encoding="utf-8", errors="replace").splitlines()) if path.is_file() else None
 
 
+def foreign_file(folder: Path) -> str | None:
+    """The first file in a folder of results that Roadbed did not write; None where all are its own."""
+    known = _Manifest.read(folder / MANIFEST)
+    own = {MANIFEST, *known.files} if known is not None else set()
+    names = (name for entry in sorted(os.listdir(folder)) for name in _files_under(folder, entry))
+    return next((name for name in names if name not in own), None)
+
+
 def claim_configuration(path: Path, force: bool = False) -> Path:
     """A path a configuration may be saved to: a new one, or with `force` that of another configuration."""
     with output_errors(path):

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from roadbed.atomic import atomic_write
 from roadbed.config import Config
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import frame_arrays, write_arrays
+from roadbed.outputs.parts import Part, linked_or_copied
 from roadbed.outputs.pictures import save_frame_picture
-from roadbed.outputs.report import Picture, RunRecorder, RunSummary, write_report
+from roadbed.outputs.report import FrameRecord, Picture, RunRecorder, RunSummary, write_report
 from roadbed.pipeline import Result
 
 
@@ -21,16 +23,17 @@ class RunFolder:
 
     PARTS = ("config.yaml", "labels", "layers", "objects.jsonl", "last-frame.png", "report.html")
 
-    def __init__(self, out: OutputFolder, source: str, config: Config, layers: bool = True) -> None:
-        self._out, self._config, self._layers = out, config, layers
-        self._recorder = RunRecorder(source, config, command=out.command)
+    def __init__(self, out: OutputFolder, source: str, config: Config, layers: bool = True, first: int = 0) -> None:
+        self._out, self._config, self._layers, self._first = out, config, layers, first
+        self._recorder = RunRecorder(source, config, command=out.command, first=first)
         self._objects: list[str] = []
-        self._last: Result | None = None
+        self._last: Result | bytes | None = None  # the last frame, or its picture
         self._names: set[str] = set()
+        self._last_name = ""
 
-    def add(self, result: Result) -> None:
-        if not self._names:
-            self._config.save(self._out.file("config.yaml"))
+    def add(self, result: Result) -> FrameRecord:
+        """Write a result; returns it in numbers."""
+        self._save_config()
         name = self._name(result)
         if self._layers:
             classes = semantickitti_classes(result.ground.label)
@@ -41,16 +44,17 @@ class RunFolder:
             write_arrays(self._out.file("layers", f"{name}.npz"), arrays)
         if result.occupancy is not None:
             self._objects += [json.dumps(record) for record in _object_records(name, result)]
-        self._recorder.add(result.scan, result.ground, result.occupancy, result.seconds)
         self._last = result
+        return self._recorder.add(result.scan, result.ground, result.occupancy, result.seconds)
 
     def _name(self, result: Result) -> str:
         """The scan's own name; scans of one name, as in a folder of `a.las` and `a.laz`, are told apart by number."""
-        number = f"{len(self._names):06d}"
+        number = f"{self._first + len(self._names):06d}"
         name = result.scan.name or number
         if name in self._names:
             name = f"{name}-{number}"
         self._names.add(name)
+        self._last_name = name
         return name
 
     def finish(self, pictures: Iterable[Picture] = ()) -> RunSummary:
@@ -65,12 +69,45 @@ class RunFolder:
         shown = tuple(pictures)
         if self._last is not None:
             picture = self._out.file("last-frame.png")
-            save_frame_picture(picture, self._last.ground, self._last.occupancy)
+            self._draw_last(picture)
             shown = (Picture("The last frame", picture.read_bytes()), *shown)
             files.append(picture.name)
         summary = self._recorder.summary(pictures=shown, files=tuple(files))
         write_report(self._out.file("report.html"), summary)
         return summary
+
+    def finish_part(self) -> None:
+        """Of a part of a run: what `take` needs to put it behind the parts before it."""
+        summary = self._recorder.summary()
+        Part([*summary.frames], summary.slides, self._objects, self._last_name).write(self._out)
+        if self._last is not None:
+            self._draw_last(self._out.file("last-frame.png"))
+
+    def take(self, folder: Path, part: Part, same_ids: Mapping[int, int]) -> None:
+        """Add a part that goes on where this run ends; it stays as it is. Objects get the ids that they have here."""
+        self._save_config()
+        for kind, suffix in (("labels", ".label"), ("layers", ".npz")):
+            for path in sorted((folder / kind).glob(f"*{suffix}")):
+                target = self._out.file(kind, path.name)
+                target.parent.mkdir(exist_ok=True)
+                linked_or_copied(path, target)
+        self._names |= {frame.name for frame in part.frames}
+        for line in part.objects:
+            record = json.loads(line)
+            self._objects.append(json.dumps(record | {"id": same_ids[record["id"]]}))
+        self._recorder.extend(part.frames, part.slides)
+        self._last = (folder / "last-frame.png").read_bytes()
+
+    def _save_config(self) -> None:
+        if not self._names:
+            self._config.save(self._out.file("config.yaml"))
+
+    def _draw_last(self, path: Path) -> None:
+        if isinstance(self._last, bytes):
+            with atomic_write(path) as file:
+                file.write(self._last)
+        elif self._last is not None:
+            save_frame_picture(path, self._last.ground, self._last.occupancy)
 
 
 def _object_records(name: str, result: Result) -> Iterable[dict]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from roadbed import __version__
 from roadbed.atomic import atomic_write
 from roadbed.outputs.report import charts
-from roadbed.outputs.report.summary import FrameRecord, RunSummary
+from roadbed.outputs.report.summary import FrameRecord, Picture, RunSummary
 
 
 def write_report(path: str | Path, run: RunSummary) -> Path:
@@ -27,22 +28,27 @@ def write_report(path: str | Path, run: RunSummary) -> Path:
 
 
 def report_html(run: RunSummary) -> str:
-    page = Template(files("roadbed.outputs.report").joinpath("page.html").read_text(encoding="utf-8"))
-    return page.substitute(
+    return filled_page(
         title=escape(run.title),
         lead=_lead(run),
         tiles=_tiles(run),
         slider=_slider(run),
-        run=_table((), [("source", run.source), ("command", run.command or "-"), ("machine", run.machine)]),
+        run=table((), [("source", run.source), ("command", run.command or "-"), ("machine", run.machine)]),
         timings=_timings(run),
         accuracy=_accuracy(run),
         pictures=_pictures(run),
-        frames=_frames(run),
+        rows_title="Frames",
+        rows=_frames(run),
         configuration=escape(run.configuration),
         files=_files(run),
-        version=escape(__version__),
-        made=run.made.strftime("%Y-%m-%d %H:%M UTC"),
+        made=run.made,
     )
+
+
+def filled_page(*, made: datetime, **sections: str) -> str:
+    """The page with its sections, HTML each."""
+    page = Template(files("roadbed.outputs.report").joinpath("page.html").read_text(encoding="utf-8"))
+    return page.substitute(sections, version=escape(__version__), made=made.strftime("%Y-%m-%d %H:%M UTC"))
 
 
 def _lead(run: RunSummary) -> str:
@@ -59,10 +65,15 @@ def _tiles(run: RunSummary) -> str:
         ground = np.mean([frame.shares.get("ground", 0.0) for frame in run.frames])
         tiles.append((f"{100 * ground:.0f} %", "of the points are ground"))
     scores = run.mean_scores()
-    tiles += [(_percent(scores[name]), f"{name} of the ground") for name in ("F1", "IoU") if name in scores]
+    tiles += [(percent(scores[name]), f"{name} of the ground") for name in ("F1", "IoU") if name in scores]
     objects = [frame.objects for frame in run.frames if frame.objects is not None]
     if objects:
         tiles.append((str(max(objects)), "moving objects at once, at most"))
+    return tile_row(tiles)
+
+
+def tile_row(tiles: Iterable[tuple[str, str]]) -> str:
+    """Large numbers, each with what it is."""
     return "".join(f'<div class="tile"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in tiles)
 
 
@@ -70,7 +81,7 @@ def _slider(run: RunSummary) -> str:
     slides = [
         {
             "index": slide.index,
-            "image": _data_url(slide.data, "webp"),
+            "image": data_url(slide.data, "webp"),
             "text": _slide_text(run.frames[slide.index]),
         }
         for slide in run.slides
@@ -92,7 +103,7 @@ def _slider(run: RunSummary) -> str:
 
 
 def _slide_text(frame: FrameRecord) -> str:
-    score = f", F1 {_percent(frame.scores['F1'])}" if "F1" in frame.scores else ""
+    score = f", F1 {percent(frame.scores['F1'])}" if "F1" in frame.scores else ""
     return f"frame {frame.index}{score}"
 
 
@@ -118,9 +129,9 @@ def _timings(run: RunSummary) -> str:
         (stage, *(f"{number:.2f}" for number in (np.median(v), np.percentile(v, 95), v.max())))
         for stage, v in steady.items()
     ]
-    table = _table(("stage", "median ms", "95th percentile ms", "longest ms"), rows)
+    times = table(("stage", "median ms", "95th percentile ms", "longest ms"), rows)
     bars = charts.stacked_bars(stages, [run.milliseconds(stage) for stage in stages], "ms", "frame")
-    return charts.key(stages) + bars + table + f"<p>{_left_out(run)}</p>"
+    return charts.key(stages) + bars + times + f"<p>{_left_out(run)}</p>"
 
 
 def _left_out(run: RunSummary) -> str:
@@ -138,7 +149,7 @@ def _accuracy(run: RunSummary) -> str:
     scores = run.mean_scores()
     if not scores and not run.accuracy:
         return ""
-    rows = [(f"{name} of the ground", _percent(value)) for name, value in scores.items()]
+    rows = [(f"{name} of the ground", percent(value)) for name, value in scores.items()]
     rows += list(run.accuracy.items())
     out = "<h2>Accuracy</h2>"
     if scores:
@@ -149,18 +160,20 @@ def _accuracy(run: RunSummary) -> str:
         values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]
         if np.isfinite(values).sum() > len(names):
             out += charts.key(names) + charts.lines(names, values, "%", "frame")
-    return out + _table(("measure", "value"), rows)
+    return out + table(("measure", "value"), rows)
 
 
 def _pictures(run: RunSummary) -> str:
-    if not run.pictures:
-        return ""
-    shown = [
-        f'<figure><img src="{_data_url(picture.data, picture.kind)}" alt="{escape(picture.caption)}">'
+    return f"<h2>Pictures</h2>{gallery(run.pictures)}" if run.pictures else ""
+
+
+def gallery(pictures: Iterable[Picture]) -> str:
+    """Pictures below each other, with their captions."""
+    return "".join(
+        f'<figure><img src="{data_url(picture.data, picture.kind)}" alt="{escape(picture.caption)}">'
         f"<figcaption>{escape(picture.caption)}</figcaption></figure>"
-        for picture in run.pictures
-    ]
-    return "<h2>Pictures</h2>" + "".join(shown)
+        for picture in pictures
+    )
 
 
 def _frames(run: RunSummary) -> str:
@@ -179,9 +192,9 @@ def _frames(run: RunSummary) -> str:
     for frame in run.frames:
         shares = [f"{100 * frame.shares.get(name, 0.0):.1f}" for name in labels]
         times = [f"{1e3 * frame.seconds[stage]:.2f}" if stage in frame.seconds else "-" for stage in stages]
-        score = _percent(frame.scores.get("F1", np.nan)).removesuffix(" %")
+        score = percent(frame.scores.get("F1", np.nan)).removesuffix(" %")
         rows.append((str(frame.index), frame.name, f"{frame.points:,}", *shares, *times, score, "; ".join(frame.notes)))
-    return f'<div class="scroll">{_table(head, rows)}</div>'
+    return f'<div class="scroll">{table(head, rows)}</div>'
 
 
 def _files(run: RunSummary) -> str:
@@ -191,7 +204,7 @@ def _files(run: RunSummary) -> str:
     return f"<h2>Files</h2><ul>{items}</ul>"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     def cell(tag: str, text: str) -> str:
         numeric = tag == "td" and text.replace(",", "").replace(".", "").removesuffix(" %").lstrip("-").isdigit()
         return f"<{tag}{' class=number' if numeric else ''}>{escape(text)}</{tag}>"
@@ -201,9 +214,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<div class="wide"><table>{first}<tbody>{body}</tbody></table></div>'
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.2f} %"
 
 
-def _data_url(data: bytes, kind: str) -> str:
+def data_url(data: bytes, kind: str) -> str:
     return f"data:image/{kind};base64,{b64encode(data).decode()}"

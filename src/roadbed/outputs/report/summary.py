@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO
@@ -104,42 +104,53 @@ class RunRecorder:
         command: str = "",
         protocol: str = "patchwork++",
         slides: int = 24,
+        first: int = 0,
     ) -> None:
         self.source, self.config, self.command, self.protocol = source, config, command, protocol
         self.title = title or _title(source)
         self._frames: list[FrameRecord] = []
         self._slides: list[Slide] = []
         self._most_slides = slides
+        self._first = first  # number of the first frame: a part of a run counts on from the part before it
         self._every = 1
         self._kernels = ready_kernels()
 
     def add(
         self, scan: Scan, ground: GroundFrame, occupancy: OccupancyFrame | None, seconds: Mapping[str, float]
-    ) -> None:
+    ) -> FrameRecord:
         """Take one frame's numbers, and its image if it is one of those the slider keeps."""
         from roadbed.outputs.pictures import quick_image
 
-        index = len(self._frames)
-        self._frames.append(
-            FrameRecord(
-                index=index,
-                name=scan.name or str(index),
-                points=len(scan),
-                shares=_shares(ground),
-                seconds=dict(seconds),
-                scores=frame_scores(scan, ground, self.protocol),
-                objects=None if occupancy is None else len(occupancy.objects),
-                notes=ground.notes + (occupancy.notes if occupancy else ()),
-                warming=index == 0 or ready_kernels() > self._kernels,
-            )
+        index = self._first + len(self._frames)
+        record = FrameRecord(
+            index=index,
+            name=scan.name or str(index),
+            points=len(scan),
+            shares=_shares(ground),
+            seconds=dict(seconds),
+            scores=frame_scores(scan, ground, self.protocol),
+            objects=None if occupancy is None else len(occupancy.objects),
+            notes=ground.notes + (occupancy.notes if occupancy else ()),
+            warming=not self._frames or ready_kernels() > self._kernels,
         )
+        self._frames.append(record)
         if self._most_slides and index % self._every == 0:
             self._slides.append(Slide(index, webp_bytes(quick_image(ground, occupancy))))
-            if len(self._slides) > self._most_slides:
-                # Too many: keep every second one, and take half as many from now on.
-                self._every *= 2
-                self._slides = [slide for slide in self._slides if slide.index % self._every == 0]
+            self._thin_out()
         self._kernels = ready_kernels()  # drawing has kernels too, which are no part of a frame
+        return record
+
+    def extend(self, frames: Iterable[FrameRecord], slides: Iterable[Slide]) -> None:
+        """Take what another recorder has of the frames that follow."""
+        self._frames += frames
+        self._slides += slides
+        self._thin_out()
+
+    def _thin_out(self) -> None:
+        """Of too many slides every second one is kept, and half as many are taken from now on."""
+        while len(self._slides) > self._most_slides:
+            self._every *= 2
+            self._slides = [slide for slide in self._slides if slide.index % self._every == 0]
 
     def summary(
         self,

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ray, and nothing else: on this machine alone, or on a cluster that is there. Tasks of lost workers are done again."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from roadbed.errors import DeviceError, InputError, missing_extra
+
+_OBJECT_STORE = 80 << 20  # bytes: only names and counts travel
+ATTEMPTS = 4  # at one task
+_WAITING_PER_CORE = 4  # tasks handed to Ray before they can begin
+_LOOK_EVERY = 0.5  # s
+
+
+@dataclass(eq=False)
+class Task:
+    """A generator that runs on a worker; `about` says what for."""
+
+    about: str
+    function: Callable[..., Iterator[Any]]
+    arguments: tuple[Any, ...]
+    attempts: int = 0
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The worker of a task is gone; `again`: it is done once more."""
+
+    reason: str
+    attempt: int
+    again: bool
+
+
+class Engine:
+    """`add` tasks, iterate over `told`; more may be added meanwhile. A context: what was started here ends with it."""
+
+    def __init__(
+        self,
+        address: str | None,
+        workers: int | None = None,
+        gpu_share: float = 0.0,
+        cpus: int = 1,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self._attempts = attempts
+        self._address, self._asked, self._gpu_share, self._cpus = address, workers, gpu_share, cpus
+        self._waiting, self._running = deque[Task](), dict[Any, Task]()
+        self._exits = ExitStack()
+        self._remote: dict[Callable, Any] = {}
+        self.slots = 0  # tasks at a time
+
+    def __enter__(self) -> Engine:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # OpenCL may see GPUs that Ray does not count
+        try:
+            import ray
+        except ImportError:
+            raise missing_extra("ray", "batch", "roadbed batch") from None
+        self._ray = ray
+        with ExitStack() as exits:
+            options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+            if self._address is None:
+                place = exits.enter_context(tempfile.TemporaryDirectory(prefix="roadbed-", ignore_cleanup_errors=True))
+                options |= {
+                    "address": "local",
+                    "num_cpus": self._cpus * (self._asked or max(1, len(os.sched_getaffinity(0)) // self._cpus)),
+                    "object_store_memory": _OBJECT_STORE,
+                    "include_dashboard": False,
+                    "_node_ip_address": loopback_address(),
+                    "_temp_dir": place,
+                }
+            else:
+                options["address"] = self._address
+            exits.callback(ray.shutdown)
+            try:
+                ray.init(**options)
+            except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+                where = self._address or "this machine"
+                raise DeviceError(f"Ray on {where} does not answer ({' '.join(str(error).split())})") from None
+            self.check(ray.cluster_resources())
+            self._exits = exits.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for generator in self._running:
+            with suppress(Exception):  # a cluster goes on after us: what it computes for us ends now
+                self._ray.cancel(generator, force=True)
+        self._exits.close()
+
+    def add(self, task: Task) -> None:
+        self._waiting.append(task)
+
+    def drop_waiting(self) -> list[Task]:
+        """Tasks that Ray has not been handed yet; they will not be done."""
+        dropped = list(self._waiting)
+        self._waiting.clear()
+        return dropped
+
+    def told(self, stopped: threading.Event) -> Iterator[tuple[Task, Any]]:
+        """What tasks yield, as it comes, and (task, Lost) where a worker is gone. Ends with the last task, or early."""
+        while (self._waiting or self._running) and not stopped.is_set():
+            while self._waiting and len(self._running) < _WAITING_PER_CORE * self.slots:
+                self._submit(self._waiting.popleft())
+            ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=_LOOK_EVERY)
+            for generator in ready:
+                yield from self._next(generator)
+
+    def _submit(self, task: Task) -> None:
+        task.attempts += 1
+        if task.function not in self._remote:
+            self._remote[task.function] = self._ray.remote(task.function).options(
+                num_cpus=self._cpus, num_gpus=self._gpu_share, max_retries=0, num_returns="streaming"
+            )
+        self._running[self._remote[task.function].remote(*task.arguments)] = task
+
+    def _next(self, generator: Any) -> Iterator[tuple[Task, Any]]:
+        task = self._running[generator]
+        try:
+            yield task, self._ray.get(next(generator))
+        except StopIteration:
+            del self._running[generator]
+        except self._ray.exceptions.RayError as error:
+            del self._running[generator]
+            again = task.attempts < self._attempts
+            if again:
+                self._waiting.append(task)
+            yield task, Lost(_why_lost(error), task.attempts, again)
+
+    def check(self, found: Mapping[str, float]) -> None:
+        """How many tasks run at a time with what Ray has found; an error where it is none."""
+        self.slots = int(found.get("CPU", 0) // self._cpus)
+        if not self.slots:
+            raise InputError(f"{self._cpus} cores per worker: Ray found {found.get('CPU', 0):g}, expected as many")
+        if self._gpu_share:
+            if not found.get("GPU"):
+                raise DeviceError("backend cuda: Ray found no GPU, expected at least one")
+            self.slots = min(self.slots, int(found["GPU"] / self._gpu_share))
+
+
+def loopback_address() -> str:
+    """An address of this process that nothing outside the machine reaches.
+
+    127.0.0.1 would be replaced by the one that the network knows the machine by; two batches get two addresses.
+    """
+    return f"127.{1 + os.getpid() // 253 % 253}.{1 + os.getpid() % 253}.1"
+
+
+def _why_lost(error: Exception) -> str:
+    names = {
+        "OutOfMemoryError": "out of memory: its worker was ended before the machine could stall",
+        "NodeDiedError": "its node is gone",
+        "WorkerCrashedError": "its worker was killed",
+    }
+    kind = type(error).__name__
+    return names.get(kind, f"{kind}: {' '.join(str(error).split())[:200]}")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders appear whole or not at all: written under another name, then renamed. Nobody else's files are replaced."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from roadbed.atomic import output_errors
+from roadbed.errors import OutputError
+from roadbed.outputs.folder import foreign_file
+
+_MARK = "~"  # of folders that are being written
+
+
+@contextmanager
+def appearing(target: Path, beside: Path, foreign: Callable[[Path], str | None] = foreign_file) -> Iterator[Path]:
+    """A new folder in `beside` that becomes `target` when the block ends well and is removed when it raises.
+
+    What was at `target` is replaced, unless `foreign` names a file in it that Roadbed did not write. Where another
+    attempt at the same was faster, its result stays.
+    """
+    with output_errors(target):
+        beside.mkdir(parents=True, exist_ok=True)
+        folder = beside / f"{target.name}{_MARK}{os.urandom(6).hex()}"
+        folder.mkdir()
+        try:
+            yield folder
+            _replace(folder, target, foreign)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_abandoned(beside: Path) -> None:
+    """What was being written when a run was stopped; nobody else may be writing."""
+    for folder in [*beside.glob(f"*{_MARK}*"), *beside.glob(f"*/*{_MARK}*")]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _replace(folder: Path, target: Path, foreign: Callable[[Path], str | None]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    old = folder.with_name(f"{folder.name}-old")
+    if target.exists():
+        name = foreign(target)
+        if name is not None:
+            raise OutputError(f"{target / name}: was not written by Roadbed, and its folder is to be replaced")
+        target.rename(old)
+    try:
+        folder.rename(target)
+    except OSError:
+        if not target.exists():
+            raise
+    shutil.rmtree(old, ignore_errors=True)

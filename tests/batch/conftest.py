@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small recorded drives, and the same batch done in this process alone, to compare every byte with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roadbed import Config
+from roadbed.batch import tasks
+from roadbed.batch.drives import Drive, find_drives
+from roadbed.batch.job import Job
+from roadbed.batch.manifest import RUN_DEPENDENT
+from roadbed.outputs.drive_folder import PARTS, record_drive
+from roadbed.outputs.folder import OutputFolder
+from roadbed.sources.opening import Opening
+from roadbed.sources.simulator import SimulatorSource
+
+SMALL = Config.parse({"occupancy": {"grid": {"length": 20, "width": 20}}})
+FRAMES = 8
+
+
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory) -> Path:
+    """Three drives with true labels and poses, as somebody's data set."""
+    home = tmp_path_factory.mktemp("recordings")
+    for seed in range(3):
+        source = SimulatorSource("sim:city", sensor="lux4", frames=FRAMES, seed=seed)
+        out = OutputFolder(home / f"drive-{seed}", PARTS, command="recorded for a test")
+        assert len(list(record_drive(source.drive, out, reach=2.0))) == FRAMES
+    return home
+
+
+@pytest.fixture(scope="session")
+def drives(recordings) -> list[Drive]:
+    return find_drives([f"{recordings}/drive-*"], Opening())
+
+
+def job_in(folder: Path, **changes) -> Job:
+    folder.mkdir(exist_ok=True)
+    return Job(**{"folder": folder, "config": SMALL, "command": "roadbed batch", "map": True, **changes})
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory, drives) -> Job:
+    """Every drive done in this process, one after the other, without Ray."""
+    job = job_in(tmp_path_factory.mktemp("alone"))
+    for drive in drives:
+        assert list(tasks.drive_task(job, drive))[-1].status == "done"
+    return job
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file that must be the same each time, by its name."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in RUN_DEPENDENT)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def ended(told):
+    """How a task ended; what it told on the way is dropped."""
+    return list(told)[-1]

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Ray cluster of two nodes on this machine: whatever is killed or removed, the bytes stay the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roadbed.batch import tasks
+from roadbed.batch.campaign import Campaign, claimed
+from roadbed.batch.engine import Engine, loopback_address
+from roadbed.batch.maps import do_merge
+from roadbed.batch.report import write_batch_report
+from roadbed.errors import DeviceError, InputError
+from tests.batch.conftest import SMALL, content, ended, job_in
+from tests.cli.process import roadbed
+from tests.disks import mounted
+
+STORE = 80 << 20
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head and one more node, one core each; nothing leaves the machine."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    address = loopback_address()
+    node = {"num_cpus": 1, "object_store_memory": STORE}
+    made = Cluster(True, head_node_args={**node, "include_dashboard": False, "node_ip_address": address})
+    made.second = made.add_node(**node, node_ip_address=f"{address[:-1]}2")
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def engine(cluster):
+    """Ray as the command uses it; its workers stay from test to test."""
+    with Engine(cluster.address, attempts=2) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def expected(alone, drives):
+    """What one process writes for all drives, with the map of them all."""
+    maps = [alone.of(drive) / "map" for drive in drives]
+    assert next(do_merge(alone, "map", maps, alone.folder / "map", maps[0])).status == "done"
+    return results(alone)
+
+
+def run(job, drives, engine, tell=lambda progress, event: None):
+    """A batch on the cluster."""
+    with claimed(job):
+        campaign = Campaign(job, drives, engine, tell)
+        progress = campaign.run(threading.Event())
+        campaign.clear()
+        write_batch_report(job, campaign.complete(), progress)
+        return progress
+
+
+def results(job):
+    return {name: data for name, data in content(job.folder).items() if name.startswith(("drives/", "map/"))}
+
+
+def parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_killed_worker_and_a_removed_node_lose_nothing(cluster, engine, drives, expected, tmp_path):
+    removed_raylet = cluster.second.all_processes["raylet"][0].process.pid
+    done = []
+
+    def sabotage(progress, event):
+        if event["event"] != "frames":
+            return
+        on_second = parent(event["worker"]) == removed_raylet
+        if "node" not in done and on_second:
+            done.append("node")
+            cluster.remove_node(cluster.second, allow_graceful=False)
+        elif "worker" not in done and not on_second:
+            done.append("worker")
+            os.kill(event["worker"], signal.SIGKILL)
+
+    job = job_in(tmp_path / "out")
+    progress = run(job, drives, engine, sabotage)
+    assert sorted(done) == ["node", "worker"]
+    assert (progress.done, progress.failures, progress.retries) == (3, {}, 2)
+    assert results(job) == expected
+    assert not job.unfinished.exists()
+
+
+def test_a_worker_that_always_dies_ends_in_a_failure_and_the_rest_goes_on(engine, drives, expected, tmp_path):
+    doomed = drives[1].name
+
+    def sabotage(progress, event):
+        if event["event"] == "frames" and event["drive"] == doomed:
+            os.kill(event["worker"], signal.SIGKILL)
+
+    job = job_in(tmp_path / "out")
+    progress = run(job, drives, engine, sabotage)
+    assert progress.failures == {doomed: "its worker was killed (2 attempts)"}
+    assert progress.done == 2
+    page = (job.folder / "report.html").read_text()
+    assert "its worker was killed (2 attempts)" in page
+    assert page.count("data:image/webp") == 4, "two worst frames of each complete drive"
+    assert "worst first" in page
+    assert "slowest first" in page
+    progress = run(replace(job, resume=True), drives, engine)
+    assert (progress.done, progress.kept, progress.failures) == (1, 2, {})
+    assert results(job) == expected, "also the map, which has all drives now"
+
+
+def test_a_full_disk_stops_the_rest_and_can_be_gone_on_from(engine, drives, expected, tmp_path):
+    with mounted(tmp_path / "disk", "size=700k") as disk:
+        job = job_in(disk / "out")
+        progress = run(job, drives, engine)
+        assert progress.stopped == "the disk is full"
+        assert progress.failures
+        assert all("No space left on device" in reason for reason in progress.failures.values())
+        assert results(job) == {}
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        progress = run(replace(job, resume=True), drives[:1], engine)
+        assert (progress.failures, progress.left) == ({}, 0)
+        done = {name: data for name, data in results(job).items() if name.startswith("drives/")}
+        assert done == {name: data for name, data in expected.items() if drives[0].name in name}
+
+
+def test_segments_on_the_cluster_join_to_the_same_bytes_as_in_one_process(engine, drives, tmp_path):
+    drive, cuts = drives[0], {"segment": 4, "warm_up": 2, "occupancy": False}
+    here, there = job_in(tmp_path / "here", **cuts), job_in(tmp_path / "there", **cuts)
+    segments = ended(tasks.drive_task(here, drive)).segments
+    for segment in segments:
+        ended(tasks.segment_task(here, drive, segment))
+    assert ended(tasks.join_task(here, drive, segments)).status == "done"
+    assert run(there, [drive], engine).done == 1
+    assert content(there.of(drive)) == content(here.of(drive))
+    assert not there.unfinished.exists()
+
+
+def test_a_corrupt_drive_is_told_the_rest_goes_on_and_the_command_ends_with_1(cluster, drives, expected, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(drives[0].location, broken)
+    (broken / "velodyne" / "000001.bin").write_bytes(b"torn")
+    (tmp_path / "config.yaml").write_text(SMALL.dumps())
+    options = ("-o", "out", "--ray", cluster.address, "-c", "config.yaml", "--map", "--json")
+    out = roadbed("batch", drives[2].location, broken, *options, cwd=tmp_path)
+    assert out.returncode == 1, out.stderr
+    lines = [json.loads(line) for line in out.stdout.splitlines()]
+    (failed,) = (line for line in lines if line["event"] == "failed")
+    assert failed["drive"].startswith("broken-")
+    assert "000001.bin: length: found 4 bytes" in failed["reason"]
+    assert (lines[-1]["event"], lines[-1]["done"]) == ("end", 1)
+    home = f"drives/{drives[2].name}/"
+    done = {name: data for name, data in content(tmp_path / "out").items() if name.startswith(home)}
+    assert done == {name: data for name, data in expected.items() if name.startswith(home)}
+
+
+def test_drives_share_gpus_and_one_that_is_not_there_is_said_at_once():
+    engine = Engine(None, gpu_share=1 / 8)
+    for cores, slots in ((4.0, 4), (16.0, 16), (64.0, 16)):
+        engine.check({"CPU": cores, "GPU": 2.0})
+        assert engine.slots == slots
+    with pytest.raises(DeviceError, match="Ray found no GPU"):
+        engine.check({"CPU": 2.0})
+    with pytest.raises(InputError, match="4 cores per worker: Ray found 2"):
+        Engine(None, cpus=4).check({"CPU": 2.0})

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`roadbed batch` on this machine alone: it starts Ray by itself, can be interrupted, and says what it lacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.batch.conftest import SMALL, content
+from tests.cli.process import one_line_and_status_2, roadbed
+from tests.conftest import take_interrupts
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "config.yaml").write_text(SMALL.dumps())
+    return tmp_path
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "roadbed", "batch", *map(str, arguments)]
+
+
+def test_an_interrupted_batch_can_be_gone_on_from(home, drives, alone):
+    options = (*(drive.location for drive in drives[:2]), "-o", "out", "-c", "config.yaml", "--map", "--workers", 1)
+    batch = subprocess.Popen(
+        command(*options, "--json"),
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=take_interrupts,
+    )
+    for line in batch.stdout:
+        if json.loads(line)["event"] == "frames":
+            batch.send_signal(signal.SIGINT)
+            break
+    rest, problems = batch.communicate(timeout=120)
+    assert batch.returncode == 130, problems
+    end = next(json.loads(line) for line in rest.splitlines() if '"end"' in line)
+    assert (end["stopped"], end["done"] + end["left"]) == ("interrupted", 2)
+    assert end["left"] >= 1
+    assert not (home / "out" / "unfinished").exists()
+    one_line_and_status_2(roadbed("batch", *options, cwd=home), "go on with --resume")
+    out = roadbed("batch", *options, "--resume", cwd=home)
+    assert out.returncode == 0, out.stderr
+    assert f"{end['left']} drives done" in out.stdout
+    for drive in drives[:2]:
+        assert content(home / "out" / "drives" / drive.name) == content(alone.of(drive))
+
+
+def test_out_of_memory_ends_with_a_clear_summary(home, drives):
+    """Ray's own guard ends every worker: it is told that more than no memory is too much."""
+    environment = {**os.environ, "RAY_memory_usage_threshold": "0.0001", "RAY_memory_monitor_refresh_ms": "20"}
+    out = subprocess.run(
+        command(drives[0].location, "-o", "out", "-c", "config.yaml", "--workers", 1),
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert out.returncode == 1, out.stderr
+    assert "FAILED: out of memory: its worker was ended before the machine could stall (4 attempts)" in out.stdout
+    assert "1 drives are not complete; go on with --resume" in out.stdout
+
+
+def test_without_ray_one_line_says_what_to_install(home):
+    program = "import sys; sys.modules['ray'] = None; from roadbed.cli import main; main()"
+    arguments = ["batch", "sim:city?sensor=lux4&frames=1", "-o", "out", "-c", "config.yaml"]
+    out = subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=home, capture_output=True, text=True, timeout=120
+    )
+    one_line_and_status_2(out, "roadbed batch needs the package ray: install it with pip install 'roadbed[batch]'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing/*.bin", "-o", "out"), "found nothing of that name"),
+        (("sim:city", "-o", "out", "--warm-up", "5"), "--warm-up: expected --segment beside it"),
+        (("sim:city", "-o", "out", "--ray", "auto", "--workers", "2"), "--workers: expected on this machine alone"),
+        (("sim:city", "-o", "."), "is not empty and not a batch"),
+    ],
+)
+def test_bad_requests_end_in_one_line(home, arguments, message):
+    one_line_and_status_2(roadbed("batch", *arguments, cwd=home), message)
