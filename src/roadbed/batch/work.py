@@ -66,7 +66,8 @@ def do_drive(job: Job, drive: Drive) -> Told:
             yield Frames(drive.name, count)
         _claim_map(out, folder / "map")
         summary = recording.finish()
-        _conclude(job, drive, out, summary, digest, segments, worst.write(out), clock.facts(stamp))
+        shown = worst.write(out, summary.slides)
+        _conclude(job, drive, out, summary, digest, segments, shown, clock.facts(stamp))
     yield Outcome(drive.name, "done", len(summary.frames), again)
 
 
@@ -104,8 +105,8 @@ def do_segment(job: Job, drive: Drive, segment: Segment) -> Told:
                 if count:
                     yield Frames(drive.name, count)
             _claim_map(out, folder / "map")
-            recording.finish_part()
-            facts = {"key": key, "seen": seen, "worst": worst.write(out), **clock.facts("")}
+            shown = worst.write(out, recording.finish_part().slides)
+            facts = {"key": key, "seen": seen, "worst": shown, **clock.facts("")}
             write_json(out.file(_SEGMENT), facts)
     yield Outcome(drive.name, "part", segment.stop - segment.start, segment=segment.number)
 

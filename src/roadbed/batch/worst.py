@@ -10,7 +10,7 @@ from typing import Any
 from roadbed.atomic import atomic_write
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.pictures import quick_image
-from roadbed.outputs.report import FrameRecord
+from roadbed.outputs.report import FrameRecord, Slide
 from roadbed.outputs.report.summary import webp_bytes
 from roadbed.pipeline import Result
 
@@ -30,12 +30,14 @@ class WorstFrames:
         if not isnan(f1) or record.notes:
             self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: badness(kept[0]))[:KEPT]
 
-    def write(self, out: OutputFolder) -> list[dict[str, Any]]:
-        """worst/FRAME.webp of each; returns what the manifest says of them."""
+    def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
+        """worst/FRAME.webp of each, drawn unless a slide shows it already; returns what the manifest says of them."""
+        drawn = {slide.index: slide.data for slide in slides}
         for entry, result in self._kept:
             entry["picture"] = f"{FOLDER}/{entry['frame']:06d}.webp"
+            data = drawn.get(entry["frame"]) or webp_bytes(quick_image(result.ground, result.occupancy))
             with atomic_write(out.file(entry["picture"])) as file:
-                file.write(webp_bytes(quick_image(result.ground, result.occupancy)))
+                file.write(data)
         return [entry for entry, _ in self._kept]
 
 

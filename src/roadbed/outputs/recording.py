@@ -76,12 +76,13 @@ class RunFolder:
         write_report(self._out.file("report.html"), summary)
         return summary
 
-    def finish_part(self) -> None:
-        """Of a part of a run: what `take` needs to put it behind the parts before it."""
+    def finish_part(self) -> RunSummary:
+        """Of a part of a run: write what `take` needs to put it behind the parts before it."""
         summary = self._recorder.summary()
         Part([*summary.frames], summary.slides, self._objects, self._last_name).write(self._out)
         if self._last is not None:
             self._draw_last(self._out.file("last-frame.png"))
+        return summary
 
     def take(self, folder: Path, part: Part, same_ids: Mapping[int, int]) -> None:
         """Add a part that goes on where this run ends; it stays as it is. Objects get the ids that they have here."""
