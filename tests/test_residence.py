@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -94,6 +95,17 @@ def test_what_the_ground_left_is_read_only_while_it_is_there(device, scans):
     ground(scans[1])
     late = OccupancyInput.of(scans[0], first, first.lattice, backend=device)
     np.testing.assert_array_equal(late.heights, first.height_above_ground)
+
+
+def test_results_travel_to_other_processes_without_the_device(device, scans):
+    pipeline = roadbed.Pipeline(backend=device)
+    result = pipeline(scans[0])
+    assert result.ground.resident is not None
+    assert result.occupancy.moving_on_device is not None
+    copied = pickle.loads(pickle.dumps(result))
+    assert copied.ground.resident is None
+    assert copied.occupancy.moving_on_device is None
+    np.testing.assert_array_equal(copied.occupancy.static, result.occupancy.static)
 
 
 def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):

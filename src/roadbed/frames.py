@@ -274,6 +274,10 @@ class GroundFrame(Shown):
     notes: tuple[str, ...] = ()  # what was noticed: pose jump, late scan, mounting re-estimated, ...
     timings: Mapping[str, float] = field(default_factory=dict)  # s per phase
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, here or in another process, has nothing on the device."""
+        return {**self.__dict__, "resident": None}
+
     @property
     def is_ground(self) -> NDArray[np.bool_]:
         return self.label == Label.GROUND
@@ -329,6 +333,10 @@ class OccupancyFrame(Shown):
     T_lattice_grid: Pose | None = None  # from this grid's axes to the ground's lattice frame; None: they are the same
     T_world_lattice: Pose | None = None  # the axes of `lattice` in the odometry's world; None without odometry
     moving_on_device: OnDevice | None = None  # `moving` where an accelerator has it, until its next frame
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, here or in another process, has nothing on the device."""
+        return {**self.__dict__, "moving_on_device": None}
 
     def moving_cells(self) -> tuple[Lattice, NDArray[np.bool_]]:
         """What moves, along the axes of the lattice frame: what `GroundFilter(..., moving=)` leaves out."""

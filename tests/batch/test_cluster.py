@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from roadbed.batch import tasks
-from roadbed.batch.campaign import Campaign, claimed
+from roadbed.batch.campaign import Campaign, claimed, write_summary
 from roadbed.batch.engine import Engine, loopback_address
 from roadbed.batch.maps import do_merge
-from roadbed.batch.report import write_batch_report
 from roadbed.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.cli.process import roadbed
@@ -62,7 +61,7 @@ def run(job, drives, engine, tell=lambda progress, event: None):
         campaign = Campaign(job, drives, engine, tell)
         progress = campaign.run(threading.Event())
         campaign.clear()
-        write_batch_report(job, campaign.complete(), progress)
+        write_summary(job, campaign.complete(), progress)
         return progress
 
 

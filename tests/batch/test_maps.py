@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roadbed.batch.maps import do_merge, levels
+from roadbed.geometry import Pose
 from roadbed.mapping.combine import foreign_to_map
+from roadbed.mapping.index import MapIndex
 from roadbed.mapping.stored import StoredMap
 from tests.batch.conftest import content, job_in
 
@@ -33,7 +38,8 @@ def assert_same(one, other):
     assert one[1] == other[1]
     assert set(one[0]) == set(other[0])
     for key, planes in one[0].items():
-        for layer in ("elevation", "slope_x", "slope_y", "variance"):
+        np.testing.assert_allclose(planes.elevation, other[0][key].elevation, atol=1e-4, rtol=0)
+        for layer in ("slope_x", "slope_y", "variance"):
             np.testing.assert_allclose(getattr(planes, layer), getattr(other[0][key], layer), atol=1e-4, rtol=1e-3)
 
 
@@ -67,3 +73,16 @@ def test_levels_use_every_map_once_and_end_in_the_target(count, tmp_path):
             holds[merge.target] = [part for path in merge.maps for part in holds.pop(path)]
     assert holds == {tmp_path / "target": maps}
     assert len(merges) == 1
+
+
+def test_maps_in_frames_of_their_own_go_onto_one_frame_once(maps, tmp_path):
+    """Whatever group they are in: a map that was moved to its group's frame and then on would land on other nodes."""
+    job, (a, b, c) = job_in(tmp_path), maps
+    turned = Path(shutil.copytree(b, tmp_path / "turned"))
+    index = MapIndex.of(turned)
+    T = Pose.from_euler(0.37, -0.21, 0.05, yaw=0.02)
+    replace(index, T_lattice_world=T @ index.T_lattice_world).write(turned)
+    expected = known(merged(job, (a, turned, c), "all-at-once", a))
+    group = merged(job, (turned, c), "group", a)
+    assert (MapIndex.of(group).T_lattice_world.matrix == MapIndex.of(a).T_lattice_world.matrix).all()
+    assert_same(known(merged(job, (a, group), "grouped", a)), expected)

@@ -10,9 +10,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from time import monotonic
+from dataclasses import asdict
 from typing import Any
 
 from roadbed import __version__
@@ -23,46 +21,14 @@ from roadbed.batch.engine import Engine, Lost, Task
 from roadbed.batch.folders import remove_abandoned
 from roadbed.batch.job import Job
 from roadbed.batch.manifest import write_json
-from roadbed.batch.outcome import Frames, Outcome, Split
+from roadbed.batch.outcome import Frames, Outcome, Progress, Split
+from roadbed.batch.report import write_batch_report
 from roadbed.batch.segments import Segment
 from roadbed.errors import OutputError
 
 MARKER = "roadbed-batch.json"
 MAP = "map"
 _OF_MAP = "the map"  # no drive can be called so
-
-
-@dataclass
-class Progress:
-    """How far it is."""
-
-    drives: int
-    begun: float = field(default_factory=monotonic)
-    done: int = 0
-    kept: int = 0
-    frames: int = 0
-    retries: int = 0
-    failures: dict[str, str] = field(default_factory=dict)  # drive: reason
-    map_failure: str = ""
-    stopped: str = ""  # why not all drives were tried
-
-    @property
-    def seconds(self) -> float:
-        return monotonic() - self.begun
-
-    @property
-    def ended(self) -> int:
-        return self.done + self.kept + len(self.failures)
-
-    @property
-    def left(self) -> int:
-        """Drives that are neither complete nor failed."""
-        return self.drives - self.ended
-
-    @property
-    def seconds_left(self) -> float | None:
-        """By the drives done so far; None before the first."""
-        return self.seconds / self.done * self.left if self.done else None
 
 
 Tell = Callable[[Progress, dict[str, Any]], None]
@@ -86,6 +52,8 @@ def claimed(job: Job) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OutputError(f"{job.folder}: another batch is writing there") from None
+        except OSError:  # where a file system has no locks, nobody can be seen there
+            pass
         os.ftruncate(descriptor, 0)
         os.write(descriptor, (json.dumps({"roadbed": __version__, "command": job.command}) + "\n").encode())
         remove_abandoned(job.unfinished)
@@ -103,6 +71,7 @@ class Campaign:
         self._by_name = {drive.name: drive for drive in drives}
         self._split: dict[str, tuple[Segment, ...]] = {}
         self._parts_done: dict[str, set[int | None]] = {}
+        self._between = job.unfinished / "maps"
         self._ended: set[str] = set()  # a worker may be lost after it has told how its drive ended
 
     def run(self, stopped: threading.Event) -> Progress:
@@ -116,11 +85,8 @@ class Campaign:
         return self.progress
 
     def complete(self) -> list[Drive]:
-        """Drives whose results are there, in the order of their names."""
-        return [drive for drive in self.drives if drive.name not in self.progress.failures and self._there(drive)]
-
-    def _there(self, drive: Drive) -> bool:
-        return (self.job.of(drive) / "drive.json").exists()
+        """Drives whose results are there as this call asks for them, in the order of their names."""
+        return [drive for drive in self.drives if drive.name in self._ended]
 
     def _work(self, stopped: threading.Event) -> None:
         for task, told in self.engine.told(stopped):
@@ -183,7 +149,7 @@ class Campaign:
             self._failed(_OF_MAP, "no drive has a map: was there odometry, and the method stcrf?")
             return
         folders = [path.parent for path in found]
-        for merges in maps.levels(folders, self.job.folder / MAP, self.job.unfinished):
+        for merges in maps.levels(folders, self.job.folder / MAP, self._between):
             for merge in merges:
                 arguments = (self.job, _OF_MAP, merge.maps, merge.target, folders[0])
                 self.engine.add(Task(_OF_MAP, tasks.merge_task, arguments))
@@ -194,8 +160,7 @@ class Campaign:
     def clear(self) -> None:
         """Once no worker writes: segments of drives that are not joined yet stay, all else that is unfinished goes."""
         remove_abandoned(self.job.unfinished)
-        for folder in self.job.unfinished.glob("map-*"):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self._between, ignore_errors=True)
         if self.job.unfinished.is_dir() and not any(self.job.unfinished.iterdir()):
             self.job.unfinished.rmdir()
 
@@ -203,10 +168,17 @@ class Campaign:
         self.tell(self.progress, {"event": event, "drive": drive, **{k: v for k, v in more.items() if v != ""}})
 
 
-def write_summary(folder: Path, progress: Progress) -> dict[str, Any]:
-    """summary.json: how the last call ended."""
+def write_summary(job: Job, complete: Sequence[Drive], progress: Progress) -> dict[str, Any]:
+    """report.html and summary.json: how the call ended; where even they do not fit on the disk, that is said."""
+    try:
+        write_batch_report(job, complete, progress)
+        write_json(job.folder / "summary.json", _facts(progress))
+    except OutputError as error:
+        progress.stopped = progress.stopped or str(error)
+    return _facts(progress)
+
+
+def _facts(progress: Progress) -> dict[str, Any]:
     facts = asdict(progress)
     del facts["begun"]
-    facts |= {"left": progress.left, "seconds": round(progress.seconds, 1)}
-    write_json(folder / "summary.json", facts)
-    return facts
+    return facts | {"left": progress.left, "seconds": round(progress.seconds, 1)}

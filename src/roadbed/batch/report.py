@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from roadbed.batch.campaign import Progress
 from roadbed.batch.drives import Drive
 from roadbed.batch.job import Job
 from roadbed.batch.manifest import DriveManifest, read_run
+from roadbed.batch.outcome import Progress
 from roadbed.batch.worst import badness
 from roadbed.outputs.report import Picture
 from roadbed.outputs.report.collection import Collection, DriveEntry, write_collection

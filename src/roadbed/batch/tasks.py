@@ -45,7 +45,8 @@ def merge_task(job: Job, name: str, maps: tuple[Path, ...], target: Path, onto: 
 def _guarded(job: Job, name: str, work: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     import numba
 
-    numba.set_num_threads(max(1, min(job.threads, numba.get_num_threads())))
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(job.threads, before))
     try:
         if not job.folder.is_dir():
             here = f"{os.uname().nodename} (process {os.getpid()})"
@@ -55,6 +56,8 @@ def _guarded(job: Job, name: str, work: Callable[[], Iterator[Any]]) -> Iterator
         yield Outcome(name, "failed", reason="out of memory: fewer --workers, or --segment, need less at a time")
     except Exception as error:  # one drive must not end the others
         yield Outcome(name, "failed", reason=_line(error), disk_full=_is_full(error))
+    finally:
+        numba.set_num_threads(before)
 
 
 def _line(error: Exception) -> str:

@@ -167,7 +167,7 @@ def _perceived(
         done += 1
         if time.monotonic() - told >= _TELL_EVERY:
             yield None, done
-            done, told = 0, -_TELL_EVERY  # the first frame is told at once
+            done, told = 0, time.monotonic()
     pipeline.close()
     if done:
         yield None, done

@@ -59,7 +59,7 @@ def _recorded(folder: Path, drives: int, frames: int, sensor: str) -> list[Drive
     return find_drives([f"{folder}/drive-*"], Opening())
 
 
-def _overhead(home: Path, drive: Drive, config: Config, repeats: int = 5) -> dict[str, float]:
+def _overhead(home: Path, drive: Drive, config: Config, repeats: int = 3) -> dict[str, float]:
     """Processor time of a drive as `roadbed run` does it, and as a batch does: in turns, so that both see one load."""
     import numba
 

@@ -18,7 +18,7 @@ from roadbed.cli.warm_up import prepare
 from roadbed.errors import InputError
 
 if TYPE_CHECKING:
-    from roadbed.batch.campaign import Progress
+    from roadbed.batch.outcome import Progress
 
 
 @spread
@@ -55,7 +55,6 @@ def batch(
     from roadbed.batch.drives import find_drives
     from roadbed.batch.engine import Engine
     from roadbed.batch.job import WARM_UP, Job
-    from roadbed.batch.report import write_batch_report
 
     if warm_up is not None and segment is None:
         raise InputError("--warm-up: expected --segment beside it, found none")
@@ -84,8 +83,7 @@ def batch(
             campaign = Campaign(job, drives, engine, tell)
             progress = campaign.run(stopped)
         campaign.clear()
-        write_batch_report(job, campaign.complete(), progress)
-        facts = write_summary(job.folder, progress)
+        facts = write_summary(job, campaign.complete(), progress)
     if as_json:
         _print_line({"event": "end", **facts})
     else:

@@ -227,7 +227,7 @@ def segments(
 @app.command("batch")
 def batch(
     workers: Annotated[int, typer.Option(min=2, help="Workers to compare with one.")] = 2,
-    drives: Annotated[int, typer.Option(min=2, help="Drives to do each time.")] = 8,
+    drives: Annotated[int, typer.Option(min=2, help="Drives to do each time.")] = 4,
     frames: Annotated[int, typer.Option(min=2, help="Frames of each drive.")] = 40,
     sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "vlp16",
     as_json: Json = False,
