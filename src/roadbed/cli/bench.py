@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Device, command_line
+from roadbed.cli.options import Device
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.stopping import until_stopped
 
@@ -165,7 +165,8 @@ def soak(
     worst = {"unsound": sum(row["unsound"] for row in rows), "mass_error": max(row["mass_error"] for row in rows)}
     out = report("soak", rows, backend=backend, **worst, **grown)
     if plot is not None:
-        draw(rows, plot, command_line())
+        used = f"--config {configuration.name}" if configuration else f"--preset {preset}"
+        draw(rows, plot, f"roadbed bench soak --frames {frames} --backend {backend} {used}")
     _show({**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}, tuple(rows[0]), as_json)
     if not as_json:
         print("; ".join(f"{key} {value:.4g}" for key, value in {**worst, **grown}.items() if value is not None))
