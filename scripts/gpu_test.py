@@ -21,12 +21,16 @@ from typing import Any
 import numpy as np
 
 from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.bench.agreement import agreement_rows, summary
+from roadbed.bench.masses import mass_rows
+from roadbed.bench.occupancy import layouts, time_steps
 from roadbed.compute.opening import devices, open_backend
 from roadbed.ground.engine import FrameInput, Placement, Vehicle
 from roadbed.ground.stcrf.batch import BatchStcrf
 from roadbed.ground.stcrf.device import StcrfDevice
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.ground.variance.device import VarianceDevice
+from roadbed.sources import open_source
 
 ROOT = Path(__file__).resolve().parent.parent
 HEIGHT = 1.73  # m, of the sensor over the road
@@ -77,7 +81,8 @@ def use_installed_drivers() -> None:
 
 
 def run_tests() -> dict[str, Any]:
-    command = [sys.executable, "-m", "pytest", "-q", "tests/compute", "tests/ground", "tests/mapping"]
+    parts = ("compute", "ground", "mapping", "occupancy")
+    command = [sys.executable, "-m", "pytest", "-q", *(f"tests/{part}" for part in parts)]
     begin = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     print(done.stdout[-3000:], done.stderr[-1000:])
@@ -142,6 +147,7 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
         rows[f"{preset}, kernels"] = kernels(engine, given(config, sources.get("GPU array", points)))
     rows["EM iteration"] = {"median_us": em_iteration(backend, sources.get("GPU array", points))}
     rows.update(variance(backend, sources, repeats))
+    rows.update(occupancy(backend, device.kind == "gpu"))
     rows["batch, labels"] = {"scans_per_s": batch(backend, best, device.kind == "gpu")}
     show(rows)
     return rows
@@ -214,6 +220,22 @@ def variance(backend: Any, sources: dict[str, Any], repeats: int) -> dict[str, A
     rows["variance, phases"] = {
         name: round(1e6 * float(np.median([one[name] for one in timed])), 2) for name in timed[0]
     }
+    return rows
+
+
+def occupancy(backend: Any, large: bool) -> dict[str, Any]:
+    """Fusion and filter in milliseconds: the paper's largest case in every layout, a large one, and the agreement."""
+    paper, default = Config.preset("paper").occupancy.filter, Config().occupancy.filter
+    cases = {"paper": (paper, 19_000, 0.1), "default": (default, 19_000, 0.1)}
+    if large:
+        cases["1.44 M cells, 2 M particles"] = (default, 2_000_000, 0.0323)
+    rows: dict[str, Any] = {}
+    for name, case in cases.items():
+        rows[f"occupancy, {name}"] = time_steps(*case, steps=20, warm_up=6, backend=backend).as_row()
+    rows |= {f"occupancy, {name}": found for name, found in layouts(backend, 20, 6).items()}
+    scans = open_source("sim:city?sensor=vlp16&frames=200" if large else "sim:city?sensor=vlp16&frames=20")
+    rows["occupancy, agreement"] = summary(list(agreement_rows(scans, Config(), backend)))
+    rows["occupancy, masses"] = list(mass_rows(backend, 10_000 if large else 500))[-1]
     return rows
 
 

@@ -22,7 +22,7 @@ SENSORS, SCENES = ("lux4", "vlp16", "hdl32e", "hdl64e"), ("city", "mountain", "o
 APART, RANGE = 5, 40.0  # sweeps between two scans; m within which elevation is scored
 WITHOUT: dict[str, Any] = {
     "opacity": {"enabled": False},
-    "stcrf": {"slope_limit": 0.5, "coarse": {"climb": False}, "islands": 0},
+    "stcrf": {"slope_limit": 0.5, "coarse": {"climb": False}, "islands": 0, "disagreement": 0.0},
 }
 CONFIGS = {"without": Config().with_changes(ground=WITHOUT), "default": Config()}
 

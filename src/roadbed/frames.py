@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
@@ -12,15 +12,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute.arrays import lies_on_device
+from roadbed.compute.backend import OnDevice
 from roadbed.config import TraversabilityConfig
 from roadbed.display import Shown
-from roadbed.errors import InputError
+from roadbed.errors import ConfigError, InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 from roadbed.traversability import Traversability, traversability
 
-Moving = tuple[
-    Lattice, NDArray[np.bool_]
-]  # cells, along the axes of the ground's lattice frame, and which of them move
+# Cells, along the axes of the ground's lattice frame, and which of them move: [y][x], on the host or on a device.
+Moving = tuple[Lattice, NDArray[np.bool_] | OnDevice]
+
+
+def names_wanted(wanted: Iterable[str] | None, known: Collection[str]) -> frozenset[str]:
+    """Which of the known results a caller wants: all of them unless told."""
+    names = frozenset(known if wanted is None else wanted)
+    if strange := sorted(names - set(known)):
+        raise ConfigError(f"wanted: found {', '.join(strange)}, expected some of {', '.join(known)}")
+    return names
 
 
 class Label(IntEnum):
@@ -228,6 +236,21 @@ class VarianceCells:
     ground: NDArray[np.bool_]
 
 
+@dataclass(eq=False)
+class Resident:
+    """What a ground frame has left on its device for the stage after it, until the next frame is computed there."""
+
+    backend: Any
+    points: OnDevice  # (N, 3) float32, NaN on the own vehicle
+    heights: OnDevice  # (N,) float32
+    layers: OnDevice  # elevation, slope (x, y) and variance one after the other, float32
+    current: bool = True
+
+    def lies_on(self, backend: Any) -> bool:
+        """Whether kernels queued there now can read it."""
+        return self.current and self.backend is backend
+
+
 @dataclass(frozen=True, eq=False)
 class GroundFrame(Shown):
     """The ground under one scan: one label per input point in input order, and the surface as lattice layers."""
@@ -247,8 +270,13 @@ class GroundFrame(Shown):
     T_world_lattice: Pose | None = None  # the lattice frame in the odometry's world; None without odometry
     used_prior: bool = False  # whether the surface of earlier scans was used
     cells: VarianceCells | None = None  # with the method "variance"
+    resident: Resident | None = None  # the same on the accelerator that computed it
     notes: tuple[str, ...] = ()  # what was noticed: pose jump, late scan, mounting re-estimated, ...
     timings: Mapping[str, float] = field(default_factory=dict)  # s per phase
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, here or in another process, has nothing on the device."""
+        return {**self.__dict__, "resident": None}
 
     @property
     def is_ground(self) -> NDArray[np.bool_]:
@@ -304,6 +332,11 @@ class OccupancyFrame(Shown):
     timings: Mapping[str, float] = field(default_factory=dict)
     T_lattice_grid: Pose | None = None  # from this grid's axes to the ground's lattice frame; None: they are the same
     T_world_lattice: Pose | None = None  # the axes of `lattice` in the odometry's world; None without odometry
+    moving_on_device: OnDevice | None = None  # `moving` where an accelerator has it, until its next frame
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, here or in another process, has nothing on the device."""
+        return {**self.__dict__, "moving_on_device": None}
 
     def moving_cells(self) -> tuple[Lattice, NDArray[np.bool_]]:
         """What moves, along the axes of the lattice frame: what `GroundFilter(..., moving=)` leaves out."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -15,11 +16,16 @@ from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig, OccupancyConfig
-from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan
+from roadbed.errors import ConfigError
+from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan, names_wanted
 from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
+from roadbed.ground.filter import WANTED as _OF_GROUND
 from roadbed.mapping.survey import Survey
 from roadbed.occupancy import OccupancyFilter
+from roadbed.occupancy.filter import WANTED as _OF_OCCUPANCY
+
+WANTED = (*_OF_GROUND, *_OF_OCCUPANCY)  # what results hold beside labels, surface and moving cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,8 @@ class Result:
 class Pipeline:
     """Feed scans in time order; each call gives the ground and the occupancy after that scan.
 
-    `backend` and `device` are given as to GroundFilter. Calls from several threads take turns.
+    `backend` and `device` are given as to GroundFilter. On an accelerator a scan is uploaded once, and what is not
+    `wanted` (names of WANTED; None: all) stays there; `outputs` is GroundFilter's. Calls of several threads take turns.
     """
 
     def __init__(
@@ -51,11 +58,21 @@ class Pipeline:
         *,
         occupancy: bool = True,
         map_folder: str | Path | None = None,
+        wanted: Iterable[str] | None = None,
+        outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
-        self.ground = GroundFilter(self.config, self.backend, map_folder=map_folder)
-        self.occupancy = OccupancyFilter(self.config, self.backend) if occupancy else None
+        names = names_wanted(wanted, WANTED)
+        if map_folder is not None and len(names) < len(WANTED):
+            raise ConfigError("wanted: a long-term map takes everything, expected no names beside map_folder")
+        if map_folder is not None and outputs != "host":
+            raise ConfigError(f"outputs = {outputs!r}: a long-term map takes what is on the host, expected 'host'")
+        of_ground = names & set(_OF_GROUND)
+        self.ground = GroundFilter(self.config, self.backend, None, map_folder, outputs, of_ground)
+        self.occupancy = None
+        if occupancy:
+            self.occupancy = OccupancyFilter(self.config, self.backend, wanted=names & set(_OF_OCCUPANCY))
         self._survey: Survey | None = None
         if map_folder is not None:
             self._survey = Survey(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
@@ -122,4 +139,6 @@ class Pipeline:
         """Cells that moved a frame ago, for the ground to leave out."""
         if self._last is None or not self._last.moving.any():
             return None
-        return self._last.moving_cells()
+        lattice, mask = self._last.moving_cells()
+        on_device = self._last.moving_on_device
+        return lattice, mask if on_device is None or mask is not self._last.moving else on_device

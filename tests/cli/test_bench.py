@@ -12,11 +12,17 @@ from typer.testing import CliRunner
 
 import roadbed
 from roadbed import Config, GroundFilter
+from roadbed.bench import occupancy as bench_module
+from roadbed.bench.energy import Meter
+from roadbed.bench.masses import mass_rows
 from roadbed.bench.occupancy import TASKS, _drive, _motion, _place, _street, time_steps
+from roadbed.bench.occupancy_plots import draw_all
 from roadbed.bench.soak import growth
 from roadbed.bench.sound import is_sound
 from roadbed.bench.timing import measure
 from roadbed.cli import app
+from roadbed.compute.host import Host
+from tests.devices import DRIVERS, backend
 
 
 def bench(*arguments):
@@ -89,6 +95,62 @@ def test_a_step_of_the_occupancy_is_the_papers():
     seen = [report.observedness > 0 for report in reports.values()]
     assert len({mask.tobytes() for mask in seen}) == 8
     assert len({report.probability.tobytes() for report in reports.values()}) == 8
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_every_backend_times_the_papers_tasks_and_lays_its_work_out_in_every_way(name, tmp_path, monkeypatch):
+    place = backend(name)
+    sizes = {
+        "FIGURE_7_PARTICLES": (500, 1000), "FIGURE_8_RESOLUTIONS": (0.5, 1.0), "PAPER_TABLE_1": {(500, 1.0): 9.0},
+        "GROUP_SIZES": (256,), "TILE_COLUMNS": (0, 16), "LAYOUT_CASE": (500, 1.0),
+    }  # fmt: skip
+    for limit, value in sizes.items():
+        monkeypatch.setattr(bench_module, limit, value)
+    out = bench_module.bench_occupancy(place, steps=2, warm_up=1) | {"date": "today"}
+    for rows in (out["rows"], out["default_filter"], out["figure_7"], out["figure_8"]):
+        assert all(0 < row["best_ms"] <= row["step_ms"] for row in rows)
+        assert all(row[f"{task}_ms"] > 0 for row in rows for task in TASKS)
+    drawn = {path.name for path in draw_all(out, tmp_path)}
+    assert {"table-1.png", "figure-7.png", "figure-8.png"} <= drawn
+    assert all((tmp_path / picture).stat().st_size > 5000 for picture in drawn)
+    assert out["energy"]
+    if name == "cpu":
+        assert "scheduling" not in out
+        return
+    assert [row["scheduling"] for row in out["scheduling"]] == ["sequential", "parallel"]
+    assert [row["tile_columns"] for row in out["tiles"]] == [0, 16]
+    if name == "opencl" and place.device.kind == "cpu":
+        assert [row["units"] for row in out["figure_9"]] == bench_module.powers_of_two(place.device.units)
+        assert out["figure_9"][0]["step_speed_up"] == 1
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_masses_stay_a_distribution_over_hundreds_of_steps(name):
+    rows = list(mass_rows(backend(name), 200, samples=4))
+    assert [row["steps"] for row in rows] == [50, 100, 150, 200]
+    for row in rows:
+        assert row["particles"] == 2000
+        assert row["excess"] < 1e-5
+        assert row["least"] >= 0
+        assert row["uncarried"] < 1e-4
+
+
+def test_energy_is_read_where_the_platform_tells_and_said_to_be_missing_where_not(tmp_path):
+    device = Host().device
+    none = Meter(device, tmp_path)
+    assert none.per_call(lambda: None) == {"joules": None, "watts": None}
+    assert str(tmp_path) in none.why_not
+    for package in ("intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0"):  # the last is a part of the first
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "energy_uj").write_text("1000000")
+    counter = tmp_path / "intel-rapl:1" / "energy_uj"
+
+    def call():
+        counter.write_text(str(int(counter.read_text()) + 500_000))
+
+    found = Meter(device, tmp_path).per_call(call, seconds=0.0)
+    assert found["joules"] == pytest.approx(0.5)
+    assert found["watts"] > 0
 
 
 def test_the_street_of_the_occupancy_bench_stands_still_under_its_motion():

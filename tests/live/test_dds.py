@@ -3,6 +3,7 @@
 
 import os
 import pickle
+import signal
 import sys
 from importlib.util import find_spec
 
@@ -28,6 +29,7 @@ def domain(tmp_path):
 
 
 def test_a_drive_goes_through_dds_and_nothing_is_lost(domain):
+    """Though another reader of the same topics stands still with its buffers full."""
     folder, messages = domain.folder, RosMessages(2)
     records = list(drive_records(messages, period=0.5))
     (folder / "drive.pickle").write_bytes(pickle.dumps(records))
@@ -37,9 +39,15 @@ def test_a_drive_goes_through_dds_and_nothing_is_lost(domain):
     domain.wait_for("node", "Ctrl+C stops it")
     assert "on loopback" in domain.said("node")
     checker = domain.start("checker", sys.executable, HERE / "dds_checker.py", folder / "seen.pickle", str(SCANS))
-    domain.wait_for("checker", "listening")
+    slow = domain.start("slow", sys.executable, HERE / "dds_checker.py", folder / "nothing.pickle", "1000")
+    for name in ("checker", "slow"):
+        domain.wait_for(name, "listening")
+    slow.send_signal(signal.SIGSTOP)
     domain.start("player", sys.executable, HERE / "dds_player.py", folder / "drive.pickle")
-    assert checker.wait(PATIENCE) == 0, domain.said("checker")
+    try:
+        assert checker.wait(PATIENCE) == 0, domain.said("checker")
+    finally:
+        slow.kill()
     assert domain.stop(node) == 0
     clouds, grids = pickle.loads((folder / "seen.pickle").read_bytes())
     assert f"{SCANS} scans in, {SCANS} out, 0 dropped, 0 refused" in domain.said("node"), domain.said("node")

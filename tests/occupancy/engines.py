@@ -74,14 +74,14 @@ class HsbofOnDevice:
         for name in PARTICLE.names or ():
             particles[name] = getattr(p.arrays, name)
         cells[: p.count] = 0
-        device.backend.upload(particles, device._buffers.particles)
+        device.backend.upload(particles.view(np.float32), device._buffers.particles)
         device.backend.upload(cells, device._buffers.cells)
 
     def fetch(self) -> None:
         device, p = self.device, self.particles
         self.layers[:] = device.layers
         cells = device.backend.download(device._buffers.cells, 0, p.capacity)
-        particles = device.backend.download(device._buffers.particles, 0, p.capacity)
+        particles = device._buffers.particles_in(device._buffers.particles, p.capacity)
         p.count = int(np.count_nonzero(cells < device.size))
         p.arrays.cell[:] = cells
         for name in PARTICLE.names or ():

@@ -101,7 +101,7 @@ def test_every_step_has_the_bits_of_the_cpus(backend, preset, motion):
     count = cpu._sorted.count
     same(download(order, 0, count), cpu._order[:count], "reorder")
     kept = ("x", "y", "vx", "vy", "mass", "tested", "age", "origin")
-    sorted_ = download(b.sorted, 0, count)
+    sorted_ = b.particles_in(b.sorted, count)
     same_particles(sorted_, download(cells, 0, count), cpu._sorted.arrays, count, "update_measurement", kept)
     same(download(b.birth, 0, size), cpu._birth, "newborn mass")
     for name, found, expected in zip(cpu.velocities._fields, device.velocities, cpu.velocities):
@@ -109,7 +109,7 @@ def test_every_step_has_the_bits_of_the_cpus(backend, preset, motion):
     same(device.moving, cpu.moving, "drop_lone_cells")
     born, births = cpu._born, cpu._born.count
     assert births > 0
-    found = download(b.born, 0, births)
+    found = b.particles_in(b.born, births)
     placed = ("x", "y", "vx", "vy", "mass")
     same_particles(found, download(b.born_cells, 0, births), born.arrays, births, "give_birth", placed)
     drawn = cpu.particles.count
@@ -173,7 +173,7 @@ def test_results_do_not_depend_on_how_the_work_is_laid_on_the_device(backend, tu
         priors = (backend.download(filter_._buffers.prior, 0, 5 * usual.size) for filter_ in (tuned, usual))
         same(*priors, "priors")
     same(tuned.velocities.mean, usual.velocities.mean, "velocities")
-    particles = [backend.download(f._buffers.particles, 0, 2000).view(np.uint8) for f in (tuned, usual)]
+    particles = [f._buffers.particles_in(f._buffers.particles, 2000).view(np.uint8) for f in (tuned, usual)]
     np.testing.assert_array_equal(*particles)
 
 

@@ -115,3 +115,26 @@ def test_too_many_sensors_and_devices_without_doubles_are_refused(observer):
 
     with pytest.raises(DeviceError, match="needs double precision"):
         ObserveDevice(Single(), SMALL, given.lattice)
+
+
+def test_a_device_without_room_leaves_the_observer_as_it_was(device, monkeypatch):
+    """In the middle of a drive: one clear line, and the next scan is observed as if nothing had been."""
+    scan, ground = segmented("vlp16", 2)[0]
+    given = looked_at(scan, ground)
+    observer = ObserveDevice(device, SMALL, given.lattice)
+    assert_same(observer, given)
+    rig = looked_at(*segmented("lux4", 2)[0])
+    zeros, calls = device.zeros, []
+
+    def full(shape, dtype):
+        calls.append(shape)
+        if len(calls) > 4:
+            raise DeviceError("a device: 12 MiB do not fit beside what is in use of its 8 MiB")
+        return zeros(shape, dtype)
+
+    monkeypatch.setattr(device, "zeros", full)
+    with pytest.raises(DeviceError, match="do not fit"):
+        observer(rig)
+    monkeypatch.undo()
+    assert assert_same(observer, given) > 3000
+    assert_same(observer, rig)

@@ -85,3 +85,15 @@ def test_a_pedestrian_walks_beside_the_wall_in_the_city() -> None:
     wall = next(item for item in truth.objects() if item.kind == "wall")
     local = [wall.T_world_object.inverse() @ person.T_world_object.translation[None] for person in people]
     assert any(abs(place[0, 0]) < wall.size[0] / 2 and 0.2 < place[0, 1] < 1.5 for place in local)
+
+
+def test_the_mountain_road_goes_on_for_two_kilometres_and_keeps_its_character() -> None:
+    world = build_scene("mountain")
+    places = world.vehicle(np.linspace(0.0, 199.9, 400).tolist()).translation
+    steps = np.diff(places, axis=0)
+    assert np.linalg.norm(steps, axis=1).sum() > 1990
+    grade = steps[:, 2] / np.linalg.norm(steps[:, :2], axis=1)
+    for half in np.split(grade[:398], 2):
+        assert 0.12 < np.abs(half).max() < 0.16
+    early, late = (len(world.at(time).solids.kind) for time in (40.0, 190.0))
+    assert 0.5 < late / early < 2

@@ -115,3 +115,14 @@ def test_what_is_wrong_is_one_line(tmp_path):
     (tmp_path / "empty" / "sensors" / "lidar").mkdir(parents=True)
     with pytest.raises(InputError, match="found no sweeps"):
         roadbed.open(tmp_path / "empty")
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_float32_and_signalling_nan_are_read_without_a_word(tmp_path):
+    signalling = np.array([0x7C01], np.uint16).view(np.float16)
+    write_table(tmp_path / "1.feather", x=[1e300], y=[0.0], z=signalling, offset_ns=signalling)
+    scan = roadbed.open(tmp_path / "1.feather")[0]
+    assert np.isinf(scan.points[0, 0])
+    assert np.isnan(scan.points[0, 2])
+    with pytest.raises(InputError, match="expected a quaternion of length 1, found length inf"):
+        roadbed.Pose.from_quaternion((0, 0, 0), (1e200, 0, 0, 1e200))

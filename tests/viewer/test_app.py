@@ -65,7 +65,7 @@ def test_the_command_says_where_and_for_whom_and_stops_when_asked(host, address,
         assert re.match(f"viewer at {address}", line)
         assert reach in line
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=120) == 130
+        assert process.wait(timeout=120) == 0
 
 
 def test_the_command_ends_with_one_line_when_the_port_is_taken():

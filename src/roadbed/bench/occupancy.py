@@ -15,14 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from roadbed.bench.energy import Meter
+from roadbed.bench.occupancy_steps import steps_on
+from roadbed.compute.backend import Backend
+from roadbed.compute.host import Host
+from roadbed.compute.opencl import OpenclBackend
 from roadbed.config import Config
 from roadbed.config.occupancy import FilterConfig
+from roadbed.errors import DeviceError
 from roadbed.geometry import Float32
-from roadbed.occupancy.arrays import Observation
+from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.fuse import Fusion
-from roadbed.occupancy.hsbof import Hsbof
-from roadbed.timing import timed
+from roadbed.occupancy.hsbof_device import Tuning
 
 SENSORS = 8  # LiDARs pooled in the paper
 FIELD_OF_VIEW = math.radians(110)  # of each, all around the vehicle
@@ -32,6 +36,9 @@ PAPER_TABLE_1 = {(19_000, 0.1): 487.0, (19_000, 0.2): 325.0, (10_000, 0.1): 387.
 PAPER_GPU = {(10_000, 0.2): 90.0}
 FIGURE_7_PARTICLES = (2_500, 5_000, 10_000, 19_000, 40_000, 80_000)
 FIGURE_8_RESOLUTIONS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+GROUP_SIZES = (32, 64, 128, 256)
+LAYOUT_CASE = (19_000, 0.1)  # particles and resolution at which work is laid out in other ways
+TILE_COLUMNS = (0, 8, 16, 32, 64)  # 0: without tiles
 # The paper's tasks, and the steps of ours that make them up.
 TASKS = {
     "particles_propagation": ("propagate_particles", "reorder_particles"),
@@ -53,6 +60,8 @@ class Timing:
     best_ms: float  # the fastest step
     processor_ms: float  # of all threads together: what a busy machine hardly changes
     tasks_ms: dict[str, float]
+    joules: float | None = None  # per step
+    watts: float | None = None
 
     def as_row(self) -> dict[str, Any]:
         key = (self.particles, self.resolution)
@@ -65,48 +74,107 @@ class Timing:
             "processor_ms": round(self.processor_ms, 3),
             "paper_many_core_ms": PAPER_TABLE_1.get(key),
             "paper_gpu_ms": PAPER_GPU.get(key),
+            "joules_per_step": self.joules,
+            "watts": self.watts,
             **{f"{name}_ms": round(value, 3) for name, value in self.tasks_ms.items()},
         }
 
 
-def bench_occupancy(steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
+def bench_occupancy(backend: Backend | Host, steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
     """`rows`: table 1; `default_filter`: the same with our default filter; `figure_7`: per task against particles;
-    `figure_8`: against resolution."""
+    `figure_8`: against resolution; on accelerators also how the work is laid out, and `figure_9`."""
     paper, default = Config.preset("paper").occupancy.filter, FilterConfig()
+    meter = Meter(backend.device)
 
-    def rows(filter_: FilterConfig, *cases: tuple[int, float]) -> list[dict[str, Any]]:
-        return [time_steps(filter_, *case, steps, warm_up).as_row() for case in cases]
+    def rows(filter_: FilterConfig, *cases: tuple[int, float], energy: Meter | None = None) -> list[dict[str, Any]]:
+        return [time_steps(filter_, *case, steps, warm_up, backend, energy=energy).as_row() for case in cases]
 
-    return {
+    out = {
+        "device": f"{backend.device.name}, {backend.device.driver}",
+        "energy": meter.name or meter.why_not,
         "grid_m": [*_extent()],
-        "rows": rows(paper, *PAPER_TABLE_1),
-        "default_filter": rows(default, *PAPER_TABLE_1),
+        "rows": rows(paper, *PAPER_TABLE_1, energy=meter),
+        "default_filter": rows(default, *PAPER_TABLE_1, energy=meter),
         "figure_7": rows(paper, *((count, 0.2) for count in FIGURE_7_PARTICLES)),
         "figure_8": rows(paper, *((19_000, resolution) for resolution in FIGURE_8_RESOLUTIONS)),
     }
+    if not isinstance(backend, Host):
+        out |= layouts(backend, steps, warm_up)
+    return out
 
 
-def time_steps(config: FilterConfig, particles: int, resolution: float, steps: int, warm_up: int) -> Timing:
-    """A drive at constant speed round a bend, past walls, with cars around, on the paper's grid."""
+def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
+    """The same work laid on the device in other ways: scheduling, work-groups, tiles, and on fewer compute units."""
+    paper = Config.preset("paper").occupancy.filter
+
+    def timing(place: Backend, **tuning: Any) -> dict[str, float]:
+        found = time_steps(paper, *LAYOUT_CASE, steps, warm_up, place, Tuning(**tuning))
+        return {
+            "step_ms": found.step_ms,
+            "best_ms": found.best_ms,
+            "processor_ms": found.processor_ms,
+            **found.tasks_ms,
+        }
+
+    found: dict[str, Any] = {
+        "scheduling": [
+            {"scheduling": name, **timing(backend, parallel=name == "parallel")} for name in ("sequential", "parallel")
+        ],
+        "work_groups": [{"work_items": size, **timing(backend, group=size)} for size in GROUP_SIZES],
+        "tiles": [{"tile_columns": columns, **timing(backend, tile=columns)} for columns in TILE_COLUMNS],
+        "figure_9": [],
+    }
+    if backend.device.backend == "opencl":
+        for units in powers_of_two(backend.device.units):
+            try:
+                part = OpenclBackend(backend.device, units)
+            except DeviceError:
+                break  # a device that cannot be divided
+            row = {"units": units, **timing(part)}
+            first = found["figure_9"][0] if found["figure_9"] else row
+            for name in ("step_ms", "measurement_update"):
+                row[f"{name.removesuffix('_ms')}_speed_up"] = first[name] / row[name]
+            found["figure_9"].append(row)
+    return found
+
+
+def powers_of_two(most: int) -> list[int]:
+    """1, 2, 4 ... and `most` itself."""
+    return sorted({most, *(2**k for k in range(most.bit_length()) if 2**k <= most)})
+
+
+def time_steps(
+    config: FilterConfig,
+    particles: int,
+    resolution: float,
+    steps: int,
+    warm_up: int,
+    backend: Backend | Host | None = None,
+    tuning: Tuning | None = None,
+    energy: Meter | None = None,
+) -> Timing:
+    """A drive at constant speed round a bend, past walls, with cars around, on the paper's grid.
+
+    Every other step is timed as a whole, the others by their parts.
+    """
     length, width = _extent()
-    shape = (round(width / resolution), round(length / resolution))
-    filter_ = Hsbof(shape, resolution, config.with_changes(particles=particles))
-    fusion = Fusion(resolution, Config.preset("paper").occupancy.fusion)
+    cells = Cells(round(width / resolution), round(length / resolution), resolution)
+    fusion, filter_ = Config.preset("paper").occupancy.fusion, config.with_changes(particles=particles)
+    stage = steps_on(backend or Host(), cells, fusion, filter_, tuning)
     motion = _motion(width)
     totals: list[float] = []
     processor: list[float] = []
     parts: list[dict[str, float]] = []
-    for number, reports in enumerate(_drive(shape, resolution, steps + warm_up)):
-        fusing: dict[str, float] = {}
+    for number, reports in enumerate(_drive((cells.rows, cells.columns), resolution, 2 * steps + warm_up)):
+        stage.load(number * TIME_STEP, reports, (TIME_STEP, motion, (OWN_SPEED, 0.0)))
+        if number >= warm_up and number % 2:
+            parts.append(stage.phases())
+            continue
         begin, begin_processor = perf_counter(), process_time()
-        with timed(fusing, "fuse"):
-            fusion.move(motion)
-            observation = fusion(number * TIME_STEP, reports)
-        filter_.step(observation, TIME_STEP, motion, (OWN_SPEED, 0.0))
+        stage.step()
         if number >= warm_up:
             totals.append(perf_counter() - begin)
             processor.append(process_time() - begin_processor)
-            parts.append(filter_.timings | fusing)
     tasks = {
         task: 1e3 * float(np.median([sum(part[name] for name in names) for part in parts]))
         for task, names in TASKS.items()
@@ -114,11 +182,12 @@ def time_steps(config: FilterConfig, particles: int, resolution: float, steps: i
     return Timing(
         particles=particles,
         resolution=resolution,
-        cells=shape[0] * shape[1],
+        cells=cells.rows * cells.columns,
         step_ms=1e3 * float(np.median(totals)),
         best_ms=1e3 * min(totals),
         processor_ms=1e3 * float(np.median(processor)),
         tasks_ms=tasks,
+        **(energy.per_call(stage.step) if energy else {}),
     )
 
 

@@ -112,11 +112,12 @@ def draw(rows: list[dict[str, Any]], path: Path, title: str) -> None:
     """Latency, memory, handles and information over the frames, as a picture."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 8), layout="constrained")
-    axes = figure.subplots(4, 1, sharex=True)
+    figure = Figure(figsize=(9, 9), layout="constrained")
+    axes = figure.subplots(5, 1, sharex=True)
     frames = [row["frames"] for row in rows]
     curves = {
-        "ms per frame": ("processor_ms", "median_ms", "p99_ms"),
+        "processor, ms": ("processor_ms",),
+        "clock, ms": ("median_ms", "p99_ms"),
         "memory, MB": ("memory_mb",),
         "files, threads": ("handles", "threads"),
         "information, 1/m²": ("information",),

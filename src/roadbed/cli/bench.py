@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Device, command_line
+from roadbed.cli.options import Device
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.stopping import until_stopped
 
@@ -42,26 +42,38 @@ def ground(
 
 @app.command("occupancy")
 def occupancy(
-    steps: Annotated[int, typer.Option(min=1, help="Steps to measure of each case.")] = 30, as_json: Json = False
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps to measure of each case.")] = 30,
+    plots: Annotated[Path | None, typer.Option(help="Also draw the paper's figures into this folder.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Fusion and occupancy filter: the many-core paper's table 1, and each task against particles and resolution."""
+    """Fusion and occupancy filter: the many-core paper's table 1 and figures 7 to 10 beside ours, on any device."""
     from roadbed.bench.occupancy import bench_occupancy
+    from roadbed.bench.occupancy_plots import draw_all
     from roadbed.bench.timing import report
+    from roadbed.compute.opening import opened
 
-    measured = bench_occupancy(steps)
-    out = report("occupancy", measured.pop("rows"), backend="cpu", **measured)
-    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms")
+    measured = bench_occupancy(opened(backend, device), steps)
+    out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
+    drawn = draw_all(out, plots) if plots is not None else []
+    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms", "joules_per_step", "watts")
     columns = ("particles", "resolution_m", "cells", *measures)
     _show(out, columns, as_json)
-    if not as_json:
-        default = [[row[key] for key in columns] for row in out["default_filter"]]
-        table("the same with the default filter", columns, default)
-        tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
-        for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
-            rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
-            table(
-                f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows
-            )
+    if as_json:
+        return
+    print(f"{out['device']}; energy: {out['energy']}")
+    table("the same with the default filter", columns, [[row[key] for key in columns] for row in out["default_filter"]])
+    tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
+    for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
+        rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
+        table(f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows)
+    for name in ("scheduling", "work_groups", "tiles", "figure_9"):
+        if out.get(name):
+            title = f"{name.replace('_', ' ')}: ms at 19,000 particles and 0.1 m"
+            table(title, list(out[name][0]), [list(row.values()) for row in out[name]])
+    for path in drawn:
+        print(f"wrote {path}")
 
 
 @app.command("pipeline")
@@ -106,6 +118,22 @@ def agreement(
         print(f"{used}: " + "; ".join(f"{key} {value:.4g}" for key, value in summary(rows).items()))
 
 
+@app.command("masses")
+def masses(
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the filter.")] = 10_000,
+    backend: BackendOption = "cpu",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """The filter's masses over many steps: none below 0, none above 1, and particles that carry what is dynamic."""
+    from roadbed.bench.masses import mass_rows
+    from roadbed.bench.timing import report
+    from roadbed.compute.opening import opened
+
+    rows = list(progress(mass_rows(opened(backend, device), steps), "stepping", min(steps, 10)))
+    _show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
+
+
 @app.command("soak")
 def soak(
     frames: Annotated[int, typer.Option(min=1, help="How many frames to drive.")] = 20_000,
@@ -137,7 +165,8 @@ def soak(
     worst = {"unsound": sum(row["unsound"] for row in rows), "mass_error": max(row["mass_error"] for row in rows)}
     out = report("soak", rows, backend=backend, **worst, **grown)
     if plot is not None:
-        draw(rows, plot, command_line())
+        used = f"--config {configuration.name}" if configuration else f"--preset {preset}"
+        draw(rows, plot, f"roadbed bench soak --frames {frames} --backend {backend} {used}")
     _show({**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}, tuple(rows[0]), as_json)
     if not as_json:
         print("; ".join(f"{key} {value:.4g}" for key, value in {**worst, **grown}.items() if value is not None))

@@ -15,16 +15,16 @@ def map(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the map.")],
     source: Annotated[str, typer.Argument(help="The simulated drive, as it was given to roadbed run --map.")],
     stride: Annotated[int, typer.Option(min=1, help="Every so many-th scan, as it was given to roadbed run.")] = 1,
+    drive: Annotated[bool, typer.Option("--drive", help="Make the map first, in a new folder.")] = False,
     as_json: Json = False,
 ) -> None:
     """Errors of the elevation where the ground was seen."""
     from roadbed.evaluate.map import evaluate_map
-    from roadbed.mapping.stored import StoredMap
     from roadbed.sources import open_source
     from roadbed.sources.selection import part_of
 
     scans = part_of(open_source(source), stride=stride)
-    out = evaluate_map(StoredMap(folder), scans, lambda numbers: progress(numbers, "comparing", len(scans)))
+    out = evaluate_map(folder, scans, drive, lambda numbers: progress(numbers, "comparing", len(scans)))
     if as_json:
         print_json(out)
         return

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -235,20 +235,20 @@ class CudaTape:
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             self._steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
+        queues = common.queues_of(after) if after else {}
         with owner._handle, owner.stream:
+            beside = [owner._cupy.cuda.Stream(non_blocking=True) for _ in range(max(queues.values(), default=0))]
             owner.stream.begin_capture()
             if after is None:
                 for _, kernel, groups, size, arguments in self._steps:
                     kernel(groups, size, arguments)
             else:
-                self._capture_branches(after)
+                self._capture_branches(after, queues, [owner.stream, *beside])
             self._graph = owner.stream.end_capture()
 
-    def _capture_branches(self, after: Order) -> None:
+    def _capture_branches(self, after: Order, queues: Mapping[str, int], streams: Sequence[Any]) -> None:
         """Each phase on its own stream; events make branches of the graph of them, which join in the owner's stream."""
-        cupy, main = self._owner._cupy, self._owner.stream
-        queues = common.queues_of(after)
-        streams = {n: main if n == 0 else cupy.cuda.Stream(non_blocking=True) for n in sorted(set(queues.values()))}
+        main = streams[0]
         begin = main.record()
         done: dict[str, Any] = {}
         for phase, kernel, groups, size, arguments in self._steps:

@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from roadbed.config import Config
 from roadbed.errors import InputError
+from roadbed.geometry import Float64
+from roadbed.ground.filter import GroundFilter
 from roadbed.mapping.cache import SIDE, Key
 from roadbed.mapping.stored import StoredMap
 from roadbed.sources import Source
@@ -17,29 +23,60 @@ _RETURNS = (1, 10, 100)  # true returns from the ground from which a node counts
 
 
 def evaluate_map(
-    stored: StoredMap, source: Source, watch: Callable[[Iterable[int]], Iterable[int]] = lambda numbers: numbers
+    folder: str | Path, source: Source, drive: bool = False, watch: Callable[[Iterable[int]], Iterable[int]] = iter
 ) -> dict[str, Any]:
-    """Errors of the elevation, over nodes by how many rays of the drive truly ended on their ground."""
+    """Errors of the elevation, over nodes by how many rays of the drive truly ended on their ground.
+
+    With `drive` the map is made first, in the same pass: simulating is what takes the time.
+    """
     if not hasattr(source, "truth"):
         raise InputError(f"{source.location}: found a source without truth, expected a simulated drive")
+    if drive and Path(folder).exists():
+        raise InputError(f"{folder}: exists, expected a new folder to keep a map in")
+    rays = RayCounts(Config().ground.stcrf.spacing if drive else StoredMap(folder).spacing)
+    ground = GroundFilter(Config(), map_folder=folder) if drive else None
+    for index in watch(range(len(source))):
+        if ground is not None:
+            ground(source[index])
+        truth = source.truth(index)
+        rays.add(truth.points_world[truth.is_ground])
+    if ground is not None:
+        ground.save_map()
+    rows, nodes = _compared(StoredMap(folder), rays, source.truth(0).terrain)
+    return {"map": str(folder), "source": source.location, "known_nodes": nodes, "seen": rows}
+
+
+def _compared(stored: StoredMap, rays: RayCounts, terrain: Any) -> tuple[list[dict[str, Any]], int]:
+    """A row for each number of rays, and how many nodes the map knows."""
     if not stored.index.T_lattice_world.is_identity:
         raise InputError(
             f"{stored.folder}: found a frame of its own, expected that of the simulated world (mounting=known)"
         )
-    seen = {key: np.zeros((SIDE, SIDE), np.int64) for key in stored.keys}
-    for index in watch(range(len(source))):
-        truth = source.truth(index)
-        _count(seen, truth.points_world[truth.is_ground], stored.spacing)
-    terrain = source.truth(0).terrain
     errors, returns = [], []
     for key in stored.keys:
         planes = stored.planes(key)
         x, y = stored.lattice(key).mesh()
         errors.append((planes.elevation - terrain.height(x, y))[planes.known])
-        returns.append(seen[key][planes.known])
+        returns.append(rays.of(key)[planes.known])
     error, count = np.concatenate(errors), np.concatenate(returns)
-    rows = [{"returns": least, **_statistics(error[count >= least])} for least in _RETURNS]
-    return {"map": str(stored.folder), "source": source.location, "known_nodes": len(error), "seen": rows}
+    return [{"returns": least, **_statistics(error[count >= least])} for least in _RETURNS], len(error)
+
+
+class RayCounts:
+    """How many rays ended on the ground of each node, tile by tile."""
+
+    def __init__(self, spacing: float) -> None:
+        self._spacing, self._tiles = spacing, defaultdict[Key, NDArray](lambda: np.zeros((SIDE, SIDE), np.int64))
+
+    def add(self, points: Float64) -> None:
+        column, row = np.floor(points[:, :2] / self._spacing).astype(np.int64).T
+        tiles = np.stack([row // SIDE, column // SIDE], axis=1)
+        for down, right in np.unique(tiles, axis=0).tolist():
+            here = (tiles == (down, right)).all(axis=1)
+            np.add.at(self._tiles[down, right], (row[here] % SIDE, column[here] % SIDE), 1)
+
+    def of(self, key: Key) -> NDArray:
+        return self._tiles[key]
 
 
 def _statistics(error: np.ndarray) -> dict[str, Any]:
@@ -53,12 +90,3 @@ def _statistics(error: np.ndarray) -> dict[str, Any]:
         "within_5_cm_percent": float(100 * np.mean(size <= 0.05)),
         "rms_of_best_99_percent": float(np.sqrt(np.mean(np.sort(size)[: -(-99 * len(size) // 100)] ** 2))),
     }
-
-
-def _count(seen: dict[Key, np.ndarray], points: np.ndarray, spacing: float) -> None:
-    column, row = np.floor(points[:, :2] / spacing).astype(np.int64).T
-    tiles = np.stack([row // SIDE, column // SIDE], axis=1)
-    for row_of_tiles, column_of_tiles in np.unique(tiles, axis=0).tolist():
-        if (row_of_tiles, column_of_tiles) in seen:
-            here = (tiles == (row_of_tiles, column_of_tiles)).all(axis=1)
-            np.add.at(seen[row_of_tiles, column_of_tiles], (row[here] % SIDE, column[here] % SIDE), 1)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import VarianceCells
+from roadbed.frames import Resident, VarianceCells
 from roadbed.geometry import Float32, Float64, Pose
 
 
@@ -37,7 +37,8 @@ class Vehicle:
 class MovingMask:
     """Cells whose points do not shape the surface."""
 
-    mask: NDArray[np.bool_]  # [y][x]
+    mask: Any  # [y][x] bool, or `OnDevice`
+    shape: tuple[int, int]
     corner: Float64  # (2,) m from the lattice's corner
     spacing: float  # m
 
@@ -67,6 +68,7 @@ class FrameOutput:
     variance: Float32
     timings: dict[str, float] = field(default_factory=dict)
     cells: VarianceCells | None = None
+    resident: Resident | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time as clock
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,17 +20,20 @@ from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig
 from roadbed.errors import ConfigError, DeviceError
-from roadbed.frames import GroundFrame, Moving, Scan
+from roadbed.frames import GroundFrame, Moving, Scan, names_wanted
 from roadbed.geometry import Pose
 from roadbed.ground.method import GroundMethod
 from roadbed.ground.own_body import OwnBody, without
+
+WANTED = ("ground_probability", "height_above_ground")  # what a frame holds beside labels and layers
 
 
 class GroundFilter:
     """`filter(scan)` or `filter(points_xyz)` gives a GroundFrame; odometry in the scans carries the surface along.
 
     `backend` is "cpu", "opencl", "cuda", "auto" or one that is open already; None takes the configuration's. With
-    `outputs="device"` labels and layers are CuPy arrays that stay on the GPU. Calls from several threads take turns.
+    `outputs="device"` labels and layers are CuPy arrays that stay on the GPU. `wanted` names what an accelerator brings
+    to the host beside labels and layers; None: all of WANTED. Calls from several threads take turns.
     """
 
     def __init__(
@@ -40,13 +43,15 @@ class GroundFilter:
         device: int | str | None = None,
         map_folder: str | Path | None = None,
         outputs: Literal["host", "device"] = "host",
+        wanted: Iterable[str] | None = None,
     ) -> None:
         self.config = Config.of(config)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._turn = threading.RLock()
         self._own_body = OwnBody(self.config.vehicle)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
-        self._method = _method(self.config, self.backend, map_folder, _stays(outputs, self.config, self.backend))
+        stays = _stays(outputs, self.config, self.backend)
+        self._method = _method(self.config, self.backend, map_folder, stays, names_wanted(wanted, WANTED))
 
     def __call__(
         self,
@@ -117,11 +122,13 @@ def _stays(outputs: str, config: Config, backend: Any) -> bool:
     return outputs == "device"
 
 
-def _method(config: Config, backend: Any, map_folder: str | Path | None, stays: bool) -> GroundMethod:
+def _method(
+    config: Config, backend: Any, map_folder: str | Path | None, stays: bool, wanted: Collection[str]
+) -> GroundMethod:
     if config.ground.method == "variance":
         from roadbed.ground.variance.method import GridVariance
 
         return GridVariance(config, backend)
     from roadbed.ground.stcrf.method import Stcrf
 
-    return Stcrf(config, backend, map_folder, stays)
+    return Stcrf(config, backend, map_folder, stays, wanted)

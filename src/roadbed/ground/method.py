@@ -45,6 +45,7 @@ class Segmented:
             T_world_lattice=self.T_world_lattice,
             used_prior=self.used_prior,
             cells=output.cells,
+            resident=output.resident,
             notes=self.notes + _unusable(output.label),
             timings=self.timings,
         )

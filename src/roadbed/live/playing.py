@@ -12,6 +12,7 @@ from typing import Any
 from roadbed.errors import RoadbedError
 from roadbed.frames import Scan
 from roadbed.live.stream import Stream
+from roadbed.sources.registry import is_live
 
 _LONGEST_PAUSE_S = 2.0  # between two scans of a recording that is played
 
@@ -24,7 +25,7 @@ class Feeder:
     ) -> None:
         """`pace` 2 plays a recording twice as fast, None as fast as it is read; sensors have a pace of their own."""
         self._source, self._stream, self._change = source, stream, change
-        self._pace = pace if _has_length(source) else None
+        self._pace = None if is_live(source) else pace
         self._closed, self.ended = threading.Event(), threading.Event()
         self.failure: RoadbedError | None = None
         self._thread = threading.Thread(target=self._feed, name="roadbed-feeder", daemon=True)
@@ -59,11 +60,3 @@ class Feeder:
                     return
             before = scan.time
             yield scan
-
-
-def _has_length(source: Any) -> bool:
-    try:
-        len(source)
-    except (TypeError, NotImplementedError):
-        return False
-    return True

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from roadbed.compute.backend import Backend
+import math
+from collections.abc import Callable
+from typing import Any
+
+from roadbed.compute.backend import Backend, OnDevice
 from roadbed.config import Config
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells
-from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
+from roadbed.occupancy.engine import GridMotion, LazyOutput, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.filter_buffers import ObservationBuffers, check_memory
 from roadbed.occupancy.fuse_device import FusionDevice
 from roadbed.occupancy.hsbof_device import HsbofDevice
@@ -51,31 +55,32 @@ class OccupancyDevice:
     def frame(self, given: OccupancyInput) -> OccupancyOutput:
         timings: dict[str, float] = {}
         h, motion = self._hsbof, self._motion
-        self._motion = GridMotion()
         with timed(timings, "queue"):
             fused = self._fusion(given.time, self._observe(given))
             registered = self._registration(fused, given.dt, motion)
             h.step(fused, registered, given.dt, motion, given.own_velocity)
         with timed(timings, "device"):
             self.backend.finish()
-        with timed(timings, "download"):
-            layers, velocities = h.layers, h.velocities
-            observation, observedness, surface = (
-                self.backend.download(layer, 0, self.lattice.size).reshape(self.lattice.shape) for layer in fused
-            )
-            return OccupancyOutput(
-                static=layers[0],
-                dynamic=layers[1],
-                free=layers[2],
-                velocity=velocities.mean,
-                velocity_covariance=velocities.covariance,
-                moving=h.moving,
-                observation=observation,
-                observedness=observedness,
-                surface=surface,
-                uncarried=h.uncarried,
-                timings=timings,
-            )
+        self._motion = GridMotion()
+        b, size, (probability, observedness, surface) = h._buffers, self.lattice.size, fused
+        fetch = {
+            "static": self._bringing(b.layers),
+            "dynamic": self._bringing(b.layers, start=size),
+            "free": self._bringing(b.layers, start=2 * size),
+            "velocity": self._bringing(b.mean, 2),
+            "velocity_covariance": self._bringing(b.covariance, 3),
+            "moving": lambda: h.moving,
+            "observation": self._bringing(probability),
+            "observedness": self._bringing(observedness),
+            "surface": self._bringing(surface),
+        }
+        moving = OnDevice(b.moving, count=size)
+        return LazyOutput(fetch, uncarried=h.uncarried, timings=timings, moving_on_device=moving)
+
+    def _bringing(self, buffer: Any, *numbers: int, start: int = 0) -> Callable[[], Any]:
+        """What downloads a layer of cells with so many numbers each."""
+        shape = (*self.lattice.shape, *numbers)
+        return lambda: self.backend.download(buffer, start, math.prod(shape)).reshape(shape)
 
     def forget(self) -> None:
         self._motion = GridMotion()

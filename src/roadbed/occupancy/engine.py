@@ -6,12 +6,15 @@ Nothing returns to the host between these steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roadbed.compute.arrays import to_host
+from roadbed.compute.backend import OnDevice
 from roadbed.frames import GroundFrame, Scan
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 
@@ -47,7 +50,8 @@ class SensorView:
     """One sensor's part of a scan."""
 
     name: str
-    points: NDArray[np.int64]  # which of the scan's points it saw
+    points: NDArray[np.int64] | None  # which of the scan's points it saw; None: all that are numbers
+    count: int  # of them
     origin: Float64  # (3,) m, where it stands in the ground's lattice frame
 
 
@@ -56,7 +60,7 @@ class GroundSurface:
     """The ground under a scan: its lattice's layers with NaN where unknown, and the plane to assume there."""
 
     lattice: Lattice
-    elevation: Float32  # (rows, columns) m
+    elevation: Any  # (rows, columns) m, float32; `OnDevice` where slope and variance follow it on the device
     slope: Float32  # (rows, columns, 2)
     variance: Float32  # (rows, columns) m^2
     plane: Float64  # (3,) that the vehicle stands on: height at x = y = 0, slopes along x and y
@@ -74,8 +78,8 @@ class GroundSurface:
 class OccupancyInput:
     """All that one frame is computed from, beside what the engine knows from the frames before."""
 
-    points: Any  # (N, 3) float32 in the sensor frame, where the engine's machine reads them
-    heights: Float32  # (N,) m over the ground, NaN where no ground is known
+    points: Any  # (N, 3) float32 in the sensor frame, or `OnDevice`, and then NaN on the own vehicle
+    heights: Any  # (N,) float32 m over the ground, NaN where no ground is known, or `OnDevice`
     T_lattice_sensor: Pose  # takes the points to the ground's lattice frame
     sensors: tuple[SensorView, ...]
     surface: GroundSurface
@@ -95,29 +99,45 @@ class OccupancyInput:
         time: float = 0.0,
         dt: float = 0.0,
         own_velocity: tuple[float, float] = (0.0, 0.0),
+        backend: Any = None,
     ) -> OccupancyInput:
-        """A scan over its ground; a merged scan is seen by each of its sensors from that sensor's place."""
-        T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
-        sensors = tuple(
-            SensorView(
-                mount.name,
-                points if own is None else points[~own[points]],
-                T_lattice_sensor @ mount.T_vehicle_sensor.translation if scan.mounts else T_lattice_sensor.translation,
-            )
-            for mount, points in scan.split()
-        )
+        """A scan over its ground; a merged scan is seen by each of its sensors from that sensor's place.
+
+        What the ground has left on `backend`, where it was computed there, is read there.
+        """
+        surface, held = GroundSurface.of(ground), ground.resident
+        points: Any
+        heights: Any
+        if held is not None and held.lies_on(backend):
+            points, heights, surface = held.points, held.heights, replace(surface, elevation=held.layers)
+        else:
+            points, heights = to_host(scan.points), np.asarray(to_host(ground.height_above_ground), np.float32)
         return cls(
-            scan.points,
-            np.asarray(ground.height_above_ground, np.float32),
-            T_lattice_sensor,
-            sensors,
-            GroundSurface.of(ground),
+            points,
+            heights,
+            ground.T_lattice_sensor,
+            tuple(_views(scan, ground, isinstance(points, OnDevice))),
+            surface,
             lattice,
             T_lattice_grid or Pose.identity(),
             time,
             dt,
             own_velocity,
         )
+
+
+def _views(scan: Scan, ground: GroundFrame, on_device: bool) -> Iterator[SensorView]:
+    """Each sensor with its points; on a device the own vehicle's are no numbers already, so that none are chosen."""
+    T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
+    if on_device and not scan.mounts:
+        count = len(scan) - (0 if own is None else int(np.count_nonzero(own)))
+        yield SensorView(scan.sensor, None, count, T_lattice_sensor.translation)
+        return
+    for mount, points in scan.split():
+        chosen = points if own is None else points[~own[points]]
+        place = mount.T_vehicle_sensor.translation
+        origin = T_lattice_sensor @ place if scan.mounts else T_lattice_sensor.translation
+        yield SensorView(mount.name, chosen, len(chosen), origin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +155,21 @@ class OccupancyOutput:
     surface: NDArray[np.uint16]  # which of a cell's 4 x 4 subcells returned a beam, bit by bit
     uncarried: float  # share of the dynamic mass that found no particle and became unknown
     timings: dict[str, float] = field(default_factory=dict)  # s per phase
+    moving_on_device: OnDevice | None = None  # `moving` where the engine has it, until its next frame
+
+
+class LazyOutput(OccupancyOutput):
+    """An output whose arrays are brought to the host when they are first asked for, until the next frame."""
+
+    def __init__(self, fetch: Mapping[str, Callable[[], Any]], **known: Any) -> None:
+        self.__dict__.update(known, _fetch=fetch)
+
+    def __getattr__(self, name: str) -> Any:
+        fetch = self.__dict__.get("_fetch", {})
+        if name not in fetch:
+            raise AttributeError(name)
+        self.__dict__[name] = fetch[name]()
+        return self.__dict__[name]
 
 
 class OccupancyEngine(Protocol):

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from roadbed.compute import compilation
-from roadbed.compute.arrays import lies_on_device, to_host
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
 from roadbed.config import Config, OccupancyConfig
 from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, OccupancyFrame, Scan, SensorMount, TrackedObject
+from roadbed.frames import GroundFrame, OccupancyFrame, Scan, SensorMount, TrackedObject, names_wanted
 from roadbed.geometry import Pose
 from roadbed.occupancy.clusters import Returns, find_clusters
 from roadbed.occupancy.cpu import OccupancyCpu
@@ -27,6 +28,11 @@ from roadbed.occupancy.placement import GridPlacement
 from roadbed.timeline import Link, Timeline
 from roadbed.timing import timed
 
+WANTED = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
+_MASSES = ("static", "dynamic", "free")
+_VELOCITY = ("velocity", "velocity_covariance")
+_OBSERVATION = ("observation", "observedness")
+_NOTHING: Any = np.empty((0, 0), np.float32)
 _SAME_MOUNT = 0.5  # m; one name at two places further apart than this means two sensors
 _STARVED = 0.2  # share of the dynamic mass without particles that is worth a note
 _USUAL_STEP = 0.1  # s between scans that come without time
@@ -36,7 +42,8 @@ class OccupancyFilter:
     """Dynamic occupancy from segmented scans: `frame = filter(scan, ground_frame)`.
 
     Scans of several sensors come merged (`Scan.merged`) or one by one, told apart by `scan.sensor`. `backend` and
-    `device` are given as to GroundFilter. Calls from several threads take turns.
+    `device` are given as to GroundFilter. `wanted` names what frames hold beside the moving cells; None: all of WANTED.
+    Calls from several threads take turns.
     """
 
     def __init__(
@@ -45,11 +52,13 @@ class OccupancyFilter:
         backend: str | Backend | Host | None = None,
         device: int | str | None = None,
         seed: int | None = None,
+        wanted: Iterable[str] | None = None,
     ) -> None:
         self.config = Config.of(config)
         if seed is not None:
             self.config = self.config.with_changes(seed=seed)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
+        self._wanted = names_wanted(wanted, WANTED)
         self._turn = threading.RLock()
         self._engine = _engine(self.config, self.backend)
         self._placement = GridPlacement(self.config.occupancy.grid)
@@ -67,8 +76,6 @@ class OccupancyFilter:
 
     def __call__(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
         """Take one scan with its ground; what was wrong with its time or place is said in `frame.notes`."""
-        if lies_on_device(scan.points):
-            scan = replace(scan, points=to_host(scan.points))
         with self._turn, parallel_kernels():
             frame = self._take(scan, ground)
         compilation.ready("occupancy")
@@ -91,39 +98,50 @@ class OccupancyFilter:
             place = self._placement.follow(scan, ground, dt)
             self._engine.move(place.motion)
             self._tracker.move(place.T_before_now)
-            given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, time, dt, place.own_velocity)
+            when = (time, dt, place.own_velocity)
+            given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, *when, self.backend)
         output = self._engine.frame(given)
         if output.uncarried > _STARVED:
             share = round(100 * output.uncarried)
             notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
-            objects = self._objects(given, output)
-        unknown = np.maximum(1 - output.static - output.dynamic - output.free, 0, dtype=np.float32)
+            objects = self._objects(given, output) if "objects" in self._wanted else ()
+        with timed(timings, "download"):
+            layers = self._layers(output)
         self._last = OccupancyFrame(
             lattice=place.lattice,
             time=time,
-            occupied=output.static + output.dynamic + np.float32(0.5) * unknown,
-            static=output.static,
-            dynamic=output.dynamic,
-            free=output.free,
-            unknown=unknown,
-            velocity=output.velocity,
-            velocity_covariance=output.velocity_covariance,
             moving=output.moving,
-            observation=output.observation,
-            observedness=output.observedness,
+            **layers,
             objects=objects,
             notes=tuple(notes),
             timings=timings | output.timings,
             T_lattice_grid=place.T_lattice_grid,
             T_world_lattice=ground.T_world_lattice and ground.T_world_lattice @ given.T_lattice_grid,
+            moving_on_device=output.moving_on_device,
         )
         return self._last
 
+    def _layers(self, output: OccupancyOutput) -> dict[str, Any]:
+        """The frame's layers, empty where nobody wants them: what lies on a device then stays there."""
+        layers: dict[str, Any] = dict.fromkeys(("occupied", *_MASSES, "unknown", *_VELOCITY), _NOTHING)
+        wanted = self._wanted
+        for name in (*_MASSES, *_VELOCITY, *_OBSERVATION):
+            group = "masses" if name in _MASSES else "velocity" if name in _VELOCITY else "observation"
+            if group in wanted:
+                layers[name] = getattr(output, name)
+        if "masses" in wanted:
+            static, dynamic, free = (layers[name] for name in _MASSES)
+            layers["unknown"] = np.maximum(1 - static - dynamic - free, 0, dtype=np.float32)
+            layers["occupied"] = static + dynamic + np.float32(0.5) * layers["unknown"]
+        return layers
+
     def _objects(self, given: OccupancyInput, output: OccupancyOutput) -> tuple[TrackedObject, ...]:
-        config, cells = self.config.occupancy.objects, (output.moving, output.velocity, output.velocity_covariance)
-        returns = Returns(output.surface, output.observation, output.dynamic > output.static)
-        clusters = find_clusters(given.lattice, *cells, config, returns)
+        clusters = []
+        if output.moving.any():  # else nothing more is asked of a device
+            cells = (output.moving, output.velocity, output.velocity_covariance)
+            returns = Returns(output.surface, output.observation, output.dynamic > output.static)
+            clusters = find_clusters(given.lattice, *cells, self.config.occupancy.objects, returns)
         viewpoint = given.T_lattice_grid.inverse() @ given.T_lattice_sensor.translation
         return self._tracker.update(clusters, given.time, viewpoint[:2])
 
@@ -142,10 +160,8 @@ class OccupancyFilter:
 
     def _checked_mounts(self, scan: Scan, ground: GroundFrame) -> tuple[SensorMount, ...]:
         """The scan's sensors; an error where scan, ground and the sensors known so far do not belong together."""
-        if len(ground.height_above_ground) != len(scan):
-            raise InputError(
-                f"scan {scan.name}: has {len(scan)} points, its ground frame {len(ground.height_above_ground)}"
-            )
+        if len(ground.label) != len(scan):
+            raise InputError(f"scan {scan.name}: has {len(scan)} points, its ground frame {len(ground.label)}")
         mounts = scan.mounts or (SensorMount(scan.sensor, scan.T_vehicle_sensor or Pose.identity()),)
         names = [mount.name for mount in mounts]
         if len(set(names)) < len(names):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.compute.backend import Backend
 from roadbed.compute.primitives import CellSort
@@ -17,6 +18,7 @@ from roadbed.occupancy.records import COMB, PARTICLE, STEP, TILE_STRIP
 _PER_CELL = 2 * 5 * 4 + 4 + 6 * 4 + 2 + 2 * 8 + 8 + (4 + 4 + 2 + 4 + 2)  # bytes, of what is allocated below
 _PER_PARTICLE = 2 * PARTICLE.itemsize + 3 * 4 + 4 * 4
 _PER_MERGED = 4 + 4 + 8
+PARTICLE_WORDS = PARTICLE.itemsize // 4  # records are kept as words: not every library has arrays of records
 _MOST_SUM_GROUPS = 256
 
 
@@ -45,6 +47,7 @@ class FilterBuffers:
     """For a grid of `cells` cells and `particles` particles, of which `births` are born per step."""
 
     def __init__(self, backend: Backend, cells: int, particles: int, births: int, group: int) -> None:
+        self._backend = backend
         zeros, merged = backend.zeros, particles + births
         self.step = backend.mailbox(STEP.itemsize)
         self.layers, self.prior = zeros(5 * cells, np.float32), zeros(5 * cells, np.float32)
@@ -54,17 +57,21 @@ class FilterBuffers:
         self.covariance = zeros(3 * cells, np.float32)
         self.moving_alone, self.moving = (zeros(-(-cells // 4) * 4, np.uint8) for _ in range(2))
         self.birth_reached, self.birth_sums = zeros(cells, np.uint64), zeros(tiles_of(cells, group), np.uint64)
-        self.birth_comb, self.comb = zeros(1, COMB), zeros(1, COMB)
+        self.birth_comb, self.comb = (zeros(COMB.itemsize // 8, np.uint64) for _ in range(2))
 
-        self.particles, self.sorted = zeros(particles, PARTICLE), zeros(particles, PARTICLE)
+        self.particles, self.sorted = (zeros(particles * PARTICLE_WORDS, np.float32) for _ in range(2))
         self.cells, self.source = zeros(particles, np.int32), zeros(particles, np.int32)
         self.order = backend.upload(np.arange(particles, dtype=np.int32))
         self.sort = CellSort(backend, particles, cells + 1)
-        self.born, self.born_cells = zeros(births, PARTICLE), zeros(births, np.int32)
+        self.born, self.born_cells = zeros(births * PARTICLE_WORDS, np.float32), zeros(births, np.int32)
         self.merged_mass, self.merged_origin = zeros(merged, np.float32), zeros(merged, np.int32)
         self.merged_reached, self.merged_sums = zeros(merged, np.uint64), zeros(tiles_of(merged, group), np.uint64)
         self.sum_groups = min(-(-cells // group), _MOST_SUM_GROUPS)
         self.lost = zeros((self.sum_groups, 2), np.float32)  # per work-group: uncarried dynamic mass, and all of it
+
+    def particles_in(self, buffer: Any, count: int) -> NDArray[np.void]:
+        """The first particles of a buffer, as records of their own."""
+        return self._backend.download(buffer, 0, count * PARTICLE_WORDS).view(PARTICLE)
 
 
 def tiles_of(count: int, group: int) -> int:

@@ -77,25 +77,24 @@ class HsbofDevice:
         self._step = np.zeros(1, STEP)
         self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
         self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
+        self._clearing = backend.tape(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
         self._forgetting = backend.tape(self._primitives, list(self._forget_launches()))
         self.forget()
 
     def forget(self) -> None:
         """Nothing is known, and the random numbers begin again."""
         self.frame = 0
-        self._fade(0.0, 0.0)
-        self.backend.upload(np.zeros(5 * self.size, np.float32), self._buffers.layers)
+        self._clearing.run()
         self._forgetting.run()
 
     def forget_motion(self, gap: float) -> None:
         """After a long gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades."""
-        self._fade(math.exp(-gap / self.config.static_memory), math.exp(-gap / self.config.free_memory))
-        self._forgetting.run()
-
-    def _fade(self, keep_static: float, keep_free: float) -> None:
-        arguments = (self._buffers.layers, np.float32(keep_static), np.float32(keep_free), np.int32(self.size))
+        kept = (math.exp(-gap / memory) for memory in (self.config.static_memory, self.config.free_memory))
+        arguments = (self._buffers.layers, *(np.float32(share) for share in kept), np.int32(self.size))
         launch = Launch("fade", self._over(self.size), self._group, arguments)
-        self.backend.tape(self._program, [launch]).run()
+        self._fading = self.backend.tape(self._program, [launch])  # kept while it may be under way
+        self._fading.run()
+        self._forgetting.run()
 
     def step(
         self,
@@ -231,7 +230,7 @@ class HsbofDevice:
             yield primitives.fill(values, 0, count)
 
     def _over(self, count: int) -> int:
-        """Work-groups over so many items: on a CPU device each work-item takes a run of them, which stays in its cache."""
+        """Work-groups over so many items; on a CPU device each work-item takes a run of them."""
         device, all_of_them = self.backend.device, max(1, -(-int(count) // self._group))
         return all_of_them if device.lanes > 1 else min(all_of_them, 16 * device.units)
 
@@ -264,6 +263,13 @@ class HsbofDevice:
     @property
     def moving(self) -> Any:
         return self._download(self._buffers.moving, *self.cells[:2]).view(np.bool_)
+
+    def particle_masses(self) -> tuple[Any, Float32]:
+        """The cell and the mass of every particle in use."""
+        cells = self._download(self._buffers.cells, self.capacity)
+        particles = self._buffers.particles_in(self._buffers.particles, self.capacity)
+        used = cells < self.size
+        return cells[used], particles["mass"][used]
 
     @property
     def uncarried(self) -> float:

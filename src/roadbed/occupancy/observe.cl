@@ -6,6 +6,12 @@
 
 #define GROUND_SEEN 0x10000u  // in a cell's marks, above the bits of its subcells
 
+// The ground's layers to where they are near: cells read them in no order, and the ground's may lie in host memory.
+KERNEL take_layers(GLOBAL const View *views, GLOBAL const float *layers_in, GLOBAL float *layers) {
+    GLOBAL const float *from = AT(float, views->layers, layers_in);
+    FOR_EACH(i, 4 * views->ground_columns * views->ground_rows) layers[i] = from[i];
+}
+
 // Every point into the table of its sensor and into its cell. `doubted` holds frames: see faces.cl.
 KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const float *heights,
                GLOBAL const uchar *belongs, GLOBAL const float *layers, GLOBAL const uint *lowest,

@@ -27,14 +27,15 @@ def observe(given: OccupancyInput, view: SensorView, config: Config) -> Observat
     lattice, pose = given.lattice, given.T_lattice_sensor
     grid, ground = grid_shape(lattice, given.T_lattice_grid), _surface(given.surface)
     reach = reach_of(view, lattice, given.T_lattice_grid)
-    model = SensorModel.of(config, lattice.spacing, reach, len(view.points))
+    chosen = np.arange(len(given.points)) if view.points is None else view.points
+    model = SensorModel.of(config, lattice.spacing, reach, view.count)
 
-    cloud = Cloud(given.points, given.heights, view.points, pose.rotation, pose.translation, view.origin)
+    cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, view.origin)
     if model.face > 0:
         heights, variance = given.heights.copy(), ground.variance.copy()
         if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
             cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
-    located = Located.empty(len(view.points))
+    located = Located.empty(len(chosen))
     locate_points(cloud, grid, ground, model, located)
     collected = Collected.empty(model.azimuth_bins, model.range_bins, lattice.size)
     collect(located, collected)

@@ -31,6 +31,7 @@ from roadbed.occupancy.rules import SensorModel
 
 _NOBODYS = 255  # sensor of a point that is not used
 _BYTES_PER_POINT = 12 + 4 + 1
+_MOST_TAPES = 16  # recorded at a time, for different callers
 
 
 class Reports(NamedTuple):
@@ -60,42 +61,49 @@ class ObserveDevice:
         points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._intakes))
         layers = self._layers(given.surface)
         self._frame += 1
-        self._post(given, models, points, heights)
+        self._post(given, models, (points.address, heights.address), layers.address)
         faces = any(model.face > 0 for model in models)
-        self._tape(len(views), models[0].azimuth_bins, faces, (points.buffer, heights.buffer, layers)).run()
-        return Reports(tuple(view.name for view in views), self.probability, self.observedness, self.surface)
+        buffers = (points.buffer, heights.buffer, layers.buffer)
+        self._tape(len(views), models[0].azimuth_bins, faces, buffers).run()
+        return Reports(tuple(view.name for view in views), *self._reports)
 
     def _models(self, given: OccupancyInput) -> list[SensorModel]:
         lattice = given.lattice
         reaches = (reach_of(view, lattice, given.T_lattice_grid) for view in given.sensors)
         return [
-            SensorModel.of(self.config, lattice.spacing, reach, len(view.points))
+            SensorModel.of(self.config, lattice.spacing, reach, view.count)
             for view, reach in zip(given.sensors, reaches)
         ]
 
     def _readable(self, array: Any, intake: Any) -> OnDevice:
         """An array of the host or of another library is offered to the kernels; what lies on the device stays."""
-        return array if isinstance(array, OnDevice) else OnDevice(intake, self.backend.offer(array, intake))
+        if not isinstance(array, OnDevice):
+            return OnDevice(intake, self.backend.offer(array, intake))
+        return OnDevice(intake, array.address) if array.address else array
 
-    def _layers(self, surface: GroundSurface) -> Any:
+    def _layers(self, surface: GroundSurface) -> OnDevice:
         """Elevation, slope (x, y) and variance one after the other, as the ground's engines lay them."""
         if isinstance(surface.elevation, OnDevice):
-            return surface.elevation.buffer
+            held = surface.elevation
+            return OnDevice(self._intakes[0], held.address) if held.address else held
         start = 0
         for layer in (surface.elevation, surface.slope, surface.variance):
             flat = np.ascontiguousarray(layer, np.float32).reshape(-1)
             self.backend.upload(flat, self._ground, start)
             start += flat.size
-        return self._ground
+        return OnDevice(self._ground)
 
-    def _post(self, given: OccupancyInput, models: Sequence[SensorModel], points: OnDevice, heights: OnDevice) -> None:
+    def _post(
+        self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
+    ) -> None:
         pose, surface, count = given.T_lattice_sensor, given.surface, _length(given.points)
-        ground, everything = surface.lattice, len(given.sensors) == 1 and len(given.sensors[0].points) == count
+        ground, first = surface.lattice, given.sensors[0]
+        everything = len(given.sensors) == 1 and (first.points is None or first.count == count)
         belongs = 0 if everything else self.backend.offer(_belonging(given.sensors, count), self._belongs)
         records = np.zeros(self._sensors, VIEW)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
             records[k] = (
-                points.address, heights.address, belongs,
+                *addresses, belongs, layers,
                 pose.rotation.ravel(), pose.translation, view.origin, surface.plane,
                 ground.x0, ground.y0, ground.spacing, ground.columns, ground.rows,
                 count, everything, self._frame, k * self._bins, k * self._cells, k * self._nodes,
@@ -112,52 +120,62 @@ class ObserveDevice:
         bins = max(model.azimuth_bins * model.range_bins for model in models)
         if sensors >= _NOBODYS:
             raise InputError(f"scan of {sensors} sensors: expected fewer than {_NOBODYS}")
-        backend, zeros = self.backend, self.backend.zeros
         if points > self._points or not self._points:
-            self._points = max(points + points // 4, 4096)
-            check_points(backend.device, points, self._points * _BYTES_PER_POINT)
-            intakes = (backend.intake((self._points, 3), np.float32), backend.intake(self._points, np.float32))
-            self._intakes, self._belongs = intakes, backend.intake(self._points, np.uint8)
-            self._tapes.clear()
+            self._reserve_points(points)
         if sensors > self._sensors or bins > self._bins or nodes > self._nodes:
-            self._sensors, self._nodes = max(sensors, self._sensors), max(nodes, self._nodes)
-            self._bins = bins + bins // 8 if bins > self._bins else self._bins
-            table, cells = self._sensors * self._bins, self._sensors * self._cells
-            self._views = backend.mailbox(self._sensors * VIEW.itemsize)
-            self._ground = zeros(4 * self._nodes, np.float32)
-            self._doubted = zeros(self._sensors * self._nodes, np.int32)
-            empty = (NO_PASSING, NO_PASSING, NO_LOWEST, NO_HIGHEST)
-            self._tables = tuple(backend.upload(np.full(table, value)) for value in empty)
-            self._passing, self._beneath = zeros(table, np.float32), zeros(table, np.float32)
-            self._weights, self._marks = zeros(cells, np.int32), zeros(cells, np.uint32)
-            self.probability, self.observedness = (zeros(cells, np.float32) for _ in range(2))
-            self.surface = zeros(cells, np.uint16)
-            self._tapes.clear()
+            wider = bins + bins // 8 if bins > self._bins else self._bins
+            self._reserve_tables(max(sensors, self._sensors), wider, max(nodes, self._nodes))
+
+    def _reserve_points(self, points: int) -> None:
+        backend, room = self.backend, max(points + points // 4, 4096)
+        check_points(backend.device, points, room * _BYTES_PER_POINT)
+        intakes = (backend.intake((room, 3), np.float32), backend.intake(room, np.float32))
+        self._belongs = backend.intake(room, np.uint8)
+        self._intakes, self._points = intakes, room
+        self._tapes.clear()
+
+    def _reserve_tables(self, sensors: int, bins: int, nodes: int) -> None:
+        """All or nothing: without room for all of it the observer stays as it was."""
+        backend, zeros = self.backend, self.backend.zeros
+        views, cells = backend.mailbox(sensors * VIEW.itemsize), sensors * self._cells
+        ground, doubted = zeros(4 * nodes, np.float32), zeros(sensors * nodes, np.int32)
+        empty = (NO_PASSING, NO_PASSING, NO_LOWEST, NO_HIGHEST)
+        tables = tuple(backend.upload(np.full(sensors * bins, value)) for value in empty)
+        swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
+        counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
+        reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
+        self._views, self._ground, self._doubted, self._tables = views, ground, doubted, tables
+        self._swept, self._counted, self._reports = swept, counted, reports
+        self._sensors, self._bins, self._nodes = sensors, bins, nodes
+        self._tapes.clear()
 
     def _tape(self, sensors: int, rays: int, faces: bool, buffers: tuple) -> Tape:
         """Recorded once per number of sensors and set of buffers that the caller's arrays lie in."""
         key = (sensors, rays, faces, *(id(buffer) for buffer in buffers))
         if key not in self._tapes:
+            if len(self._tapes) >= _MOST_TAPES:
+                self._tapes.clear()
             tape = self.backend.tape(self._program, self._launches(sensors, rays, faces, *buffers))
             self._tapes[key] = tape, buffers  # which thus stay alive, and keep their id
         return self._tapes[key][0]
 
-    def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, layers: Any) -> list[Launch]:
-        views, belongs = self._views, self._belongs
+    def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, given: Any) -> list[Launch]:
+        views, belongs, layers = self._views, self._belongs, self._ground
         over_points, over_cells = groups_over(self.backend, self._points), groups_over(self.backend, self._cells)
         table, cover, *bounds = self._tables
         steps = []
+        if given is not layers:
+            take = (views, given, layers)
+            steps.append(Launch("take_layers", groups_over(self.backend, 4 * self._nodes), GROUP, take))
         if faces:
             doubt = (views, points, heights, belongs, *bounds, self._doubted)
             steps.append(Launch("bound_bins", over_points, GROUP, (views, points, belongs, *bounds)))
             steps.append(Launch("doubt_ground", over_points, GROUP, doubt))
-        counted = (self._weights, self._marks)
         seen = (points, heights, belongs, layers, *bounds, self._doubted)
-        swept = (self._passing, self._beneath)
-        reports = (self.probability, self.observedness, self.surface)
+        swept, counted = self._swept, self._counted
         collect = (views, *seen, table, cover, *counted)
         sweep = (views, table, cover, *bounds, *swept)
-        judge = (views, layers, self._doubted, *swept, *counted, *reports)
+        judge = (views, layers, self._doubted, *swept, *counted, *self._reports)
         along_ray = 1 if self.backend.device.lanes == 1 else RAY_GROUP
         return [
             *steps,

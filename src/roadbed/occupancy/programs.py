@@ -38,6 +38,7 @@ VIEW = np.dtype(
         ("points", np.uint64),  # (count, 3) float, in the scan's frame
         ("heights", np.uint64),  # (count,) float, m over the ground
         ("belongs", np.uint64),  # (count,) uchar, the sensor of each point
+        ("layers", np.uint64),  # (4, nodes) float, where the ground left them
         ("rotation", np.float64, 9),  # takes points to the ground's lattice frame
         ("translation", np.float64, 3),
         ("origin", np.float64, 3),  # where the sensor stands there

@@ -54,17 +54,28 @@ FUNCTION int score(const Compared *c, int dx, int dy, int least) {
     return total;
 }
 
-// The best of side x side shifts, `step` apart from `corner` on and at most `reach` long: the first in order of those with
-// the highest score above `best`. Returns its score, or `best`; *found is then left as it was.
-FUNCTION int search(const Compared *c, int2 corner, int side, int step, double reach, int best, int2 *found,
-                    LOCAL int *shared) {
+// Shifts that are tried: side x side of them, `step` apart from `corner` on, those whose square is at most `square`.
+typedef struct {
+    int2 corner;
+    int side, step;
+    double square;
+} Shifts;
+
+FUNCTION Shifts shifts_around(int2 middle, int reach, int step, double square) {
+    Shifts s = {INT2(middle.x - reach, middle.y - reach), 2 * reach / step + 1, step, square};
+    return s;
+}
+
+// The first in order of the shifts with the highest score above `best`. Returns that score, or `best`; *found is then left
+// as it was.
+FUNCTION int search(const Compared *c, Shifts s, int best, int2 *found, LOCAL int *shared) {
     TOGETHER();
     if (LOCAL_ID == 0) shared[0] = best, shared[1] = NO_CELL;
     TOGETHER();
     int own = best, own_shift = NO_CELL;
-    for (int k = LOCAL_ID; k < side * side; k += LOCAL_SIZE) {
-        int dx = corner.x + k % side * step, dy = corner.y + k / side * step;
-        if ((double)dx * dx + (double)dy * dy > reach * reach) continue;
+    for (int k = LOCAL_ID; k < s.side * s.side; k += LOCAL_SIZE) {
+        int dx = s.corner.x + k % s.side * s.step, dy = s.corner.y + k / s.side * s.step;
+        if ((double)dx * dx + (double)dy * dy > s.square) continue;
         // A shift as good as another work-item's may come before it.
         int here = score(c, dx, dy, max(own + 1, *(volatile LOCAL int *)&shared[0]));
         if (here <= own) continue;
@@ -75,34 +86,42 @@ FUNCTION int search(const Compared *c, int2 corner, int side, int step, double r
     TOGETHER();
     if (own > best && own == shared[0]) ATOMIC_MIN(&shared[1], own_shift);
     TOGETHER();
-    if (shared[1] != NO_CELL) *found = INT2(corner.x + shared[1] % side * step, corner.y + shared[1] / side * step);
+    int at = shared[1];
+    if (at != NO_CELL) *found = INT2(s.corner.x + at % s.side * s.step, s.corner.y + at / s.side * s.step);
     return shared[0];
 }
 
-// The shift in subcells that makes the points agree best, (0, 0) where none is sure enough.
+// The shift in subcells that makes the points agree best, (0, 0) where none is sure enough. In four searches: of no shift
+// at all, of every second shift, of those around the best of them, and of those that are hardly a motion. They are one
+// loop, because each copy of the search takes PoCL seconds to compile.
 FUNCTION int2 best_shift(const Compared *c, int reach, LOCAL int *shared) {
     GLOBAL const Laying *lay = c->lay;
-    int count = c->count + c->old_count, small = (int)ceil(lay->least), still = score(c, 0, 0, -count);
-    int2 nowhere = INT2(0, 0), found = INT2(0, 0);
-    if (still > lay->same * count) return nowhere;
-    double wanted = fmax(lay->good * count, still + lay->gain * count);
-    int best = (int)ceil(wanted - COARSE_LOSS * count) - 1;
-    best = search(c, INT2(-reach, -reach), reach + 1, 2, reach, best, &found, shared);
-    if (found.x == 0 && found.y == 0) return nowhere;
-    best = search(c, INT2(found.x - 1, found.y - 1), 3, 1, 1e9, best, &found, shared);
-    if (best < wanted) return nowhere;
-    // Along a smooth face many shifts agree alike: one that is hardly a motion must not be among them.
-    int enough = (int)ceil(best - lay->slack * count), side = 2 * small + 1;
-    TOGETHER();
-    if (LOCAL_ID == 0) shared[0] = 0;
-    TOGETHER();
-    for (int k = LOCAL_ID; k < side * side && !*(volatile LOCAL int *)&shared[0]; k += LOCAL_SIZE) {
-        int dx = k % side - small, dy = k / side - small;
-        if ((double)dx * dx + (double)dy * dy >= lay->least * lay->least) continue;
-        if (score(c, dx, dy, enough) >= enough) shared[0] = 1;
+    int count = c->count + c->old_count, best = -count - 1, enough = 0;
+    int2 nowhere = INT2(0, 0), found = nowhere, unused = nowhere;
+    double wanted = 0.0;
+    Shifts shifts = shifts_around(nowhere, 0, 1, 0.0);
+    for (int turn = 0; turn < 4; ++turn) {
+        int least = turn == 3 ? enough - 1 : best;
+        int reached = search(c, shifts, least, turn == 3 ? &unused : &found, shared);
+        if (turn == 0) {
+            if (reached > lay->same * count) return nowhere;
+            wanted = fmax(lay->good * count, reached + lay->gain * count);
+            best = (int)ceil(wanted - COARSE_LOSS * count) - 1;
+            shifts = shifts_around(nowhere, reach, 2, (double)reach * reach);
+        } else if (turn == 1) {
+            if (found.x == 0 && found.y == 0) return nowhere;
+            best = reached;
+            shifts = shifts_around(found, 1, 1, 1e18);
+        } else if (turn == 2) {
+            if (reached < wanted) return nowhere;
+            // Along a smooth face many shifts agree alike: one that is hardly a motion must not be among them.
+            enough = (int)ceil(reached - lay->slack * count);
+            shifts = shifts_around(nowhere, (int)ceil(lay->least), 1, ceil(lay->least * lay->least) - 1);
+        } else if (reached >= enough) {
+            return nowhere;
+        }
     }
-    TOGETHER();
-    return shared[0] ? nowhere : found;
+    return found;
 }
 
 // Hit subcells of component k in the order of its cells, every so manyth where there are more than `most`. Returns how many.
@@ -207,8 +226,13 @@ KERNEL register_hits(GLOBAL const Laying *lay, GLOBAL const address_t *pictures,
         if (box[4] < lay->fewest_cells || box[4] > lay->most_cells || extent > lay->extent) continue;
         int partner = partner_of(lay, labels, old_labels, box, k, shared);
         if (partner < 0 || extent_of(old_boxes + BOX * partner) > lay->partner_extent) continue;
-        c.count = points_of(lay, c.now, labels, box, k, 0, c.present, scratch);
-        c.old_count = points_of(lay, c.old, old_labels, old_boxes + BOX * partner, partner, 1, c.former, scratch);
+        for (int former = 0; former < 2; ++former) {
+            GLOBAL const int *whose = former ? old_boxes + BOX * partner : box;
+            int which = former ? partner : k, points = points_of(lay, former ? c.old : c.now, former ? old_labels : labels,
+                                                                 whose, which, former, former ? c.former : c.present, scratch);
+            if (former) c.old_count = points;
+            else c.count = points;
+        }
         if (c.count < lay->fewest_points || c.old_count < lay->fewest_points) continue;
         int reach = (int)fmin(lay->reach, lay->reach_per_extent * extent + lay->reach_least);
         int2 shift = best_shift(&c, reach, shared);

@@ -11,6 +11,7 @@ from typing import Any
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.outputs.bag import BagWriter, is_bag_name
+from roadbed.sources.registry import is_live
 
 
 class Recorder:
@@ -19,7 +20,7 @@ class Recorder:
     def __init__(self, source: Any, path: Path, *, force: bool = False) -> None:
         if not is_bag_name(path):
             raise InputError(f"{path}: expected a name that ends with .mcap or .bag to record to")
-        if _has_length(source):
+        if not is_live(source):
             raise InputError(f"{source.location}: recording: found a recording, expected a live source")
         self._source, self._bag = source, BagWriter(path, force=force)
         self._lock, self._ended = threading.Lock(), False
@@ -50,11 +51,3 @@ class Recorder:
                     self._bag.finish()
             finally:
                 self._bag.__exit__(*raised)
-
-
-def _has_length(source: Any) -> bool:
-    try:
-        len(source)
-    except (TypeError, NotImplementedError):
-        return False
-    return True

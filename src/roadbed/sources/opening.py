@@ -11,7 +11,7 @@ from pathlib import Path
 from roadbed.errors import InputError
 from roadbed.geometry import Pose
 from roadbed.sources.odometry import ESTIMATED, Deskewed, with_odometry
-from roadbed.sources.registry import Source, open_source
+from roadbed.sources.registry import Source, is_live, open_source
 from roadbed.sources.selection import part_of
 
 
@@ -42,7 +42,7 @@ class Opening:
             raise InputError(f"{location}: --height: these scans bring their mounting; --mounting replaces it")
         if self.odometry == ESTIMATED:
             source = with_odometry(source, ESTIMATED)
-        return Deskewed(source) if self.deskew else source
+        return Deskewed(source, ahead=not is_live(source)) if self.deskew else source
 
     def T_vehicle_sensor(self) -> Pose | None:
         """The mounting asked for; None where none was."""

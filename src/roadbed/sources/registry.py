@@ -71,6 +71,15 @@ class Source:
             yield self[index]
 
 
+def is_live(source: Any) -> bool:
+    """Whether scans come one by one without an end that is known: from a sensor, or from a generator."""
+    try:
+        len(source)
+    except (TypeError, NotImplementedError):
+        return True
+    return False
+
+
 def _with_slices(read: Callable[[Any, int], Scan]) -> Callable[[Any, Any], Any]:
     """`source[a:b]` as a source of its own, whatever a class does for one number."""
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan
+from roadbed.sources.registry import is_live
 
 
 class Scans(Protocol):
@@ -125,8 +126,4 @@ class LiveScans:
 
 def scans_of(source: Any, arrived: Callable[[], None]) -> RecordedScans | LiveScans:
     """Recorded where the source has a length, else live."""
-    try:
-        len(source)
-    except (TypeError, NotImplementedError):
-        return LiveScans(source, arrived)
-    return RecordedScans(source)
+    return LiveScans(source, arrived) if is_live(source) else RecordedScans(source)

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend
+from roadbed.compute import primitives
+from roadbed.compute.backend import Backend, OnDevice
 from roadbed.config import Config
 from roadbed.errors import InputError
+from roadbed.frames import Resident
 from roadbed.geometry import Float32
 from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Rolled, Turned
 from roadbed.ground.stcrf.buffers import Buffers
@@ -35,11 +38,20 @@ from roadbed.timing import timed
 class StcrfDevice:
     """`roadbed.ground.engine.GroundEngine` on one device; with `slots`, that many scans are computed at a time."""
 
-    def __init__(self, backend: Backend, config: Config, slots: int = 1, stays: bool = False) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        config: Config,
+        slots: int = 1,
+        stays: bool = False,
+        wanted: Collection[str] | None = None,
+    ) -> None:
         self.backend, self.config, self.slots = backend, config.ground, slots
         self._stays = stays  # results are arrays on the device, new ones for every frame
         self.lattice = lattice_of(config.ground)
-        self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels
+        self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels that are computed,
+        bits = {"ground_probability": PROBABILITY, "height_above_ground": HEIGHT}  # and brought to the host
+        self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
         self._buffers = Buffers(backend, config, slots)
         self._tapes = Tapes(backend, config, self._buffers)
         self._frames = np.zeros(slots, FRAME)
@@ -51,6 +63,8 @@ class StcrfDevice:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
         self._offered: Any = None  # points that kernels can read already
+        self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it
+        self._resident: Resident | None = None  # what the last frame left here
         self._addressed = 0  # capacity of the buffers whose addresses the frames hold
 
     def frame(self, given: FrameInput) -> FrameOutput:
@@ -61,7 +75,20 @@ class StcrfDevice:
             self._queue(given.warm)
             self._fetch(given.warm)
         with timed(timings, "download"):
-            return self._output(0, timings)
+            return replace(self._output(0, timings), resident=self._left())
+
+    def _left(self) -> Resident | None:
+        """What lies here after a frame, for kernels of the next stage."""
+        if self.wanted & (HEIGHT | LAYERS) != HEIGHT | LAYERS:
+            return None
+        b, record = self._buffers, self._records[0]
+        self._resident = Resident(
+            self.backend,
+            OnDevice(b.intake, record.points, record.count),
+            OnDevice(b.height.buffer, int(b.height.addresses[0]), record.count),
+            OnDevice(b.layers.buffer, int(b.layers.addresses[0]), self.lattice.size),
+        )
+        return self._resident
 
     def queue(self, given: Sequence[FrameInput]) -> None:
         """Start computing scans that stand alone, one per slot; `collect` waits for them."""
@@ -161,6 +188,8 @@ class StcrfDevice:
 
     def _describe(self, given: FrameInput, slot: int) -> None:
         """Make a scan's points readable by the kernels, and say where it lies."""
+        if self._resident is not None:
+            self._resident.current = False
         points = given.points
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"points: expected shape (N, 3), found {tuple(points.shape)}")
@@ -181,14 +210,26 @@ class StcrfDevice:
 
     def _describe_moving(self, record: Any, moving: MovingMask | None, slot: int) -> None:
         record.moving_columns = record.moving_rows = 0
-        if moving is None or not moving.mask.size:
+        if moving is None or not all(moving.shape):
             return
-        if self._buffers.reserve_mask(moving.mask.size):
+        words = -(-moving.shape[0] * moving.shape[1] // 4)  # masks on a device are filled up to whole words
+        if self._buffers.reserve_mask(4 * words):
             self._tapes.record()
-        self.backend.upload(moving.mask.view(np.uint8), self._buffers.moving, slot * self._buffers.moving_capacity)
-        record.moving_rows, record.moving_columns = moving.mask.shape
+        if isinstance(moving.mask, OnDevice):
+            self._take_mask(moving.mask, words)
+        else:
+            self.backend.upload(moving.mask.view(np.uint8), self._buffers.moving, slot * self._buffers.moving_capacity)
+        record.moving_rows, record.moving_columns = moving.shape
         record.moving_x, record.moving_y = moving.corner
         record.moving_scale = 1 / moving.spacing
+
+    def _take_mask(self, mask: OnDevice, words: int) -> None:
+        """A mask that another stage left on the device is copied there, for the only slot of a drive."""
+        pair = (mask.buffer, self._buffers.moving)
+        if self._masks is None or any(a is not b for a, b in zip(self._masks[0], pair)):
+            tape = self.backend.tape(primitives.build(self.backend), [primitives.copy(*pair, words)])
+            self._masks = pair, tape
+        self._masks[1].run()
 
     def _post(self, warm: bool) -> None:
         self._move()
@@ -225,20 +266,20 @@ class StcrfDevice:
         """Queue the copies of what is wanted."""
         fetch, buffers, count = self.backend.fetch, self._buffers, self._records[slot].count
         fetch(buffers.label, slot, count)
-        if self.wanted & PROBABILITY:
+        if self.wanted & self.fetched & PROBABILITY:
             fetch(buffers.probability, slot, count)
-        if self.wanted & HEIGHT:
+        if self.wanted & self.fetched & HEIGHT:
             fetch(buffers.height, slot, count)
         if self.wanted & LAYERS:
             fetch(buffers.layers, slot, 4 * self.lattice.size)
 
     def _output(self, slot: int, timings: dict[str, float]) -> FrameOutput:
         """Copies of what was fetched, or the arrays on the device; empty where not wanted."""
-        buffers, count = self._buffers, self._records[slot].count
+        buffers, count, wanted = self._buffers, self._records[slot].count, self.wanted & self.fetched
         return FrameOutput(
             self._given(buffers.label.host[slot, :count]),
-            self._given(buffers.probability.host[slot, : count if self.wanted & PROBABILITY else 0]),
-            self._given(buffers.height.host[slot, : count if self.wanted & HEIGHT else 0]),
+            self._given(buffers.probability.host[slot, : count if wanted & PROBABILITY else 0]),
+            self._given(buffers.height.host[slot, : count if wanted & HEIGHT else 0]),
             *self._surface(slot),
             timings=timings,
         )

@@ -38,7 +38,7 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
               GLOBAL const uchar *standing, GLOBAL uchar *decisions, int capacity) {
     int count = frames[SLOT].count, some_stand = frames[SLOT].some_stand;
     GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
-    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) {
+    FOR_EACH(i, count) {
         float4 p = located[SLOT * capacity + i];
         int node = (int)BITS_OF(p.w);
         if (node < 0) continue;

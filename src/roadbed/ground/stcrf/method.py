@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -36,10 +36,15 @@ class Stcrf:
     """Mounting, place, alignment, EM and labels, in this order; the surface is carried from scan to scan."""
 
     def __init__(
-        self, config: Config, backend: Backend | Host, map_folder: str | Path | None = None, stays: bool = False
+        self,
+        config: Config,
+        backend: Backend | Host,
+        map_folder: str | Path | None = None,
+        stays: bool = False,
+        wanted: Collection[str] | None = None,
     ) -> None:
         self.config, self.backend = config, backend
-        self.engine = _engine(config, backend, stays)
+        self.engine = _engine(config, backend, stays, wanted)
         long_term_map = _long_term_map(config, map_folder)
         self._places = Places(config, self.engine, long_term_map)
         # A map believes its poses: scans fitted to the surface before them drift away from the world together.
@@ -142,14 +147,14 @@ def _input(
     return FrameInput(points, place.placement, place.vehicle, place.road, mask, warm, standing)
 
 
-def _engine(config: Config, backend: Backend | Host, stays: bool) -> GroundEngine:
+def _engine(config: Config, backend: Backend | Host, stays: bool, wanted: Collection[str] | None) -> GroundEngine:
     if isinstance(backend, Host):
         from roadbed.ground.stcrf.cpu import StcrfCpu
 
         return StcrfCpu(config)
     from roadbed.ground.stcrf.device import StcrfDevice
 
-    return StcrfDevice(backend, config, stays=stays)
+    return StcrfDevice(backend, config, stays=stays, wanted=wanted)
 
 
 def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:

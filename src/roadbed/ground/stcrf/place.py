@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.arrays import to_host
+from roadbed.compute.backend import OnDevice
 from roadbed.config import Config
 from roadbed.frames import Mounting, Scan
 from roadbed.geometry import Float64, Lattice, Pose, rotation_to_level
@@ -63,10 +64,12 @@ class Place:
         """Height of the road under the vehicle over the base."""
         return float(self.T_lattice_vehicle.translation[2]) - self.base
 
-    def mask(self, cells: Lattice, moving: NDArray[np.bool_]) -> MovingMask:
+    def mask(self, cells: Lattice, moving: NDArray[np.bool_] | OnDevice) -> MovingMask:
         x_min, _, y_min, _ = cells.extent
         corner = np.array([x_min, y_min]) - self.corner[:2]
-        return MovingMask(np.ascontiguousarray(moving, np.bool_), corner, cells.spacing)
+        if isinstance(moving, OnDevice):
+            return MovingMask(moving, cells.shape, corner, cells.spacing)
+        return MovingMask(np.ascontiguousarray(moving, np.bool_), moving.shape, corner, cells.spacing)
 
     def corrected(self, by: Misalignment, trust: float) -> Place:
         """The scan laid onto the prior surface: turned about the sensor's foot point, then lowered by what is left."""

@@ -44,8 +44,12 @@ KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL 
     int count = frames[SLOT].count;
     GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
     GLOBAL int *counters = (GLOBAL int *)(tallies + COUNTERS_FROM);
+#if LANES > 1
     for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
-        int i = begin + LOCAL_ID;
+        int i = begin + LOCAL_ID;  // every work-item of a warp takes part in `tally`
+#else
+    FOR_EACH(i, count) {
+#endif
         float4 p = located[SLOT * capacity + min(i, count - 1)];
         int node = i < count ? (int)BITS_OF(p.w) : -1;
         float4 plane = surface[SLOT * NODES + max(node, 0)];

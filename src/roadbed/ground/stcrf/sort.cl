@@ -9,7 +9,7 @@ KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL flo
     GLOBAL const Frame *frame = &frames[SLOT];
     // While points arrive: what the labels will count starts from zero.
     GLOBAL float4 *quads = (GLOBAL float4 *)(tallies + SLOT * TALLY_WORDS);
-    for (int k = GLOBAL_ID; k < TALLY_WORDS / 4; k += GLOBAL_SIZE) quads[k] = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+    FOR_EACH(k, TALLY_WORDS / 4) quads[k] = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
     if (GROUP_ID == 0 && LOCAL_ID < CURSORS) cursors[CURSORS * SLOT + LOCAL_ID] = 0;
     GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
     GLOBAL const float *r = frame->rotation, *t = frame->translation;
@@ -104,7 +104,7 @@ KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *seg
 KERNEL place(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int *rank,
              GLOBAL const int2 *segments, GLOBAL float4 *sorted, int capacity) {
     int count = frames[SLOT].count;
-    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) {
+    FOR_EACH(i, count) {
         float4 point = located[SLOT * capacity + i];
         int node = (int)BITS_OF(point.w);
         if (node < 0) continue;

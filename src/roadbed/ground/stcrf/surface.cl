@@ -40,7 +40,7 @@ FUNCTION float variance_as_seen(GLOBAL const float4 *surface, GLOBAL const uchar
 
 // The surface as the caller's layers; unknown where its variance is too large.
 FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL float *layers, float base) {
-    for (int node = GLOBAL_ID; node < NODES; node += GLOBAL_SIZE) {
+    FOR_EACH(node, NODES) {
         float4 plane = surface[node];
 #if SEEN_ONLY
         plane.w = variance_as_seen(surface, seen, node);

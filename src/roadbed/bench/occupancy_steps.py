@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step of the occupancy, fusion and filter, on the CPU or on an accelerator, as the benchmark times it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from roadbed.compute.backend import Backend
+from roadbed.compute.host import Host
+from roadbed.config.occupancy import FilterConfig, FusionConfig
+from roadbed.occupancy.arrays import Cells, Observation
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.filter_buffers import ObservationBuffers
+from roadbed.occupancy.fuse import Fusion
+from roadbed.occupancy.fuse_device import FusionDevice
+from roadbed.occupancy.hsbof import Hsbof
+from roadbed.occupancy.hsbof_device import HsbofDevice, Tuning
+from roadbed.occupancy.observe_device import Reports
+from roadbed.occupancy.register_device import RegistrationDevice
+from roadbed.timing import timed
+
+Given = tuple[float, GridMotion, tuple[float, float]]  # seconds since the last step, the grid's motion, own velocity
+
+
+class Steps(Protocol):
+    """`load` takes what the sensors report, `step` works on it; `phases` is a step with the seconds of its parts."""
+
+    def load(self, time: float, reports: Mapping[str, Observation], given: Given) -> None: ...
+
+    def step(self) -> None: ...
+
+    def phases(self) -> dict[str, float]: ...
+
+
+def steps_on(
+    backend: Backend | Host, cells: Cells, fusion: FusionConfig, filter_: FilterConfig, tuning: Tuning | None = None
+) -> Steps:
+    if isinstance(backend, Host):
+        return _CpuSteps(cells, fusion, filter_)
+    return _DeviceSteps(backend, cells, fusion, filter_, tuning)
+
+
+class _CpuSteps:
+    def __init__(self, cells: Cells, fusion: FusionConfig, filter_: FilterConfig) -> None:
+        self._fusion = Fusion(cells.spacing, fusion)
+        self._filter = Hsbof((cells.rows, cells.columns), cells.spacing, filter_)
+
+    def load(self, time: float, reports: Mapping[str, Observation], given: Given) -> None:
+        self._now = time, reports, given
+        self._fusion.move(given[1])
+
+    def step(self) -> None:
+        self.phases()
+
+    def phases(self) -> dict[str, float]:
+        seconds: dict[str, float] = {}
+        time, reports, (dt, motion, own_velocity) = self._now
+        with timed(seconds, "fuse"):
+            observation = self._fusion(time, reports)
+        self._filter.step(observation, dt, motion, own_velocity)
+        return self._filter.timings | seconds
+
+
+class _DeviceSteps:
+    """Reports lie on the device already, where the observation leaves them."""
+
+    def __init__(
+        self, backend: Backend, cells: Cells, fusion: FusionConfig, filter_: FilterConfig, tuning: Tuning | None
+    ) -> None:
+        self.backend = backend
+        self._fusion = FusionDevice(backend, cells, fusion)
+        self._registration = RegistrationDevice(backend, cells, filter_.registration)
+        given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
+        shape = cells.rows, cells.columns
+        self._filter = HsbofDevice(backend, shape, cells.spacing, filter_, given=given, tuning=tuning)
+        self._buffers: list = []
+
+    def load(self, time: float, reports: Mapping[str, Observation], given: Given) -> None:
+        layers = [np.stack([getattr(grid, name) for grid in reports.values()]) for name in Observation._fields]
+        self._buffers = self._buffers or [self.backend.zeros(layer.size, layer.dtype) for layer in layers]
+        for layer, buffer in zip(layers, self._buffers):
+            self.backend.upload(layer, buffer)
+        self._now = time, Reports(tuple(reports), *self._buffers), given
+        self._fusion.move(given[1])
+        self.backend.finish()
+
+    def step(self) -> None:
+        time, reports, (dt, motion, own_velocity) = self._now
+        fused = self._fusion(time, reports)
+        registered = self._registration(fused, dt, motion)
+        self._filter.step(fused, registered, dt, motion, own_velocity)
+        self.backend.finish()
+
+    def phases(self) -> dict[str, float]:
+        """Of the filter as the device's own clock has them; fusion and registration with the host waiting for each."""
+        seconds: dict[str, float] = {}
+        time, reports, (dt, motion, own_velocity) = self._now
+        with timed(seconds, "fuse"):
+            fused = self._fusion(time, reports)
+            self.backend.finish()
+        with timed(seconds, "register_hits"):
+            registered = self._registration(fused, dt, motion)
+            self.backend.finish()
+        return seconds | self._filter.profile(fused, registered, dt, motion, own_velocity)

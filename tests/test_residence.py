@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain on an accelerator: scans go there once, and what nobody wants stays there; the cells stay the same."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import roadbed
+from roadbed.compute.backend import OnDevice
+from roadbed.errors import ConfigError
+from roadbed.geometry import Lattice
+from roadbed.occupancy.engine import OccupancyInput
+from roadbed.pipeline import WANTED
+from tests.devices import DRIVERS, accelerator
+
+ACCELERATORS = [name for name in DRIVERS if name != "cpu"]
+LAYERS = ("static", "dynamic", "free", "unknown", "occupied", "velocity", "moving", "observation", "observedness")
+
+
+@pytest.fixture(scope="module", params=ACCELERATORS)
+def device(request):
+    return accelerator(request.param)
+
+
+@pytest.fixture(scope="module")
+def scans():
+    """A drive in which something moves."""
+    return list(roadbed.open("sim:city?sensor=vlp16&frames=7"))
+
+
+def counted(monkeypatch, device, name, size_of):
+    """How much goes through a method of the device from now on."""
+    passed, original = [], getattr(device, name)
+
+    def through(*arguments):
+        passed.append(size_of(*arguments))
+        return original(*arguments)
+
+    monkeypatch.setattr(device, name, through)
+    return passed
+
+
+def test_cells_do_not_depend_on_where_the_ground_is_read_from(device, scans):
+    """One ground frame given to two filters: left on the device, and brought to the host and sent back."""
+    ground, there, over_host = (
+        roadbed.GroundFilter(backend=device),
+        *(roadbed.OccupancyFilter(backend=device) for _ in "ab"),
+    )
+    for scan in scans:
+        surface = ground(scan)
+        here, expected = there(scan, surface), over_host(scan, replace(surface, resident=None))
+        for name in LAYERS:
+            np.testing.assert_array_equal(getattr(here, name), getattr(expected, name), err_msg=name)
+        assert [thing.id for thing in here.objects] == [thing.id for thing in expected.objects]
+    assert here.moving.any()
+
+
+def test_a_mask_on_the_device_keeps_the_same_points_from_the_ground(device, scans):
+    """Half of the lattice is said to move: its surface is not shaped by the scan, wherever the mask comes from."""
+    cells = Lattice.centred(60.0, 60.0, 0.5)
+    mask = np.zeros(cells.shape, np.bool_)
+    mask[:, 60:] = True
+    words = np.zeros(-(-mask.size // 4) * 4, np.uint8)
+    words[: mask.size] = mask.ravel()
+    held = OnDevice(device.upload(words), count=mask.size)
+    elevation = [
+        roadbed.GroundFilter(backend=device)(scans[0], moving=moving).elevation
+        for moving in ((cells, mask), (cells, held), None)
+    ]
+    np.testing.assert_allclose(elevation[0], elevation[1], atol=1e-5)
+    assert np.count_nonzero(np.isnan(elevation[0]) != np.isnan(elevation[2])) > 100
+
+
+def test_a_scan_goes_to_the_device_once(device, scans, monkeypatch):
+    """By the ground alone, with masks of a byte per point; layers, heights and the moving cells are never sent."""
+    pipeline = roadbed.Pipeline(backend=device)
+    for scan in scans[:-1]:
+        pipeline(scan)
+    sent = [counted(monkeypatch, device, name, lambda array, *_: array.nbytes) for name in ("offer", "upload")]
+    pipeline(scans[-1])
+    assert [size for size in sent[0] + sent[1] if size > len(scans[-1])] == [scans[-1].points.nbytes]
+
+
+def test_what_the_ground_left_is_read_only_while_it_is_there(device, scans):
+    ground = roadbed.GroundFilter(backend=device)
+    first = ground(scans[0])
+    given = OccupancyInput.of(scans[0], first, first.lattice, backend=device)
+    assert isinstance(given.points, OnDevice)
+    assert isinstance(given.surface.elevation, OnDevice)
+    assert isinstance(OccupancyInput.of(scans[0], first, first.lattice, backend=None).points, np.ndarray)
+    ground(scans[1])
+    late = OccupancyInput.of(scans[0], first, first.lattice, backend=device)
+    np.testing.assert_array_equal(late.heights, first.height_above_ground)
+
+
+def test_results_travel_to_other_processes_without_the_device(device, scans):
+    pipeline = roadbed.Pipeline(backend=device)
+    result = pipeline(scans[0])
+    assert result.ground.resident is not None
+    assert result.occupancy.moving_on_device is not None
+    copied = pickle.loads(pickle.dumps(result))
+    assert copied.ground.resident is None
+    assert copied.occupancy.moving_on_device is None
+    np.testing.assert_array_equal(copied.occupancy.static, result.occupancy.static)
+
+
+def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):
+    pipeline = roadbed.Pipeline(backend=device, wanted=())
+    fetched = counted(monkeypatch, device, "download", lambda _buffer, _start, count: count)
+    for scan in scans:
+        lean = pipeline(scan)
+        assert len(lean.ground.label) == len(scan)
+    assert lean.occupancy.moving.any()
+    assert lean.ground.height_above_ground.size == lean.ground.ground_probability.size == 0
+    assert lean.occupancy.static.size == lean.occupancy.velocity.size == 0
+    assert lean.occupancy.observation is None
+    assert lean.occupancy.objects == ()
+    cells = lean.occupancy.lattice.size
+    assert fetched.count(cells) == len(scans)  # the moving cells, once per scan
+    assert sum(fetched) < 1.1 * cells * len(scans)
+
+
+def test_names_that_are_no_results_are_explained(tmp_path):
+    with pytest.raises(ConfigError, match="wanted: found speed, expected some of ground_probability, height"):
+        roadbed.Pipeline(wanted=("masses", "speed"))
+    with pytest.raises(ConfigError, match="a long-term map takes everything"):
+        roadbed.Pipeline(wanted=("masses",), map_folder=tmp_path)
+    assert set(WANTED) >= {"masses", "objects"}
