@@ -10,7 +10,7 @@ demo: warm
 
 # One process per core; the tests of a file mostly stay together, so that what they share is made once.
 test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations 20
+	$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist worksteal --durations 20
 
 # Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
 warm: .stamps/roadbed

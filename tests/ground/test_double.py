@@ -9,7 +9,7 @@ import pytest
 import roadbed
 from roadbed import Config, GroundFilter
 from roadbed.geometry import Lattice
-from tests.devices import BACKENDS, backend
+from tests.devices import DRIVERS, backend
 from tests.ground import oracle
 
 DRIVE = "sim:mountain?sensor=lux4&frames=100"
@@ -65,7 +65,7 @@ def double_drive():
     return frames
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", DRIVERS)
 def test_rounding_does_not_add_up_over_a_drive(name, double_drive):
     ground = GroundFilter(settings(), backend=backend(name))
     squares = []

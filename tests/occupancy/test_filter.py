@@ -178,6 +178,16 @@ def test_one_scan_without_a_pose_ends_the_drive_before_it():
     assert not after.objects
 
 
+def test_a_sensor_may_say_later_where_it_is():
+    """The first scans of a live drive come before their transform; one that is lost again changes nothing."""
+    filter_ = OccupancyFilter(CONFIG)
+    for number, place in enumerate((None, Pose.from_euler(x=2.0, z=1.7), None)):
+        scan, ground = scene(0.1 * number)
+        filter_(replace(scan, T_vehicle_sensor=place), ground)
+    with pytest.raises(InputError, match=r"'lidar': found at two places of the vehicle 2.00 m apart"):
+        filter_(*scene(0.3))
+
+
 def test_two_sensors_of_one_name_are_refused():
     filter_ = OccupancyFilter(CONFIG)
     scan, ground = scene(0.0)

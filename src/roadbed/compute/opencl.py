@@ -83,13 +83,14 @@ def why_missing() -> str:
 class OpenclBackend:
     """One OpenCL device with an in-order queue."""
 
-    def __init__(self, device: Device, units: int | None = None) -> None:
-        """With `units`, on a sub-device of so many compute units."""
+    def __init__(self, device: Device, units: int | None = None, optimise: bool = True) -> None:
+        """With `units`, on a sub-device of so many compute units. Without `optimise` programs build faster than run."""
         import pyopencl as cl
 
         self._cl = cl
         self._handle = _found()[0][device.index]
         self.device = device
+        self._options = ("-w",) if optimise else ("-w", "-cl-opt-disable")
         if units is not None:
             self._handle, self.device = self._part(units), replace(device, units=units)
         try:
@@ -114,7 +115,7 @@ class OpenclBackend:
         if self.device.has_double:
             runtime["WITH_DOUBLE"] = 1
         text = program.source(runtime)
-        options = ["-w", *(self._exact() if program.exact else _RELAXED)]
+        options = [*self._options, *(self._exact() if program.exact else _RELAXED)]
         if text not in self._built:
             try:
                 with warnings.catch_warnings():

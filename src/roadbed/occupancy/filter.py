@@ -93,7 +93,8 @@ class OccupancyFilter:
                 self.reset()
             if moment.link is Link.FIRST:
                 self._forget()
-            self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in mounts)
+            if _is_placed(scan):
+                self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in mounts)
             time, dt = self._clock(scan, notes)
             place = self._placement.follow(scan, ground, dt)
             self._engine.move(place.motion)
@@ -167,7 +168,7 @@ class OccupancyFilter:
         if len(set(names)) < len(names):
             raise InputError(f"scan {scan.name}: expected one name per sensor, found sensors {', '.join(names)}")
         known = dict(self._mounts)
-        for mount in mounts:
+        for mount in mounts if _is_placed(scan) else ():
             apart = known.setdefault(mount.name, mount.T_vehicle_sensor).distance_to(mount.T_vehicle_sensor)
             if apart > _SAME_MOUNT:
                 raise InputError(
@@ -193,6 +194,11 @@ class OccupancyFilter:
 
 def _engine(config: Config, backend: Backend | Host) -> OccupancyEngine:
     return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend)
+
+
+def _is_placed(scan: Scan) -> bool:
+    """Whether it says where its sensors are: a transform may come later than the first scan."""
+    return bool(scan.mounts) or scan.T_vehicle_sensor is not None
 
 
 def _T_world_vehicle(scan: Scan, ground: GroundFrame) -> Pose | None:

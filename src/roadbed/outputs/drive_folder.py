@@ -48,7 +48,9 @@ def record_drive(
         boxes.append({"frame": len(boxes), "objects": list(annotate(truth))})
         yield scan
     if drive.odometry is not None:
-        _write_lines(out.file("poses.txt"), (" ".join(f"{v:.9g}" for v in pose.matrix[:3].ravel()) for pose in poses))
+        _write_lines(
+            out.file("poses.txt"), (" ".join(repr(float(v)) for v in pose.matrix[:3].ravel()) for pose in poses)
+        )
     _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
     _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
     rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
