@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 demo: warm
 	$(BIN)/roadbed demo -o out --force
 
-# One process per core; the tests of a file mostly stay together, so that what they share is made once.
+# One process more than cores, as some wait for others; the tests of a file mostly stay together, so that what they share is made once.
 test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
 	$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist worksteal --durations 20
 
