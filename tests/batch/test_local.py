@@ -40,7 +40,7 @@ def test_an_interrupted_batch_can_be_gone_on_from(home, drives, alone):
         if json.loads(line)["event"] == "frames":
             batch.send_signal(signal.SIGINT)
             break
-    rest, problems = batch.communicate(timeout=300)
+    rest, problems = batch.communicate(timeout=900)
     assert batch.returncode == 130, problems
     end = next(json.loads(line) for line in rest.splitlines() if '"end"' in line)
     assert (end["stopped"], end["done"] + end["left"]) == ("interrupted", 2)
@@ -63,7 +63,7 @@ def test_out_of_memory_ends_with_a_clear_summary(home, drives):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert out.returncode == 1, out.stderr
     assert "FAILED: out of memory: its worker was ended before the machine could stall (4 attempts)" in out.stdout
@@ -74,7 +74,7 @@ def test_without_ray_one_line_says_what_to_install(home):
     program = "import sys; sys.modules['ray'] = None; from roadbed.cli import main; main()"
     arguments = ["batch", "sim:city?sensor=lux4&frames=1", "-o", "out", "-c", "config.yaml"]
     out = subprocess.run(
-        [sys.executable, "-c", program, *arguments], cwd=home, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", program, *arguments], cwd=home, capture_output=True, text=True, timeout=900
     )
     one_line_and_status_2(out, "roadbed batch needs the package ray: install it with pip install 'roadbed[batch]'")
 
