@@ -31,7 +31,7 @@ print("done")
 
 
 def test_the_chain_stays_inside_its_arrays(tmp_path):
-    scans = [list(roadbed.open(f"sim:city?sensor={sensor}&frames=2")) for sensor in ("vlp16", "lux4")]
+    scans = [list(roadbed.open(f"sim:city?sensor={sensor}&frames=3")) for sensor in ("vlp16", "lux4")]
     drives = tmp_path / "drives.pickle"
     drives.write_bytes(pickle.dumps(scans))
     # One thread: with more, an error inside a parallel loop is swallowed. Not optimised: compiling is what takes long.

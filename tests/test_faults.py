@@ -29,7 +29,7 @@ EXPECTED = {
     "corrupt": (None, 1),
     "nan": (None, 1),
     "silence": ("scan without points", 5),
-    "axes": ("does not fit the prior surface", 15),
+    "axes": ("does not fit the prior surface", 14),
     "millimetres": ("points lies over the lattice", 5),
     "jump": ("pose jump of 20", 13),
     "freeze": (None, 6),

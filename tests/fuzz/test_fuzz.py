@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.fuzz.campaign import run
 from tests.fuzz.targets import Target, all_targets
 
-CASES = 200
+CASES = 300
 
 
 def test_every_reader_takes_a_share_of_cases(tmp_path):

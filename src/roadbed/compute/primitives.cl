@@ -23,22 +23,25 @@ FUNCTION double EXCHANGE_DOUBLE(double value, int offset, LOCAL double *scratch)
 #endif
 #endif
 
-// Exclusive prefix sum over the work-group; *total receives the sum of all values.
-FUNCTION int group_scan(int value, LOCAL int *scratch, int *total) {
-    int inclusive = value;
-    scratch[LOCAL_ID] = inclusive;
-    BARRIER();
-    for (int reach = 1; reach < LOCAL_SIZE; reach *= 2) {
-        int before = LOCAL_ID >= reach ? scratch[LOCAL_ID - reach] : 0;
-        BARRIER();
-        inclusive += before;
-        scratch[LOCAL_ID] = inclusive;
-        BARRIER();
-    }
-    *total = scratch[LOCAL_SIZE - 1];
-    BARRIER();
-    return inclusive - value;
+// Exclusive prefix sum over the work-group, for one kind of number; *total receives the sum of all values.
+#define GROUP_SCAN(NAME, NUMBER)                                                      \
+FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {            \
+    NUMBER inclusive = value;                                                         \
+    scratch[LOCAL_ID] = inclusive;                                                    \
+    BARRIER();                                                                        \
+    for (int reach = 1; reach < LOCAL_SIZE; reach *= 2) {                             \
+        NUMBER before = LOCAL_ID >= reach ? scratch[LOCAL_ID - reach] : 0;            \
+        BARRIER();                                                                    \
+        inclusive += before;                                                          \
+        scratch[LOCAL_ID] = inclusive;                                                \
+        BARRIER();                                                                    \
+    }                                                                                 \
+    *total = scratch[LOCAL_SIZE - 1];                                                 \
+    BARRIER();                                                                        \
+    return inclusive - value;                                                         \
 }
+
+GROUP_SCAN(group_scan, int)
 
 // Counts one item into `cell` (skipped when negative) and returns its rank there. Neighbouring points mostly share a
 // cell, so on CUDA a run of equal cells in a warp is counted by one atomic operation.

@@ -14,22 +14,7 @@ FUNCTION int floor_of(real x) {
     return whole - ((real)whole > x);
 }
 
-// Exclusive prefix sum over the work-group; *total receives the sum of all values.
-FUNCTION units_t scan_units(units_t value, LOCAL units_t *scratch, units_t *total) {
-    units_t inclusive = value;
-    scratch[LOCAL_ID] = inclusive;
-    BARRIER();
-    for (int reach = 1; reach < LOCAL_SIZE; reach *= 2) {
-        units_t before = LOCAL_ID >= reach ? scratch[LOCAL_ID - reach] : 0;
-        BARRIER();
-        inclusive += before;
-        scratch[LOCAL_ID] = inclusive;
-        BARRIER();
-    }
-    *total = scratch[LOCAL_SIZE - 1];
-    BARRIER();
-    return inclusive - value;
-}
+GROUP_SCAN(scan_units, units_t)
 
 // reached[i]: units of a tile's masses up to and with i. sums: of each tile.
 KERNEL sum_tiles(GLOBAL const float *mass, GLOBAL units_t *reached, GLOBAL units_t *sums, int count) {

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // For sparse sensors: faces on the road are obstacles, though the ground estimate climbed on them.
 
+// The view of the sensor that saw point i, and where that is; 0 where it saw none or looks for no faces.
+FUNCTION GLOBAL const View *facing(GLOBAL const View *views, GLOBAL const float *points, GLOBAL const uchar *belongs,
+                                   int i, Place *place) {
+    float x = points[3 * i], y = points[3 * i + 1], z = points[3 * i + 2];
+    int sensor = sensor_of(views, belongs, i, x, y, z);
+    if (sensor < 0 || views[sensor].face <= 0) return 0;
+    *place = placed(&views[sensor], x, y, z);
+    return &views[sensor];
+}
+
 // Lowest and highest return of every polar bin, over the sensor.
 KERNEL bound_bins(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const uchar *belongs,
                   GLOBAL uint *lowest, GLOBAL uint *highest) {
     GLOBAL const float *points = AT(float, views->points, points_in);
     FOR_EACH(i, views->count) {
-        float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
-        int sensor = sensor_of(views, belongs, i, px, py, pz);
-        if (sensor < 0 || views[sensor].face <= 0) continue;
-        GLOBAL const View *v = &views[sensor];
-        Place p = placed(v, px, py, pz);
+        Place p;
+        GLOBAL const View *v = facing(views, points, belongs, i, &p);
+        if (!v) continue;
         int bin = end_bin(v, p);
         if (bin < 0) continue;
         uint up = ordered((float)(p.z - v->origin[2]));
@@ -25,11 +33,9 @@ KERNEL doubt_ground(GLOBAL const View *views, GLOBAL const float *points_in, GLO
                     GLOBAL int *doubted) {
     GLOBAL const float *points = AT(float, views->points, points_in);
     FOR_EACH(i, views->count) {
-        float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
-        int sensor = sensor_of(views, belongs, i, px, py, pz);
-        if (sensor < 0 || views[sensor].face <= 0) continue;
-        GLOBAL const View *v = &views[sensor];
-        Place p = placed(v, px, py, pz);
+        Place p;
+        GLOBAL const View *v = facing(views, points, belongs, i, &p);
+        if (!v) continue;
         double over;
         if (!is_on_face(v, p, AT(float, v->heights, heights)[i], lowest, highest, &over)) continue;
         int node = nearest_node(v, p.x, p.y);

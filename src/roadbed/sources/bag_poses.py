@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roadbed.errors import InputError
 from roadbed.geometry import Pose
@@ -108,7 +108,7 @@ class BagPoses:
         return transforms
 
     @property
-    def _transform_links(self):  # type: ignore[no-untyped-def]
+    def _transform_links(self) -> list[Any]:
         return [link for link in self._reader.connections if link.msgtype == STATIC_TRANSFORMS_TYPE]
 
 

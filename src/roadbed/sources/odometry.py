@@ -12,7 +12,7 @@ from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.odometry.deskew import Motion, deskew
 from roadbed.sources.poses import Trajectory, read_poses
-from roadbed.sources.registry import Source
+from roadbed.sources.registry import Source, is_live
 
 ESTIMATED, NO_POSES = "kiss-icp", "none"
 
@@ -166,10 +166,9 @@ def describe_odometry(source: Source, wanted: str | None) -> str:
     """One line for the screen: which poses are used."""
     if wanted is not None:
         return {NO_POSES: "none: every scan stands alone", ESTIMATED: "kiss-icp, from the scans"}.get(wanted, wanted)
-    try:
-        posed = len(source) > 0 and source[0].T_world_sensor is not None
-    except NotImplementedError:  # a live source
+    if is_live(source):
         return "what the scans bring"
+    posed = len(source) > 0 and source[0].T_world_sensor is not None
     if posed and source.sequential:
         return "poses of the source"
     return "none found: every scan stands alone (--odometry kiss-icp estimates it)"

@@ -57,10 +57,7 @@ class Opening:
 
 
 def _brings_mounting(source: Source) -> bool:
-    try:
-        return source[0].T_vehicle_sensor is not None
-    except NotImplementedError:  # a live source, whose scans come one by one
-        return False
+    return not is_live(source) and source[0].T_vehicle_sensor is not None
 
 
 def files_of(source: Source) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
-from roadbed.sources.registry import Source
+from roadbed.sources.registry import Source, is_live
 
 _PER_SCAN = ("truth", "objects")  # what some sources also give for a scan, by its number
 
@@ -59,10 +59,9 @@ def part_of(
     T_vehicle_sensor: Pose | None = None,
 ) -> Selection:
     """From scan `start` on every `stride`-th, at most `count` of them; there must be one."""
-    try:
-        length = len(source)
-    except NotImplementedError:
-        raise InputError(f"{source.location}: a part of it: found a live source, expected a recording") from None
+    if is_live(source):
+        raise InputError(f"{source.location}: a part of it: found a live source, expected a recording")
+    length = len(source)
     numbers = range(start, length, stride)[:count]
     if not numbers:
         raise InputError(f"{source.location}: start {start}: found {length} scans, expected more than {start}")
