@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import FAST, F, njit, prange
-from roadbed.ground.stcrf.model import FAR_ABOVE, LEAST_WEIGHT
+from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
 from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 
 
@@ -38,15 +38,30 @@ def gather_lowest(low, shape, ratio, coarse_shape, shaping):
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
 
+@njit(cache=True)
+def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
+    """The carried plane in the middle of each wide node is where its EM starts."""
+    for coarse_row in range(coarse_shape.rows):
+        row = min(coarse_row * ratio + ratio // 2, shape.rows - 1)
+        for coarse_column in range(coarse_shape.columns):
+            column = min(coarse_column * ratio + ratio // 2, shape.columns - 1)
+            for k in range(3):
+                plane = planes[row + 1, k, column + 1]
+                mean[coarse_row + 1, k, coarse_column + 1] = plane
+                expected[coarse_row + 1, k, coarse_column + 1] = plane
+
+
 @njit(parallel=True, cache=True, fastmath=FAST)
-def spread_coarse(p00, mean, coarse_shape, ratio, most, spans, expected):
-    """Blend the four coarse planes around each fine node, weighted by what they know, into `expected`."""
+def spread_coarse(p00, mean, coarse_shape, ratio, most, columns, expected):
+    """Blend the four coarse planes around each fine node, weighted by what they know.
+
+    Where they know nothing, `expected` stays as it is.
+    """
     wide, last_column, last_row = coarse_shape.spacing, coarse_shape.columns - 1, coarse_shape.rows - 1
-    lo, hi = spans.lo, spans.hi
-    for row in prange(lo.shape[0]):
+    for row in prange(expected.shape[0] - 2):
         v = (F(row) + F(0.5)) / F(ratio) - F(0.5)
         row0 = np.int32(np.floor(v))
-        for c in range(lo[row], hi[row]):
+        for c in range(1, columns + 1):
             u = (F(c) - F(0.5)) / F(ratio) - F(0.5)
             column0 = np.int32(np.floor(u))
             height = slope_x = slope_y = total = F(0)
@@ -55,12 +70,14 @@ def spread_coarse(p00, mean, coarse_shape, ratio, most, spans, expected):
                 weight = (F(1) - abs(u - F(i))) * (F(1) - abs(v - F(j)))
                 i = min(max(i, 0), last_column)
                 j = min(max(j, 0), last_row)
-                weight = weight * min(p00[j + 1, i + 1], most) + LEAST_WEIGHT
-                sx, sy = mean[j + 1, 1, i + 1], mean[j + 1, 2, i + 1]
-                height += weight * (mean[j + 1, 0, i + 1] + (sx * (u - F(i)) + sy * (v - F(j))) * wide)
-                slope_x += weight * sx
-                slope_y += weight * sy
-                total += weight
-            expected[row + 1, 0, c] = height / total
-            expected[row + 1, 1, c] = slope_x / total
-            expected[row + 1, 2, c] = slope_y / total
+                weight = weight * min(p00[j + 1, i + 1], most)
+                if weight > F(0):
+                    sx, sy = mean[j + 1, 1, i + 1], mean[j + 1, 2, i + 1]
+                    height += weight * (mean[j + 1, 0, i + 1] + (sx * (u - F(i)) + sy * (v - F(j))) * wide)
+                    slope_x += weight * sx
+                    slope_y += weight * sy
+                    total += weight
+            if total > COARSE_KNOWS:
+                expected[row + 1, 0, c] = height / total
+                expected[row + 1, 1, c] = slope_x / total
+                expected[row + 1, 2, c] = slope_y / total
