@@ -8,7 +8,7 @@ import numpy as np
 from roadbed.config.ground import GroundConfig
 from roadbed.geometry import Float32
 from roadbed.ground.engine import Vehicle
-from roadbed.ground.stcrf.arrays import Field, Shape, ShapingPoints
+from roadbed.ground.stcrf.arrays import Field, Int32, Shape, ShapingPoints
 from roadbed.ground.stcrf.climb_cpu import (
     climb_arrays,
     count_all,
@@ -41,10 +41,13 @@ class CoarseStart:
         x, y, z, weight = np.zeros((4, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
         self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, weight)
 
-    def find(self, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
-        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`."""
+    def find(self, start: Int32, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
+        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`.
+
+        `start` is the sorted points': nodes without any have no lowest.
+        """
         stcrf, level, lowest = self._stcrf, self._level, self._lowest
-        gather_lowest(self.low, self._fine, self._ratio, level.shape, lowest)
+        gather_lowest(start, self.low, self._fine, self._ratio, level.shape, lowest)
         clear_spans(level.information, level.data, level.spans)
         find_spans(level.count, level.prior, False, level.shape, stcrf.reach, level.spans)
         share_rows(level.reserved, level.shape, level.row_chunks, NODE_COST)

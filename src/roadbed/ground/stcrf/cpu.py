@@ -183,10 +183,10 @@ class StcrfCpu:
             fill_expected(fine.expected, fine.spans, F(road))
             return
         if self._warm and self._carries:
-            coarse.find(vehicle, road, fine.prior_mean)
+            coarse.find(points.start, vehicle, road, fine.prior_mean)
             fine.expected[:] = fine.prior_mean
         else:
-            coarse.find(vehicle, road, None)
+            coarse.find(points.start, vehicle, road, None)
             fine.expected[:, 0], fine.expected[:, 1:] = road, 0
         coarse.spread(fine.expected)
 
@@ -229,7 +229,7 @@ class StcrfCpu:
 
         phase(MEASURE)
         if rules.around:
-            classify_nodes(self._counters, surface[1], fine.shape, rules, self._planes, self._kinds)
+            classify_nodes(points.start, self._counters, surface[1], fine.shape, rules, self._planes, self._kinds)
             phase(DECIDE)
         phase(WRITE)
         if rules.vote:

@@ -177,6 +177,8 @@ def _write_nodes(first_node, last_node, points, shape, side, rules, work, out):
     label, probability, height = out.label, out.probability, out.height
     along, across = places_in_node(side)
     for c in range(first_node, last_node if rules.vote else first_node):
+        if work.near_count[c] == 0:
+            continue
         row = c // shape.columns
         top, left = U(row * side), U((c - row * shape.columns) * side)
         for place in range(U(start[c]), U(start[c]) + U(work.near_count[c])):

@@ -93,14 +93,16 @@ def count_bands(first_node, last_node, points, shape, rules, work):
     """Per pillar how many points lie in each band of heights; per node the counters of the model."""
     start, pillar, columns = points.start, points.pillar, shape.columns
     dz, near, near_count, bands, counters = work.dz, work.near, work.near_count, work.bands, work.counters
+    flat = counters.reshape((COUNTERS, start.shape[0] - 1))
+    for counter in range(COUNTERS):
+        for c in range(U(first_node), U(last_node)):
+            flat[counter, c] = 0
     for c in range(first_node, last_node):
         first, last = U(start[c]), U(start[c + 1])
-        row = c // columns
-        at = c - row * columns
         if first == last:
-            for counter in range(COUNTERS):
-                counters[counter, row, at] = 0
             continue
+        row = c // columns  # costs more than all else that is done for an empty node
+        at = c - row * columns
         counts = _count_node(dz, pillar, first, last, rules.clear_threshold)
         counters[NEAR, row, at], counters[NEAR_HIGH, row, at] = np.int32(counts[0]), np.int32(counts[1])
         counters[OPEN_NEAR, row, at], counters[OPEN_HIGH, row, at] = np.int32(counts[2]), np.int32(counts[3])
@@ -179,8 +181,8 @@ def box_sum(values, reach, across, out):
 
 
 @njit(cache=True)
-def classify_nodes(counters, p00, shape, rules, planes, kinds):
-    """`kinds`: bits per node from `counters` (6, rows, columns) and information p00. `planes`: int32 scratch.
+def classify_nodes(start, counters, p00, shape, rules, planes, kinds):
+    """`kinds`: bits per node with points from `counters` (6, rows, columns) and information p00. `planes`: scratch.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
     vouch for its own roughness, while a kerb, a bank or a verge crosses the ring.
@@ -201,6 +203,8 @@ def classify_nodes(counters, p00, shape, rules, planes, kinds):
     box_sum(counters[WALL_RETURNS], 1, across, walls)
     for row in range(rows):
         for column in range(columns):
+            if start[row * columns + column] == start[row * columns + column + 1]:
+                continue
             support = p00[row + 1, column + 1]
             ring = outer[row, column] - inner[row, column]
             smooth, rough = ring & _SMOOTH, ring // _ROUGH

@@ -191,10 +191,10 @@ def _select_nodes(nodes_first, nodes_last, points, shape, rules, anchored, ancho
     _number_pillars(points.x[begin:end], points.y[begin:end], half, F(side) / spacing, side, points.pillar[begin:end])
     for c in range(nodes_first, nodes_last):
         first, last = points.start[c], points.start[c + 1]
-        for part in range(low_side * low_side):
-            low[c, part, 2] = UNSEEN
         place = shaping.reserved[c]
         if first < last:
+            for part in range(low_side * low_side):
+                low[c, part, 2] = UNSEEN
             x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
             pillar = points.pillar[first:last]
             if rules.wall_high > F(0):

@@ -12,7 +12,7 @@ from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 
 
 @njit(cache=True, fastmath=FAST)
-def gather_lowest(low, shape, ratio, coarse_shape, shaping):
+def gather_lowest(start, low, shape, ratio, coarse_shape, shaping):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants."""
     total = 0
     middle = F(0.5) * F(ratio - 1)
@@ -25,6 +25,8 @@ def gather_lowest(low, shape, ratio, coarse_shape, shaping):
             for row in range(coarse_row * ratio, min((coarse_row + 1) * ratio, rows)):
                 for column in range(coarse_column * ratio, min((coarse_column + 1) * ratio, columns)):
                     node = row * columns + column
+                    if start[node] == start[node + 1]:
+                        continue
                     for part in range(low.shape[1]):
                         if low[node, part, 2] < UNSEEN:
                             x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
@@ -61,9 +63,13 @@ def spread_coarse(p00, mean, coarse_shape, ratio, most, columns, expected):
     for row in prange(expected.shape[0] - 2):
         v = (F(row) + F(0.5)) / F(ratio) - F(0.5)
         row0 = np.int32(np.floor(v))
+        below, above = min(max(row0, 0), last_row) + 1, min(max(row0 + 1, 0), last_row) + 1
         for c in range(1, columns + 1):
             u = (F(c) - F(0.5)) / F(ratio) - F(0.5)
             column0 = np.int32(np.floor(u))
+            left, right = min(max(column0, 0), last_column) + 1, min(max(column0 + 1, 0), last_column) + 1
+            if p00[below, left] + p00[below, right] + p00[above, left] + p00[above, right] == F(0):
+                continue  # as over most of the lattice
             height = slope_x = slope_y = total = F(0)
             for corner in range(4):
                 i, j = column0 + corner % 2, row0 + corner // 2

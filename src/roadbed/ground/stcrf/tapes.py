@@ -68,8 +68,8 @@ class Tapes:
         start = b.states[iterations % 2]  # the EM then ends in the first buffer
         coarse_start = (coarse.start(carried), coarse.expected) if coarse else (start, b.expected)
         locate = (b.frames, b.intake, b.located, b.rank, b.counts, b.cursors, b.tallies, capacity)
-        allocate = (b.frames, b.counts, b.segments, b.cursors, b.lists, b.priors, start, b.expected, *coarse_start)
-        allocate = (*allocate, np.int32(carried))
+        states = (b.priors, start, b.expected, *coarse_start)
+        allocate = (b.frames, b.counts, b.segments, b.cursors, b.lists, *states, np.int32(carried))
         launches = [
             self._launch("locate", self._over_points, *locate),
             self._launch("allocate", self._over_nodes, *allocate),
