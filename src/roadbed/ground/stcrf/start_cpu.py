@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, njit, prange
+from roadbed.compute.cpu import FAST, ONE, F, U, njit, prange
 from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
 from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 
@@ -53,6 +53,18 @@ def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
                 expected[coarse_row + 1, k, coarse_column + 1] = plane
 
 
+@njit(cache=True, fastmath=FAST)
+def _blend_row(p00, mean, weight, v, j, most, wide, sums):
+    """Adds a row of coarse nodes, as seen from the line v, to weights, weighted heights and weighted slopes."""
+    across = (v - F(j)) * wide
+    for i in range(U(sums.shape[1])):
+        w = weight * min(p00[j + 1, i + ONE], most)
+        sums[0, i] += w
+        sums[1, i] += w * (mean[j + 1, 0, i + ONE] + across * mean[j + 1, 2, i + ONE])
+        sums[2, i] += w * mean[j + 1, 1, i + ONE]
+        sums[3, i] += w * mean[j + 1, 2, i + ONE]
+
+
 @njit(parallel=True, cache=True, fastmath=FAST)
 def spread_coarse(p00, mean, coarse_shape, ratio, most, columns, expected):
     """Blend the four coarse planes around each fine node, weighted by what they know.
@@ -62,28 +74,19 @@ def spread_coarse(p00, mean, coarse_shape, ratio, most, columns, expected):
     wide, last_column, last_row = coarse_shape.spacing, coarse_shape.columns - 1, coarse_shape.rows - 1
     for row in prange(expected.shape[0] - 2):
         v = (F(row) + F(0.5)) / F(ratio) - F(0.5)
-        row0 = np.int32(np.floor(v))
-        below, above = min(max(row0, 0), last_row) + 1, min(max(row0 + 1, 0), last_row) + 1
+        sums = np.zeros((4, coarse_shape.columns), np.float32)
+        for j in range(np.int32(np.floor(v)), np.int32(np.floor(v)) + 2):
+            _blend_row(p00, mean, F(1) - abs(v - F(j)), v, min(max(j, 0), last_row), most, wide, sums)
         for c in range(1, columns + 1):
             u = (F(c) - F(0.5)) / F(ratio) - F(0.5)
-            column0 = np.int32(np.floor(u))
-            left, right = min(max(column0, 0), last_column) + 1, min(max(column0 + 1, 0), last_column) + 1
-            if p00[below, left] + p00[below, right] + p00[above, left] + p00[above, right] == F(0):
-                continue  # as over most of the lattice
-            height = slope_x = slope_y = total = F(0)
-            for corner in range(4):
-                i, j = column0 + corner % 2, row0 + corner // 2
-                weight = (F(1) - abs(u - F(i))) * (F(1) - abs(v - F(j)))
-                i = min(max(i, 0), last_column)
-                j = min(max(j, 0), last_row)
-                weight = weight * min(p00[j + 1, i + 1], most)
-                if weight > F(0):
-                    sx, sy = mean[j + 1, 1, i + 1], mean[j + 1, 2, i + 1]
-                    height += weight * (mean[j + 1, 0, i + 1] + (sx * (u - F(i)) + sy * (v - F(j))) * wide)
-                    slope_x += weight * sx
-                    slope_y += weight * sy
-                    total += weight
+            i = np.int32(np.floor(u))
+            right = u - F(i)
+            left = F(1) - right
+            a, b = min(max(i, 0), last_column), min(max(i + 1, 0), last_column)
+            total = left * sums[0, a] + right * sums[0, b]
             if total > COARSE_KNOWS:
+                along_a, along_b = (u - F(a)) * wide, (u - F(b)) * wide
+                height = left * (sums[1, a] + along_a * sums[2, a]) + right * (sums[1, b] + along_b * sums[2, b])
                 expected[row + 1, 0, c] = height / total
-                expected[row + 1, 1, c] = slope_x / total
-                expected[row + 1, 2, c] = slope_y / total
+                expected[row + 1, 1, c] = (left * sums[2, a] + right * sums[2, b]) / total
+                expected[row + 1, 2, c] = (left * sums[3, a] + right * sums[3, b]) / total
