@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import numpy as np
+from paper_pictures import paper_pictures
 from PIL import Image
 
 import roadbed
@@ -33,6 +34,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     city_pictures(options.folder)
     mountain_picture(options.folder)
+    paper_pictures(options.folder)
     if not options.without_viewer:
         viewer_picture(options.folder)
 

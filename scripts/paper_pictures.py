@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def paper_pictures(folder: Path) -> None:
-    parking = last_frame("sim:parking?frames=48", 40)
+    parking = last_frame("sim:parking?frames=121", 113)
     views(folder / "paper-5-parking.png", [("A parking lot, HDL-64E", view(parking, 20, 11, 10))])
     lux = "sim:mountain?sensor=lux4&frames=30&seed=1"
     roads = [
@@ -58,7 +58,7 @@ def last_frame(location: str, first: int = 0, config: roadbed.Config = PAPER) ->
 
 
 def view(frame: GroundFrame, distance: float, height: float, ahead: float, size: float = 0.07) -> Image:
-    """Points of `size` metres in the colours of their labels, the mesh of the elevation and the vehicle, from behind."""
+    """Points in the colours of their labels, the mesh of the elevation and the vehicle, from behind."""
     canvas = Canvas(*SIZE, chase_camera(frame, distance, height, ahead))
     segments, certainty = mesh_edges(frame)
     strength = certainty[:, None]
@@ -77,7 +77,7 @@ def views(path: Path, named: list[tuple[str, Image]]) -> None:
         figure = Figure(figsize=(len(named) * SIZE[0] / 100, (SIZE[1] + 60) / 100), dpi=100)
         for column, (name, image) in enumerate(named):
             panel(figure, (column / len(named), 0, 1 / len(named), SIZE[1] / (SIZE[1] + 60)), name, image)
-        legend(figure, len(named))
+        legend(figure)
     save(path, figure)
 
 
@@ -88,7 +88,7 @@ def panel(figure: Any, place: tuple[float, float, float, float], name: str, imag
     axes.set_title(f"  {name}", loc="left", fontsize=14, y=1.02)
 
 
-def legend(figure: Any, columns: int) -> None:
+def legend(figure: Any) -> None:
     patches = [Patch(facecolor=colour, edgecolor="#808080", lw=0.6, label=text) for text, colour in COLOURS]
     figure.legend(handles=patches, loc="upper right", ncols=len(patches), frameon=False, fontsize=11, handlelength=1.0)
 
@@ -136,7 +136,7 @@ def hidden_ground(path: Path) -> None:
     print(f"{path.name}: {found.kept.sum()} nodes kept, rms error {np.sqrt(np.mean(error**2)):.3f} m")
     steps = [
         ("t", found.before, False), ("t + 1, without the last frame", found.alone, True),
-        ("t + 1, with it", found.carried, True),
+        ("t + 1, with it (outlined: known from there alone)", found.carried, True),
     ]  # fmt: skip
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(15, 7.6), dpi=100)
@@ -170,26 +170,18 @@ def outline(axes: Any, found: Hidden) -> None:
 
 
 def draw_cut(axes: Any, found: Hidden, x: float) -> None:
-    y = np.arange(-34.0, 8.0, 0.25)
-    along = np.full_like(y, x)
-    lattice = found.carried.lattice
-    axes.plot(
-        y,
-        height_at(lattice, found.truth.astype(np.float32), along, y),
-        color="#2B2B2B",
-        lw=5,
-        alpha=0.25,
-        label="truth",
-    )
-    for frame, colour, name in (
-        (found.alone, palette.STATIC, "t + 1, without"), (found.carried, palette.SURFACE, "t + 1, with the last frame"),
-    ):  # fmt: skip
-        axes.plot(y, height_at(lattice, frame.elevation, along, y), color=colour, lw=2, label=name)
-    axes.set(
-        xlabel=f"m to the left of the vehicle, {abs(x):.0f} m {'ahead of' if x > 0 else 'behind'} it",
-        ylabel="height, m",
-        xlim=(8, -34),
-    )
+    """The surface across the road, seen along the vehicle's heading."""
+    right = np.arange(-8.0, 34.0, 0.25)
+    along = np.full_like(right, x)
+    surfaces = [
+        ("truth", found.truth.astype(np.float32), {"color": "#2B2B2B", "lw": 5, "alpha": 0.25}),
+        ("t + 1, without the last frame", found.alone.elevation, {"color": palette.STATIC, "lw": 2}),
+        ("t + 1, with it", found.carried.elevation, {"color": palette.SURFACE, "lw": 2}),
+    ]
+    for name, surface, style in surfaces:
+        axes.plot(right, height_at(found.carried.lattice, surface, along, -right), label=name, **style)
+    where = f"{abs(x):.0f} m {'ahead of' if x > 0 else 'behind'} it"
+    axes.set(xlabel=f"m to the right of the vehicle, {where}", ylabel="height, m", xlim=(-8, 34))
     axes.legend(loc="lower left", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
 
