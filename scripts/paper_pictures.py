@@ -20,7 +20,7 @@ import roadbed
 from roadbed.frames import GroundFrame
 from roadbed.outputs.pictures import palette, png_bytes
 from roadbed.outputs.pictures.figure import STYLE
-from roadbed.outputs.pictures.perspective import Canvas
+from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.outputs.pictures.scene3d import Image, chase_camera, mesh_edges
 from roadbed.outputs.pictures.vehicle import T_lattice_vehicle, height_at, solid
 
@@ -36,18 +36,28 @@ def main() -> None:
 
 
 def paper_pictures(folder: Path) -> None:
-    parking = last_frame("sim:parking?frames=121", 113)
-    views(folder / "paper-5-parking.png", [("A parking lot, HDL-64E", view(parking, 20, 11, 10))])
+    parking = last_frame("sim:parking?frames=48", 40)
+    views(folder / "paper-5-parking.png", [("A parking lot, HDL-64E", view(parking, from_the_left(parking)))])
     lux = "sim:mountain?sensor=lux4&frames=30&seed=1"
     roads = [
-        ("HDL-64E, paper preset", view(last_frame("sim:mountain?frames=12&seed=1"), 30, 13, 14)),
-        ("4 x LUX, paper preset", view(last_frame(lux), 30, 13, 14, 0.16)),
-        ("4 x LUX, default preset", view(last_frame(lux, config=roadbed.Config()), 30, 13, 14, 0.16)),
+        ("HDL-64E, paper preset", mountain(last_frame("sim:mountain?frames=12&seed=1"))),
+        ("4 x LUX, paper preset", mountain(last_frame(lux), 0.16)),
+        ("4 x LUX, default preset", mountain(last_frame(lux, config=roadbed.Config()), 0.16)),
     ]
     views(folder / "paper-7-mountain.png", roads)
     hidden_ground(folder / "paper-8-time.png")
     city = last_frame("sim:city?frames=12&seed=3")
-    views(folder / "paper-9-city.png", [("A street with traffic, HDL-64E", view(city, 24, 12, 10))])
+    views(folder / "paper-9-city.png", [("A street with traffic, HDL-64E", view(city, chase_camera(city, 24, 12, 10)))])
+
+
+def mountain(frame: GroundFrame, size: float = 0.07) -> Image:
+    return view(frame, chase_camera(frame, distance=30, height=13, ahead=14), size)
+
+
+def from_the_left(frame: GroundFrame) -> Camera:
+    """Over the vehicle to what stands on its right."""
+    eye, target = T_lattice_vehicle(frame) @ np.array([[-12.0, 12.0, 11.0], [6.0, -14.0, 0.0]])
+    return Camera(tuple(eye.tolist()), tuple(target.tolist()))
 
 
 def last_frame(location: str, first: int = 0, config: roadbed.Config = PAPER) -> GroundFrame:
@@ -57,9 +67,9 @@ def last_frame(location: str, first: int = 0, config: roadbed.Config = PAPER) ->
     return frame
 
 
-def view(frame: GroundFrame, distance: float, height: float, ahead: float, size: float = 0.07) -> Image:
-    """Points in the colours of their labels, the mesh of the elevation and the vehicle, from behind."""
-    canvas = Canvas(*SIZE, chase_camera(frame, distance, height, ahead))
+def view(frame: GroundFrame, camera: Camera, size: float = 0.07) -> Image:
+    """Points in the colours of their labels, the mesh of the elevation and the vehicle."""
+    canvas = Canvas(*SIZE, camera)
     segments, certainty = mesh_edges(frame)
     strength = certainty[:, None]
     canvas.lines(
