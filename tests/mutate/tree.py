@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -21,7 +20,6 @@ from tests.conftest import ROOT, data_folder
 from tests.mutate import plugin
 from tests.mutate.mutation import Mutation
 
-_NOTICED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _NOTHING_RAN = 5  # pytest's exit status
 
 
@@ -42,8 +40,8 @@ class Said:
             return f"signal {-self.status}"
         if self.status in (0, _NOTHING_RAN):
             return None
-        found = _NOTICED.search(self.output)  # a package that cannot even be imported fails before any test
-        return found.group(1) if found else self.output.strip()[-200:]
+        failed = (name for name, (outcome, _) in self.tests.items() if outcome == "failed")
+        return next(failed, None) or self.output.strip()[-200:]
 
 
 class Tree:
