@@ -117,7 +117,7 @@ class Backend(Protocol):
         ...
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
-        """A host array that transfers fastest: pinned and visible to kernels on CUDA."""
+        """A host array that transfers fastest, not cleared: pinned and visible to kernels on CUDA."""
         ...
 
     def mailbox(self, size: int) -> Any:
@@ -142,6 +142,10 @@ class Backend(Protocol):
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         """Memory to which kernels write what the caller asks for, one row per slot."""
+        ...
+
+    def renewed(self, output: Output) -> Output:
+        """The same with new memory on the host's side: what was there is the caller's."""
         ...
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:

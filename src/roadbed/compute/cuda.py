@@ -157,7 +157,7 @@ class CudaBackend:
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
         with self._handle:
             try:
-                return self._cupyx.zeros_pinned(shape, dtype)
+                return self._cupyx.empty_pinned(shape, dtype)
             except self._cupy.cuda.runtime.CUDARuntimeError:
                 size = common.elements(shape) * np.dtype(dtype).itemsize
                 raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
@@ -209,14 +209,19 @@ class CudaBackend:
         return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
-        self.finish()
+        array = self.host(count, buffer.dtype)
         with self._handle:
-            return self._cupy.asnumpy(buffer.reshape(-1)[start : start + count])
+            buffer.reshape(-1)[start : start + count].get(stream=self.stream, out=array, blocking=False)
+        self.finish()
+        return array
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         host = self.host(shape, dtype)
         rows = np.array([row.ctypes.data for row in host], np.uint64)
         return Output(host, host, rows)
+
+    def renewed(self, output: Output) -> Output:
+        return self.output(output.host.shape, output.host.dtype)
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         with self._handle, self.stream:

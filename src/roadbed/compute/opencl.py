@@ -177,6 +177,9 @@ class OpenclBackend:
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
 
+    def renewed(self, output: Output) -> Output:
+        return replace(output, host=np.empty(output.host.shape, output.host.dtype))
+
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         raise DeviceError("results can stay on the device with backend 'cuda' only: OpenCL has no arrays to hand out")
 

@@ -74,7 +74,7 @@ class HsbofDevice:
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
         self._uploads = given is None
-        self._step = np.zeros(1, STEP)
+        self._step, self._dt = np.zeros(1, STEP), math.nan  # seconds that the rules in the record are for
         self._describe_grid()
         self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
         self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
@@ -152,7 +152,6 @@ class HsbofDevice:
         step["rows"], step["columns"], step["size"], step["spacing"] = *self.cells[:2], self.size, spacing
         step["moving"] = tuple(MovingRule.of(self.config))
         step["birth"] = tuple(BirthRule.of(self.config, (0.0, 0.0), spacing))
-        self._dt = math.nan  # of the rules in the record
 
     def upload(self, observation: Observation, registered: Registered) -> None:
         """What the sensors say, from the host."""
