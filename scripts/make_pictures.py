@@ -95,7 +95,7 @@ def viewer_picture(folder: Path) -> None:
             browser.quit()
 
 
-def settled_screenshot(browser: object, viewer: object, seconds: float = 240.0) -> bytes:
+def settled_screenshot(browser: object, viewer: object, seconds: float = 900.0) -> bytes:
     """The screen once the asked frame is drawn with its whole past and nothing changes any more."""
     from selenium.common.exceptions import TimeoutException
 
