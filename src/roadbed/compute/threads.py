@@ -38,6 +38,9 @@ def spread(kernel: Callable[..., None], count: int, *arguments: Any, grain: int 
         for first in beginnings:
             kernel(first, min(first + size, count), *arguments)
 
+    if not getattr(kernel, "signatures", True):  # compiled where it is called, not by a helper
+        first = next(beginnings)
+        kernel(first, min(first + size, count), *arguments)
     helpers = [_pool().submit(work) for _ in range(threads - 1)]
     try:
         work()
