@@ -65,7 +65,9 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
     hit = p_z > 0.5
     if seen <= 0:
         s *= math.exp(-dt / config.static_memory)
-        e *= math.exp(-dt / config.free_memory)
+        probable = min(e, 0.55)
+        sure = (e - probable) * math.exp(-dt / min(config.sure_memory, config.free_memory))
+        e = probable * math.exp(-dt / config.free_memory) + sure
     e += seen * d_old if config.vacated_is_free else 0.0
     if s + e > 1:
         s, e = s / (s + e), e / (s + e)
