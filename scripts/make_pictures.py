@@ -97,7 +97,7 @@ def moments_picture(folder: Path) -> None:
         motion(axes, last.ground, last.occupancy, (x - half, x + half, y - half, y + half))
         for outline in outlines:
             axes.plot(*outline.T, color="black", lw=1.2, ls=":")
-        axes.set_title(title)
+        axes.set_title(title, loc="left")
     save(folder / "occupancy-moments.png", png_bytes(figure))
 
 

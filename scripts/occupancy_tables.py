@@ -35,6 +35,7 @@ FIGURES = {
     "false cells before 1.5 s": "false_moving_cells_first",
     "standing dynamic %": "standing",
     "dynamic IoU": "dynamic_iou",
+    "of all hits": "dynamic_iou_of_hits",
     "static IoU": "static_iou",
     "violations %": "free_space_violations_percent",
     "MOTA %": "mota_percent",
@@ -45,7 +46,7 @@ FIGURES = {
     "extent within 25 %, %": "extent_within_25_percent",
 }
 SUMMARY = (
-    "speed error %", "missed %", "never settled", "seen", "false cells", "standing dynamic %", "dynamic IoU",
+    "speed error %", "missed %", "never settled", "seen", "false cells", "standing dynamic %", "dynamic IoU", "of all hits",
     "violations %", "MOTA %", "split %", "extent within 25 %, %",
 )  # fmt: skip
 CELLS = {
@@ -53,6 +54,7 @@ CELLS = {
     "calibration error": "calibration_error",
     "static IoU, visible cells": "static_iou",
     "dynamic IoU, visible cells": "dynamic_iou",
+    "the same, were every hit on a mover known to move": "dynamic_iou_of_hits",
     "velocity rmse of cars, m/s": "velocity_rmse",
     "dynamic share of what stands, %": "standing_dynamic_percent",
     "free-space violations, %": "free_space_violations_percent",

@@ -206,7 +206,7 @@ def judged(*frames):
 def test_exact_cells_score_perfectly():
     out = judged(frame(0.0, [(footprint(-5, 0), (5.0, 0.0))], [footprint(8, 4)]))
     assert out["occupancy_auc"] == 1
-    assert out["static_iou"] == out["dynamic_iou"] == 1
+    assert out["static_iou"] == out["dynamic_iou"] == out["dynamic_iou_of_hits"] == 1
     assert out["free_space_violations_percent"] == 0
     assert out["standing_dynamic_percent"] == 0
     assert out["calibration_error"] < 0.01

@@ -27,7 +27,7 @@ _SEEN_AGAIN = 3.0  # by which finding an object multiplies the odds that it exis
 _UNSEEN_FADE = 0.5  # s in which these odds fall by e while it is not seen
 _MOST_ODDS, _LEAST_ODDS = 199.0, 0.02
 _TURNING = 1.0  # m/s under which a yaw rate is not known
-_DRIVES = 2.5  # m/s from which something as wide as a vehicle is one, and no group of people
+_DRIVES = 2.0  # m/s from which something as wide as a vehicle is one, and no group of people
 _FACE = (1.4, 2.6)  # m, widths of the front and the rear of vehicles
 _FLANK = 2.8  # m; a longer side is that of a vehicle
 

@@ -117,6 +117,9 @@ class RegistrationRule(NamedTuple):
     same: float
     good: float
     gain: float
+    small: float  # cells
+    small_same: float
+    small_gain: float
     slack: float
     least: float  # subcells
 
@@ -137,6 +140,9 @@ class RegistrationRule(NamedTuple):
             same=config.same,
             good=config.good,
             gain=config.gain,
+            small=config.small / spacing,
+            small_same=config.small_same,
+            small_gain=config.small_gain,
             slack=config.slack,
             least=config.least / subcell,
         )
