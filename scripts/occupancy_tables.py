@@ -46,8 +46,8 @@ FIGURES = {
     "extent within 25 %, %": "extent_within_25_percent",
 }
 SUMMARY = (
-    "speed error %", "missed %", "never settled", "seen", "false cells", "standing dynamic %", "dynamic IoU", "of all hits",
-    "violations %", "MOTA %", "split %", "extent within 25 %, %",
+    "speed error %", "missed %", "never settled", "seen", "false cells", "standing dynamic %", "dynamic IoU",
+    "of all hits", "violations %", "MOTA %", "split %", "extent within 25 %, %",
 )  # fmt: skip
 CELLS = {
     "occupancy AUC": "occupancy_auc",

@@ -54,9 +54,8 @@ class TruthJudge:
         stands = occupied & ~moves
         self._dynamic += _confusion(moves, there.occupied & there.moving, visible)
         if frame.observation is not None:
-            hits = (
-                (frame.observation > HIT) & _around(there.occupied & there.moving) & ~(there.occupied & ~there.moving)
-            )
+            on_movers = _around(there.occupied & there.moving) & (there.moving | ~there.occupied)
+            hits = (frame.observation > HIT) & on_movers
             self._dynamic_hits += _confusion(hits, there.occupied & there.moving, visible)
         self._static += _confusion(stands, there.occupied & ~there.moving, visible)
 
