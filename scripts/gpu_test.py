@@ -7,6 +7,7 @@ Needs nothing but Python with Roadbed's dependencies on its path: `PYTHONPATH=sr
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -83,6 +84,8 @@ def use_installed_drivers() -> None:
 def run_tests() -> dict[str, Any]:
     parts = ("compute", "ground", "mapping", "occupancy")
     command = [sys.executable, "-m", "pytest", "-q", *(f"tests/{part}" for part in parts)]
+    if importlib.util.find_spec("xdist"):
+        command += ["-n", str(os.cpu_count()), "--dist", "worksteal"]
     begin = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     print(done.stdout[-3000:], done.stderr[-1000:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +17,21 @@ from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 
 GPU_LANES = 8  # work-items that share a small task on a GPU; on a CPU device one does it alone
+
+
+class SortLayout(NamedTuple):
+    """How the stable sort by cell is laid on a device."""
+
+    bits: int  # of the cell number per pass
+    items: int  # work-items per group
+    tile: int  # items per group
+
+    def definitions(self) -> dict[str, int]:
+        return {f"SORT_{name.upper()}": value for name, value in self._asdict().items()}
+
+
+SORT_BY_STRIPS = SortLayout(bits=8, items=64, tile=64 * 32)
+SORT_BY_WARPS = SortLayout(bits=9, items=256, tile=256 * 4)
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,10 @@ class Device:
     @property
     def lanes(self) -> int:
         return 1 if self.kind == "cpu" else GPU_LANES
+
+    @property
+    def sorting(self) -> SortLayout:
+        return SORT_BY_WARPS if self.backend == "cuda" else SORT_BY_STRIPS
 
 
 @dataclass(frozen=True)
@@ -98,7 +117,7 @@ class Backend(Protocol):
         ...
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
-        """A host array that transfers fastest: pinned and visible to kernels on CUDA."""
+        """A host array that transfers fastest, not cleared: pinned and visible to kernels on CUDA."""
         ...
 
     def mailbox(self, size: int) -> Any:
@@ -123,6 +142,10 @@ class Backend(Protocol):
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         """Memory to which kernels write what the caller asks for, one row per slot."""
+        ...
+
+    def renewed(self, output: Output) -> Output:
+        """The same with new memory on the host's side: what was there is the caller's."""
         ...
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:

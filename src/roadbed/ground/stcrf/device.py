@@ -65,7 +65,6 @@ class StcrfDevice:
         self._offered: Any = None  # points that kernels can read already
         self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it
         self._resident: Resident | None = None  # what the last frame left here
-        self._addressed = 0  # capacity of the buffers whose addresses the frames hold
 
     def frame(self, given: FrameInput) -> FrameOutput:
         timings: dict[str, float] = {}
@@ -237,10 +236,11 @@ class StcrfDevice:
         frames["warm"], frames["wanted"] = warm, self.wanted
         if self._stays:
             buffers.renew_outputs()
-        if self._stays or self._addressed != buffers.capacity:
-            for name, output in buffers.outputs().items():
-                frames[name] = output.addresses
-            self._addressed = buffers.capacity
+        elif self.slots == 1:
+            given = self.wanted & self.fetched
+            buffers.hand_out(bool(given & PROBABILITY), bool(given & HEIGHT), bool(self.wanted & LAYERS))
+        for name, output in buffers.outputs().items():
+            frames[name] = output.addresses
         self.backend.post(frames, buffers.frames)
         self._offered = None
 
@@ -274,7 +274,7 @@ class StcrfDevice:
             fetch(buffers.layers, slot, 4 * self.lattice.size)
 
     def _output(self, slot: int, timings: dict[str, float]) -> FrameOutput:
-        """Copies of what was fetched, or the arrays on the device; empty where not wanted."""
+        """What was fetched, in arrays of the caller's own, or the arrays on the device; empty where not wanted."""
         buffers, count, wanted = self._buffers, self._records[slot].count, self.wanted & self.fetched
         return FrameOutput(
             self._given(buffers.label.host[slot, :count]),
@@ -294,4 +294,4 @@ class StcrfDevice:
         return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
 
     def _given(self, array: Any) -> Any:
-        return array if self._stays else array.copy()
+        return array if self._stays or self.slots == 1 else array.copy()
