@@ -10,7 +10,8 @@ import argparse
 from functools import reduce
 from typing import Any
 
-from occupancy_rules import DRIVE_FRAMES, FIGURES, ROOT, SCENES, Remembered, judged, mean, number
+from occupancy_rules import DRIVE_FRAMES, ROOT, Remembered, judged
+from occupancy_tables import FIGURES, SCENES, mean, text_of
 
 import roadbed
 from roadbed.config import Config
@@ -35,7 +36,7 @@ def main() -> None:
         source = Remembered(roadbed.open(given.drive if drive else SCENES[scene]), DRIVE_FRAMES if drive else None)
         for value in given.values:
             runs = [judged(scene, source, config_of(given.setting, value, seed)) for seed in range(given.seeds)]
-            figures = [number(mean([run.get(field) for run in runs])) for field in FIGURES.values()]
+            figures = [text_of(mean([run.get(field) for run in runs])) for field in FIGURES.values()]
             print("|", " | ".join([scene, f"{value:g}", *figures]), "|", flush=True)
 
 
