@@ -24,6 +24,7 @@ from roadbed.ground.stcrf.climb_cpu import (
     take_better,
 )  # fmt: skip
 from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, expectation_maximization
+from roadbed.ground.stcrf.islands_cpu import drop_islands
 from roadbed.ground.stcrf.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, LabelArrays, label_points
 from roadbed.ground.stcrf.model import (
     ANCHORS,
@@ -297,7 +298,6 @@ class StcrfCpu:
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
         rules = SurfaceRules(
             seen_only=stcrf.seen_only,
-            islands=stcrf.islands,
             height_information=self._height_information(fine),
             slope_information=F(stcrf.slope_information),
             scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
@@ -307,6 +307,9 @@ class StcrfCpu:
             base=F(base),
         )
         describe_surface(fine.posterior, _arrays(fine), self._warm, fine.spans, rules, elevation, slope, variance)
+        if stcrf.seen_only and stcrf.islands:
+            unknown = rules.scale / rules.height_information
+            drop_islands(stcrf.islands, rules.largest_variance, unknown, elevation, slope, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:

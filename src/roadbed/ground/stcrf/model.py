@@ -31,7 +31,8 @@ STAYS_FROM = _F(0.01)  # effective points of its own, now or before, for a node 
 SEEN_FROM = _F(0.3)  # the same, now and before, for it to count as seen
 SIDES = 4  # seen neighbours between which an unseen node is filled in
 FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node
-ISLAND_REACH = 5  # nodes to each side within which seen ones are counted
+CLEAN_VARIANCE = _F(0.02)  # m^2 up to which a node counts as one of a surface
+ISLAND_SHARE = _F(0.03)  # of the known nodes: a surface of so many is no island, however few they are
 NOTHING_KNOWN = _F(1e-6)  # effective points below which a carried prior is empty
 LEAST_WEIGHT = _F(1e-9)  # of a coarse node, so that weights never sum to zero
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import FAST, F, njit
-from roadbed.ground.stcrf.model import FILLED_VARIANCE, ISLAND_REACH, SEEN_FROM, SIDES
+from roadbed.ground.stcrf.model import FILLED_VARIANCE, SEEN_FROM, SIDES
 
 
 @njit(cache=True)
@@ -26,18 +26,6 @@ def _seen_beside(data, prior, use_prior, row, column, rows, columns):
         for c in range(max(column - 1, 0), min(column + 2, columns)):
             seen += _is_seen(data, prior, use_prior, r, c)
     return seen
-
-
-@njit(cache=True)
-def _is_island(data, prior, use_prior, row, column, rows, columns, fewest):
-    """Whether fewer than `fewest` nodes around, itself among them, were seen: a crown, a sign, not a surface."""
-    seen = 0
-    for r in range(max(row - ISLAND_REACH, 0), min(row + ISLAND_REACH + 1, rows)):
-        for c in range(max(column - ISLAND_REACH, 0), min(column + ISLAND_REACH + 1, columns)):
-            seen += _is_seen(data, prior, use_prior, r, c)
-        if seen >= fewest:
-            return False
-    return True
 
 
 @njit(cache=True)
@@ -72,7 +60,6 @@ class SurfaceRules(NamedTuple):
     """StcrfConfig as plain numbers; see there."""
 
     seen_only: bool
-    islands: int  # seen nodes around below which a node is unknown
     height_information: np.float32
     slope_information: np.float32
     scale: np.float32  # m^2 of one effective point
@@ -107,9 +94,6 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
             if rules.seen_only and rules.disagreement > 0 and value <= rules.largest_variance:
                 differ = _disagreement(data, prior, use_prior, mean, row, column, rows, columns, rules.spacing)
                 value += rules.disagreement * differ
-            reported = rules.seen_only and value <= rules.largest_variance
-            if reported and _is_island(data, prior, use_prior, row, column, rows, columns, rules.islands):
-                value = unknown_variance
             variance[row, column] = value
             known = value <= rules.largest_variance
             elevation[row, column] = mean[row + 1, 0, c] + rules.base if known else nothing
