@@ -6,9 +6,10 @@ Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +18,21 @@ from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 
 GPU_LANES = 8  # work-items that share a small task on a GPU; on a CPU device one does it alone
+
+
+class SortLayout(NamedTuple):
+    """How the stable sort by cell is laid on a device."""
+
+    bits: int  # of the cell number per pass
+    items: int  # work-items per group
+    tile: int  # items per group
+
+    def definitions(self) -> dict[str, int]:
+        return {f"SORT_{name.upper()}": value for name, value in self._asdict().items()}
+
+
+SORT_BY_STRIPS = SortLayout(bits=8, items=64, tile=64 * 32)
+SORT_BY_WARPS = SortLayout(bits=9, items=256, tile=256 * 4)
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,10 @@ class Device:
     @property
     def lanes(self) -> int:
         return 1 if self.kind == "cpu" else GPU_LANES
+
+    @property
+    def sorting(self) -> SortLayout:
+        return SORT_BY_WARPS if self.backend == "cuda" else SORT_BY_STRIPS
 
 
 @dataclass(frozen=True)
@@ -84,6 +104,7 @@ class Backend(Protocol):
     """One opened device with its in-order queue."""
 
     device: Device
+    failures: tuple[type[Exception], ...]  # what its runtime raises when the device is lost or full
 
     def build(self, program: Program) -> Any:
         """Compile for this device."""
@@ -98,7 +119,7 @@ class Backend(Protocol):
         ...
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
-        """A host array that transfers fastest: pinned and visible to kernels on CUDA."""
+        """A host array that transfers fastest, not cleared: pinned and visible to kernels on CUDA."""
         ...
 
     def mailbox(self, size: int) -> Any:
@@ -123,6 +144,10 @@ class Backend(Protocol):
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         """Memory to which kernels write what the caller asks for, one row per slot."""
+        ...
+
+    def renewed(self, output: Output) -> Output:
+        """The same with new memory on the host's side: what was there is the caller's."""
         ...
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
@@ -171,6 +196,16 @@ def check_points(device: Device, points: int, size: int) -> None:
             f"{device.name}: {points} points need {size / 2**20:.0f} MiB, "
             f"more than fit in its {device.memory / 2**20:.0f} MiB"
         )
+
+
+@contextmanager
+def in_words(backend: Any) -> Iterator[None]:
+    """What a runtime says of a device that fails in the middle of a drive, as one line."""
+    try:
+        yield
+    except backend.failures as error:
+        said = " ".join(str(error).split())
+        raise DeviceError(f"{backend.device.name}: {said}; if it is lost, go on with another backend: 'cpu'") from None
 
 
 def build_failed(device: Device, program: Program, log: str) -> DeviceError:

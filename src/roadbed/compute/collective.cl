@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole-array kernels: fill, random draws, exclusive scan, stable counting sort by cell, balanced sums over the cells of
-// sorted items.
+// Whole-array kernels: fill, random draws, exclusive scan, balanced sums over the cells of sorted items.
 
 KERNEL fill(GLOBAL int *values, int value, int count) {
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) values[i] = value;
@@ -67,49 +66,6 @@ KERNEL scan(GLOBAL const int *values, GLOBAL int *sums_before, GLOBAL int *progr
         int value = values[begin + k];
         sums_before[begin + k] = before;
         before += value;
-    }
-}
-
-// Stable sort of items by cell, eight bits of the cell number at a time, lowest first. Each work-item owns a strip of
-// consecutive items, so order within a cell is the input's. One tile: SORT_ITEMS work-items with SORT_STRIP items each.
-#define SORT_ITEMS 64
-#define SORT_STRIP 32
-
-KERNEL sort_count(GLOBAL const int *cells, GLOBAL int *table, int shift, int count) {
-    LOCAL_ARRAY int digits[256];
-    for (int d = LOCAL_ID; d < 256; d += LOCAL_SIZE) digits[d] = 0;
-    BARRIER();
-    int begin = (GROUP_ID * SORT_ITEMS + LOCAL_ID) * SORT_STRIP;
-    int end = min(begin + SORT_STRIP, count);
-    for (int i = begin; i < end; ++i) ATOMIC_ADD(&digits[(cells[i] >> shift) & 255], 1);
-    BARRIER();
-    for (int d = LOCAL_ID; d < 256; d += LOCAL_SIZE) table[d * GROUP_COUNT + GROUP_ID] = digits[d];
-}
-
-// `table` holds the exclusive scan of the counts: where each (digit, tile) begins in the output.
-KERNEL sort_scatter(GLOBAL const int *cells, GLOBAL const int *items, GLOBAL const int *table, GLOBAL int *cells_out,
-                    GLOBAL int *items_out, int shift, int count) {
-    LOCAL_ARRAY ushort ranks[256 * SORT_ITEMS];
-    for (int k = LOCAL_ID; k < 256 * SORT_ITEMS; k += LOCAL_SIZE) ranks[k] = 0;
-    BARRIER();
-    int begin = (GROUP_ID * SORT_ITEMS + LOCAL_ID) * SORT_STRIP;
-    int end = min(begin + SORT_STRIP, count);
-    for (int i = begin; i < end; ++i) ranks[((cells[i] >> shift) & 255) * SORT_ITEMS + LOCAL_ID] += 1;
-    BARRIER();
-    for (int d = LOCAL_ID; d < 256; d += LOCAL_SIZE) {
-        ushort before = 0;
-        for (int k = d * SORT_ITEMS; k < (d + 1) * SORT_ITEMS; ++k) {
-            ushort here = ranks[k];
-            ranks[k] = before;
-            before += here;
-        }
-    }
-    BARRIER();
-    for (int i = begin; i < end; ++i) {
-        int digit = (cells[i] >> shift) & 255;
-        int to = table[digit * GROUP_COUNT + GROUP_ID] + ranks[digit * SORT_ITEMS + LOCAL_ID]++;
-        cells_out[to] = cells[i];
-        items_out[to] = items[i];
     }
 }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,13 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from roadbed.atomic import atomic_write
 from roadbed.compute import backend as common
+from roadbed.compute import program_cache
 from roadbed.compute.backend import Device, Launch, Order, Output
 from roadbed.compute.program import Program
-from roadbed.errors import DeviceError, InputError
+from roadbed.errors import DeviceError, InputError, OutputError
 
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
-_EXACT = ("--std=c++17", "--fmad=false")
+_EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE = 1  # cudaMemcpyHostToDevice
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
@@ -80,7 +83,8 @@ class Intake:
     staging: NDArray
 
 
-RUNTIME = {"ROADBED_CUDA": 1, "LANES": common.GPU_LANES, "WITH_DOUBLE": 1}  # definitions of every CUDA program
+# Definitions of every CUDA program.
+RUNTIME = {"ROADBED_CUDA": 1, "LANES": common.GPU_LANES, "WITH_DOUBLE": 1, **common.SORT_BY_WARPS.definitions()}
 
 
 def options(exact: bool) -> tuple[str, ...]:
@@ -101,6 +105,10 @@ class CudaBackend:
 
         self._cupy, self._cupyx = cupy, cupyx
         self.device = device
+        self.failures: tuple[type[Exception], ...] = (
+            cupy.cuda.runtime.CUDARuntimeError,
+            cupy.cuda.driver.CUDADriverError,
+        )
         self._handle = cupy.cuda.Device(device.index)
         with self._handle:
             self.stream = cupy.cuda.Stream(non_blocking=True)
@@ -114,13 +122,26 @@ class CudaBackend:
         if text in self._built:
             return self._built[text]
         with self._handle:
-            module = self._cupy.RawModule(code=text, options=options(program.exact), backend="nvrtc")
-            try:
-                module.compile()
-            except self._cupy.cuda.compiler.CompileException as error:
-                raise common.build_failed(self.device, program, str(error)) from None
+            module = self._cupy.cuda.function.Module()
+            module.load(self._binary(program, text))
         self._built[text] = module
         return module
+
+    def _binary(self, program: Program, text: str) -> bytes:
+        """Compiled here and kept by us: CuPy's own way flushes tiny numbers to zero, which the CPU does not."""
+        flags, nvrtc = options(program.exact), ".".join(map(str, self._cupy.cuda.nvrtc.getVersion()))
+        machine = (self._handle.compute_capability, nvrtc, self._cupy.__version__)
+        kept = program_cache.file("cuda", (text, *flags, *machine), ".cubin")
+        with suppress(OSError):
+            return kept.read_bytes()
+        compiler = self._cupy.cuda.compiler
+        try:
+            binary, _ = compiler.compile_using_nvrtc(text, flags)
+        except compiler.CompileException as error:
+            raise common.build_failed(self.device, program, str(error)) from None
+        with suppress(OutputError), atomic_write(kept) as file:  # a full disk: compiled again next time
+            file.write(binary)
+        return binary
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
         with self._handle, self.stream:
@@ -140,7 +161,7 @@ class CudaBackend:
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
         with self._handle:
             try:
-                return self._cupyx.zeros_pinned(shape, dtype)
+                return self._cupyx.empty_pinned(shape, dtype)
             except self._cupy.cuda.runtime.CUDARuntimeError:
                 size = common.elements(shape) * np.dtype(dtype).itemsize
                 raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
@@ -192,14 +213,19 @@ class CudaBackend:
         return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
-        self.finish()
+        array = self.host(count, buffer.dtype)
         with self._handle:
-            return self._cupy.asnumpy(buffer.reshape(-1)[start : start + count])
+            buffer.reshape(-1)[start : start + count].get(stream=self.stream, out=array, blocking=False)
+        self.finish()
+        return array
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         host = self.host(shape, dtype)
         rows = np.array([row.ctypes.data for row in host], np.uint64)
         return Output(host, host, rows)
+
+    def renewed(self, output: Output) -> Output:
+        return self.output(output.host.shape, output.host.dtype)
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         with self._handle, self.stream:
@@ -216,8 +242,6 @@ class CudaBackend:
     def finish(self) -> None:
         try:
             self.stream.synchronize()
-        except self._cupy.cuda.runtime.CUDARuntimeError as error:
-            raise DeviceError(f"{self.device.name}: {' '.join(str(error).split())}") from None
         finally:
             self._in_flight.clear()
 

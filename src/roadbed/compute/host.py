@@ -9,6 +9,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
 from roadbed.compute.backend import Device
 from roadbed.errors import DeviceError
 
@@ -24,6 +27,8 @@ _used_in: int | None = None  # process in which the thread pool was started
 class Host:
     """The CPU: stages run their Numba kernels on it, and nothing is uploaded."""
 
+    failures: tuple[type[Exception], ...] = ()
+
     def __init__(self) -> None:
         import numba
 
@@ -31,6 +36,10 @@ class Host:
         driver = f"Numba {numba.__version__}"
         name = f"{platform.machine()}, {numba.get_num_threads()} threads"
         self.device = Device("cpu", 0, name, "cpu", pages, numba.get_num_threads(), driver, True)
+
+    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+        """An array, not cleared."""
+        return np.empty(shape, dtype)
 
 
 @contextmanager

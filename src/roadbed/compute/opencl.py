@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from roadbed.compute import backend as common
+from roadbed.compute import program_cache
 from roadbed.compute.backend import Device, Launch, Order, Output
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
@@ -90,6 +89,7 @@ class OpenclBackend:
         self._cl = cl
         self._handle = _found()[0][device.index]
         self.device = device
+        self.failures: tuple[type[Exception], ...] = (cl.Error,)
         self._options = ("-w",) if optimise else ("-w", "-cl-opt-disable")
         if units is not None:
             self._handle, self.device = self._part(units), replace(device, units=units)
@@ -111,7 +111,7 @@ class OpenclBackend:
             raise DeviceError(f"{self.device.name}: has no sub-device of {units} compute units ({error})") from None
 
     def build(self, program: Program) -> Any:
-        runtime = {"LANES": self.device.lanes}
+        runtime = {"LANES": self.device.lanes, **self.device.sorting.definitions()}
         if self.device.has_double:
             runtime["WITH_DOUBLE"] = 1
         text = program.source(runtime)
@@ -178,6 +178,9 @@ class OpenclBackend:
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
 
+    def renewed(self, output: Output) -> Output:
+        return replace(output, host=np.empty(output.host.shape, output.host.dtype))
+
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         raise DeviceError("results can stay on the device with backend 'cuda' only: OpenCL has no arrays to hand out")
 
@@ -201,8 +204,6 @@ class OpenclBackend:
     def finish(self) -> None:
         try:
             self._queue.finish()
-        except self._cl.Error as error:
-            raise DeviceError(f"{self.device.name}: {error}") from None
         finally:
             self._in_flight.clear()
 
@@ -260,9 +261,8 @@ class ParallelOpenclTape(OpenclTape):
 
 
 def _cache_folder() -> str | None:
-    """Where built programs are kept, beside other caches of the user."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(root) / "roadbed" / "opencl"
+    """Where built programs are kept, if it can be written."""
+    folder = program_cache.folder("opencl")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -12,10 +12,10 @@ from roadbed.compute.backend import Backend, Launch
 from roadbed.compute.program import Program
 
 # Exact, so that logarithms, sines and cosines are those of the CPU to the last bits.
-PROGRAM = Program(("compute/philox.cl", "compute/collective.cl"), philox.DEFINITIONS, exact=True)
+_FILES = ("compute/philox.cl", "compute/collective.cl", "compute/cell_sort.cl")
+PROGRAM = Program(_FILES, philox.DEFINITIONS, exact=True)
 _GROUP = 256
 _SCAN_TILE = _GROUP * 8
-_SORT_ITEMS, _SORT_TILE = 64, 64 * 32
 _REDUCE_STRIP = 32
 
 
@@ -30,11 +30,11 @@ def build(backend: Backend) -> Any:
 
 def scan(values: Any, sums_before: Any, progress: Any, count: int) -> list[Launch]:
     """Exclusive prefix sum of int32; `progress` has `scan_progress(count)` elements."""
-    tiles = _groups(count, _SCAN_TILE)
-    return [
-        fill(progress, 0, scan_progress(count)),
-        Launch("scan", tiles, _GROUP, (values, sums_before, progress, np.int32(count))),
-    ]
+    return [fill(progress, 0, scan_progress(count)), _scan(values, sums_before, progress, count)]
+
+
+def _scan(values: Any, sums_before: Any, progress: Any, count: int) -> Launch:
+    return Launch("scan", _groups(count, _SCAN_TILE), _GROUP, (values, sums_before, progress, np.int32(count)))
 
 
 def scan_progress(count: int) -> int:
@@ -54,25 +54,28 @@ class CellSort:
     """Stable sort of `capacity` items by cell number; order within a cell is the input's."""
 
     def __init__(self, backend: Backend, capacity: int, cells: int) -> None:
-        self.capacity = capacity
-        self._passes = _groups(max(cells - 1, 1).bit_length(), 8)
-        table = 256 * _groups(capacity, _SORT_TILE)
+        self.capacity, self._layout = capacity, backend.device.sorting
+        self._passes = _groups(max(cells - 1, 1).bit_length(), self._layout.bits)
+        table = (1 << self._layout.bits) * _groups(capacity, self._layout.tile)
         self._table = backend.zeros(table, np.int32)
         self._progress = backend.zeros(scan_progress(table), np.int32)
         self._spare = [(backend.zeros(capacity, np.int32), backend.zeros(capacity, np.int32)) for _ in range(2)]
 
     def launches(self, cells: Any, items: Any, count: int) -> tuple[list[Launch], Any, Any]:
         """The launches, and the buffers in which sorted cells and items will lie."""
-        tiles = _groups(count, _SORT_TILE)
-        number = np.int32(count)
+        bits, size, tile = self._layout
+        tiles, number = _groups(count, tile), np.int32(count)
+        counts = tiles << bits
+        cleared = np.int32(scan_progress(counts))
         steps: list[Launch] = []
         for turn in range(self._passes):
-            shift = np.int32(8 * turn)
+            shift = np.int32(bits * turn)
             cells_out, items_out = self._spare[turn % 2]
-            steps.append(Launch("sort_count", tiles, _SORT_ITEMS, (cells, self._table, shift, number)))
-            steps += scan(self._table, self._table, self._progress, 256 * tiles)
+            counted = (cells, self._table, self._progress, cleared, shift, number)
+            steps.append(Launch("sort_count", tiles, size, counted))
+            steps.append(_scan(self._table, self._table, self._progress, counts))
             arguments = (cells, items, self._table, cells_out, items_out, shift, number)
-            steps.append(Launch("sort_scatter", tiles, _SORT_ITEMS, arguments))
+            steps.append(Launch("sort_scatter", tiles, size, arguments))
             cells, items = cells_out, items_out
         return steps, cells, items
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute import compilation
-from roadbed.compute.backend import Backend
+from roadbed.compute.backend import Backend, in_words
 from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig
@@ -23,7 +23,7 @@ from roadbed.errors import ConfigError, DeviceError
 from roadbed.frames import GroundFrame, Moving, Scan, names_wanted
 from roadbed.geometry import Pose
 from roadbed.ground.method import GroundMethod
-from roadbed.ground.own_body import OwnBody, without
+from roadbed.ground.own_body import OwnBody, Room, without
 
 WANTED = ("ground_probability", "height_above_ground")  # what a frame holds beside labels and layers
 
@@ -48,7 +48,7 @@ class GroundFilter:
         self.config = Config.of(config)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._turn = threading.RLock()
-        self._own_body = OwnBody(self.config.vehicle)
+        self._own_body, self._room = OwnBody(self.config.vehicle), Room(self.backend)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
         stays = _stays(outputs, self.config, self.backend)
         self._method = _method(self.config, self.backend, map_folder, stays, names_wanted(wanted, WANTED))
@@ -63,9 +63,9 @@ class GroundFilter:
         """Label every point of a scan and estimate the surface under it."""
         begin = clock.perf_counter()
         scan = Scan.of(scan, T_world_sensor, time)
-        with self._turn, parallel_kernels():
+        with self._turn, parallel_kernels(), in_words(self.backend):
             own = self._own_points(scan)
-            frame = self._method.segment(without(scan, own), moving).frame(scan)
+            frame = self._method.segment(without(scan, own, self._room), moving).frame(scan)
             self._mounted[scan.sensor] = frame.mounting.T_vehicle_sensor
             self._own_body.look(scan, frame.mounting.T_vehicle_sensor)
         compilation.ready("ground")
@@ -82,7 +82,7 @@ class GroundFilter:
 
         results = self._method.batch(entering())
         while True:
-            with self._turn, parallel_kernels():
+            with self._turn, parallel_kernels(), in_words(self.backend):
                 found = next(results, None)
             if found is None:
                 return
@@ -91,7 +91,7 @@ class GroundFilter:
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""
-        with self._turn, parallel_kernels():
+        with self._turn, parallel_kernels(), in_words(self.backend):
             return self._method.profile(scan)
 
     def save_map(self) -> None:

@@ -9,6 +9,7 @@ are not searched, which would mean to fetch them: there the box is given.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,13 +93,31 @@ class OwnBody:
         )
 
 
-def without(scan: Scan, own: NDArray[np.bool_] | None) -> Scan:
-    """The scan with its own vehicle's points made missing returns: every method labels those unknown."""
+def without(scan: Scan, own: NDArray[np.bool_] | None, room: Room | None = None) -> Scan:
+    """The scan with its own vehicle's points made missing returns: every method labels those unknown.
+
+    With `room` its points lie there until the next scan comes.
+    """
     if own is None:
         return scan
-    points = np.array(to_host(scan.points) if lies_on_device(scan.points) else scan.points)
-    points[own] = np.nan
+    given = to_host(scan.points) if lies_on_device(scan.points) else scan.points
+    points = np.empty_like(given) if room is None else room.like(given)
+    np.copyto(points, given)
+    points[np.flatnonzero(own)] = np.nan
     return replace(scan, points=points)
+
+
+class Room:
+    """Memory for the points of one scan at a time, from which they reach the device fastest."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+        self._held: Float32 = np.empty((0, 3), np.float32)
+
+    def like(self, points: Float32) -> Float32:
+        if len(points) > len(self._held):
+            self._held = self._backend.host((len(points) + len(points) // 4, 3), np.float32)
+        return self._held[: len(points)]
 
 
 def _placed(scan: Scan, T_vehicle_sensor: Pose) -> tuple[Float32, Float32, Float32]:

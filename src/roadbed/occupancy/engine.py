@@ -18,13 +18,17 @@ from roadbed.compute.backend import OnDevice
 from roadbed.frames import GroundFrame, Scan
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 
+_NO_TURN, _NO_SHIFT = np.eye(2), np.zeros(2)
+for _one in (_NO_TURN, _NO_SHIFT):
+    _one.flags.writeable = False  # shared by all motions
+
 
 @dataclass(frozen=True, eq=False)
 class GridMotion:
     """How the grid moved: `p_old = rotation p_new + shift`, metres from the grid's lower left corner."""
 
-    rotation: Float64 = field(default_factory=lambda: np.eye(2))
-    shift: Float64 = field(default_factory=lambda: np.zeros(2))
+    rotation: Float64 = field(default_factory=lambda: _NO_TURN)
+    shift: Float64 = field(default_factory=lambda: _NO_SHIFT)
     cells: tuple[int, int] | None = (0, 0)  # the shift in whole columns and rows; None: interpolate
 
     @classmethod

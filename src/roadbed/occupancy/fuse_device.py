@@ -47,14 +47,13 @@ class FusionDevice:
         silent, sensors = self._watched.silent(time, reports.sensors), reports.sensors
         grids = self._places(sensors)
         opinions = np.zeros(self._room, OPINION)
-        for k, sensor in enumerate(sensors):
-            opinions[k]["trust"], opinions[k]["grid"] = self._watched.trust(sensor), grids[k]
+        opinions["trust"][: len(sensors)] = [self._watched.trust(sensor) for sensor in sensors]
+        opinions["grid"][: len(sensors)] = grids
         for k, (fading, item) in enumerate(silent, start=len(sensors)):
             opinions[k] = (1.0, item.grid, fading, *self._motion(item))
-        pool = np.zeros(1, POOL)
         rule, cells = RULES[self.config.rule], self.cells
-        pool[0] = (self.clip, rule, len(sensors), len(silent), cells.rows, cells.columns)
-        self.backend.post(pool, self._pool)
+        pool = np.array((self.clip, rule, len(sensors), len(silent), cells.rows, cells.columns), POOL)
+        self.backend.post(pool.reshape(1), self._pool)
         self.backend.post(opinions, self._opinions)
         self._tape(reports).run()
         for sensor, grid in zip(sensors, grids):
@@ -70,11 +69,9 @@ class FusionDevice:
 
     def _places(self, sensors: tuple[str, ...]) -> list[int]:
         """Where each sensor's grid is remembered: where its last one is, else where nothing is."""
-        taken = self._watched.grids()
-        new = [sensor for sensor in sensors if self._watched.grid_of(sensor) is None]
-        self._reserve(len(taken) + len(new))
-        free = iter([place for place in range(self._room) if place not in taken])
-        places = (self._watched.grid_of(sensor) for sensor in sensors)
+        places, taken = [self._watched.grid_of(sensor) for sensor in sensors], self._watched.grids()
+        self._reserve(len(taken) + places.count(None))
+        free = (place for place in range(self._room) if place not in taken)
         return [next(free) if place is None else place for place in places]
 
     def _reserve(self, sensors: int) -> None:

@@ -74,7 +74,8 @@ class HsbofDevice:
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
         self._uploads = given is None
-        self._step = np.zeros(1, STEP)
+        self._step, self._dt = np.zeros(1, STEP), math.nan  # seconds that the rules in the record are for
+        self._describe_grid()
         self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
         self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
         self._clearing = backend.tape(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
@@ -137,13 +138,20 @@ class HsbofDevice:
         step["turn"], step["shift"] = motion.rotation.ravel(), motion.shift
         step["centre_shift"] = motion.between_centres(spacing)[1] if motion.cells is None else motion.cells
         step["interpolates"], step["roll"] = motion.cells is None, motion.cells or (0, 0)
-        step["rows"], step["columns"], step["size"], step["spacing"] = *self.cells[:2], self.size, spacing
         step["seed"], step["frame"] = self.seed, self.frame
-        step["motion"] = tuple(MotionRule.of(self.config, dt))
-        step["cell"] = tuple(CellRules.of(self.config, dt, spacing))
-        step["moving"] = tuple(MovingRule.of(self.config))
-        step["birth"] = tuple(BirthRule.of(self.config, own_velocity, spacing))
+        if dt != self._dt:
+            step["motion"] = tuple(MotionRule.of(self.config, dt))
+            step["cell"] = tuple(CellRules.of(self.config, dt, spacing))
+            self._dt = dt
+        step["birth"]["own_x"], step["birth"]["own_y"] = own_velocity
         self.backend.post(self._step, self._buffers.step)
+
+    def _describe_grid(self) -> None:
+        """What is the same in every step."""
+        step, spacing = self._step[0], self.cells.spacing
+        step["rows"], step["columns"], step["size"], step["spacing"] = *self.cells[:2], self.size, spacing
+        step["moving"] = tuple(MovingRule.of(self.config))
+        step["birth"] = tuple(BirthRule.of(self.config, (0.0, 0.0), spacing))
 
     def upload(self, observation: Observation, registered: Registered) -> None:
         """What the sensors say, from the host."""

@@ -80,6 +80,17 @@ class Buffers:
         self.label, self.layers = make(self.label.host.shape, np.uint8), make(self.layers.host.shape, np.float32)
         self.probability, self.height = (make(self.height.host.shape, np.float32) for _ in range(2))
 
+    def hand_out(self, probability: bool, height: bool, layers: bool) -> None:
+        """New memory on the host for what the caller was given of the last frame."""
+        renewed = self._backend.renewed
+        self.label = renewed(self.label)
+        if probability:
+            self.probability = renewed(self.probability)
+        if height:
+            self.height = renewed(self.height)
+        if layers:
+            self.layers = renewed(self.layers)
+
     def outputs(self) -> dict[str, Output]:
         """What kernels write for the caller, by its name in a frame's description."""
         return {"label": self.label, "probability": self.probability, "height": self.height, "layers": self.layers}

@@ -62,10 +62,10 @@ class StcrfDevice:
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
+        self._carries = False  # the prior has a plane for every node, known or not
         self._offered: Any = None  # points that kernels can read already
         self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it
         self._resident: Resident | None = None  # what the last frame left here
-        self._addressed = 0  # capacity of the buffers whose addresses the frames hold
 
     def frame(self, given: FrameInput) -> FrameOutput:
         timings: dict[str, float] = {}
@@ -108,7 +108,7 @@ class StcrfDevice:
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
         self._post(given.warm)
-        return self._tapes.of_frame(given.warm).timed()
+        return self._tapes.of_frame(given.warm, self._carries).timed()
 
     def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
         self._frames["stride"] = alignment_stride(int(given.points.shape[0]))
@@ -126,7 +126,7 @@ class StcrfDevice:
 
     def keep(self) -> None:
         """The posterior becomes the prior of the next frame, where the ground was seen if only that is asked for."""
-        self._kept = self._to_move = True
+        self._kept = self._to_move = self._carries = True
         self._stay()
 
     def forget(self) -> None:
@@ -136,7 +136,7 @@ class StcrfDevice:
         """Carried out before the next frame, in one pass with keeping the posterior."""
         frames = self._frames
         if isinstance(motion, Turned):
-            frames["motion"] = TURNING
+            frames["motion"], self._carries = TURNING, False
             frames["turn"], frames["travel"] = motion.T_old_new.rotation.ravel(), motion.T_old_new.translation
             frames["node_x"], frames["node_y"] = motion.x0, motion.y0
         else:
@@ -153,7 +153,7 @@ class StcrfDevice:
 
     @prior.setter
     def prior(self, information: Float32) -> None:
-        self._kept = self._to_move = False
+        self._kept = self._to_move = self._carries = False
         self._stay()
         stcrf, nodes = self.config.stcrf, self.lattice.size
         planes = planes_of(information, stcrf.height_information, stcrf.slope_information)
@@ -237,16 +237,17 @@ class StcrfDevice:
         frames["warm"], frames["wanted"] = warm, self.wanted
         if self._stays:
             buffers.renew_outputs()
-        if self._stays or self._addressed != buffers.capacity:
-            for name, output in buffers.outputs().items():
-                frames[name] = output.addresses
-            self._addressed = buffers.capacity
+        elif self.slots == 1:
+            given = self.wanted & self.fetched
+            buffers.hand_out(bool(given & PROBABILITY), bool(given & HEIGHT), bool(self.wanted & LAYERS))
+        for name, output in buffers.outputs().items():
+            frames[name] = output.addresses
         self.backend.post(frames, buffers.frames)
         self._offered = None
 
     def _queue(self, warm: bool) -> None:
         self._post(warm)
-        self._tapes.of_frame(warm).run()
+        self._tapes.of_frame(warm, self._carries).run()
 
     def _fetch(self, warm: bool) -> None:
         """Wait for the outputs; where the prior knew too little under the scan, all iterations are run first."""
@@ -258,7 +259,7 @@ class StcrfDevice:
             return
         unknown, known = (int(n) for n in overlap.host[0])
         if known < ENOUGH_PRIOR * max(1, known + unknown):
-            self._tapes.of_frame(warm, few=False).run()
+            self._tapes.of_frame(warm, self._carries, few=False).run()
             self._queue_fetch(0)
             self.backend.finish()
 
@@ -274,7 +275,7 @@ class StcrfDevice:
             fetch(buffers.layers, slot, 4 * self.lattice.size)
 
     def _output(self, slot: int, timings: dict[str, float]) -> FrameOutput:
-        """Copies of what was fetched, or the arrays on the device; empty where not wanted."""
+        """What was fetched, in arrays of the caller's own, or the arrays on the device; empty where not wanted."""
         buffers, count, wanted = self._buffers, self._records[slot].count, self.wanted & self.fetched
         return FrameOutput(
             self._given(buffers.label.host[slot, :count]),
@@ -294,4 +295,4 @@ class StcrfDevice:
         return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
 
     def _given(self, array: Any) -> Any:
-        return array if self._stays else array.copy()
+        return array if self._stays or self.slots == 1 else array.copy()

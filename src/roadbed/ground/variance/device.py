@@ -132,16 +132,23 @@ class VarianceDevice:
     def frame(self, points: Any) -> FrameOutput:
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
+            self._hand_out()
             self.queue(points)
         with timed(timings, "device"):
             self.fetch()
         count = int(points.shape[0])
         outputs = (self._label, self._probability, self._height)
-        label, probability, height = (out.host[0, :count].copy() for out in outputs)
+        label, probability, height = (out.host[0, :count] for out in outputs)
         return output_of(self._cells(), (label, probability, height), timings)
+
+    def _hand_out(self) -> None:
+        """New memory on the host for what the caller was given of the last frame."""
+        renewed = self.backend.renewed
+        self._label, self._probability, self._height = map(renewed, (self._label, self._probability, self._height))
+        self._cell_statistics = renewed(self._cell_statistics)
 
     def _cells(self) -> VarianceCells:
         shape = self.lattice.shape
-        mean, variance, lowest, highest = self._cell_statistics.host[0].reshape(4, *shape).copy()
+        mean, variance, lowest, highest = self._cell_statistics.host[0].reshape(4, *shape)
         counts = self._cell_counts.host[0].reshape(shape)
         return VarianceCells(self.lattice, counts >> 1, mean, variance, lowest, highest, (counts & 1).astype(np.bool_))
