@@ -113,7 +113,7 @@ def test_ground_seen_before_is_kept_and_what_neighbours_suggest_is_not(device, m
         assert_alike(found, expected, config)
         reported.append(np.count_nonzero(~np.isnan(found.elevation)))
     assert reported[0] < reported[1] < reported[3]
-    assert reported[4] < reported[0]
+    assert reported[4] < 0.8 * reported[3]  # what was seen before is gone with the prior
 
 
 def test_variance_labels_are_identical(device):

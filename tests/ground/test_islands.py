@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Few seen nodes far from all others are not reported, on every engine; what is near others is."""
+"""Few nodes apart from all others are not reported, on every engine: components against a flood fill."""
 
 import numpy as np
 import pytest
 
 from roadbed import Config
-from roadbed.ground.stcrf.model import ISLAND_REACH
+from roadbed.ground.stcrf.islands_cpu import drop_islands
+from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
 from tests.devices import BACKENDS
 from tests.ground import engines
+from tests.occupancy.oracle import components
 
 SIZE = 50  # m
 
@@ -17,28 +19,51 @@ def patch(x_from, x_to, y_from, y_to, z):
     return np.column_stack([x, y, np.full(x.size, z)])
 
 
-def known(name, islands):
-    """Where the surface is reported: over a road, 2 x 2 nodes far from it, and one more node beside the road."""
+def surface(name, islands):
     config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE, "islands": islands}})
-    parts = [patch(-10, 10, -5, 5, 0.0), patch(18, 20, 18, 20, 0.05), patch(-9, -8, 7, 8, 0.0)]
+    road, yard = patch(-10, 10, -5, 5, 0.0), patch(15, 22, 8, 15, 0.02)
+    parts = [road, yard, patch(-20, -18, 18, 20, 0.05), patch(-9, -8, 5, 6, 0.0)]
     output = engines.engine(name, config).frame(engines.given(config, np.concatenate(parts)))
-    return np.isfinite(output.elevation)
+    return output.elevation, output.variance
 
 
-def seen_around(known):
-    """How many known nodes lie around each, counted plainly."""
-    padded = np.pad(known, ISLAND_REACH)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (2 * ISLAND_REACH + 1,) * 2)
-    return windows.sum((2, 3))
+def mainland(elevation, variance, islands):
+    """The rule as it reads: a known node beside a clean one of a large component."""
+    known, label = np.isfinite(elevation), components(variance <= CLEAN_VARIANCE)
+    least = min(islands, ISLAND_SHARE * np.count_nonzero(known))
+    large = np.isin(label, np.flatnonzero(np.bincount(label[label >= 0]) >= least))
+    padded = np.pad(large, 1)
+    beside = np.any([padded[r : r + SIZE, c : c + SIZE] for r in range(3) for c in range(3)], axis=0)
+    return known & beside
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_islands_are_unknown_and_nothing_else_changes(name):
-    everything, mainland = known(name, islands=0), known(name, islands=10)
-    crown = np.zeros_like(everything)
-    crown[SIZE // 2 + 18 : SIZE // 2 + 20, SIZE // 2 + 18 : SIZE // 2 + 20] = True
-    assert everything[crown].all()
-    np.testing.assert_array_equal(mainland, everything & (seen_around(everything) >= 10))
-    assert not mainland[crown].any()
-    assert mainland[SIZE // 2 + 7, SIZE // 2 - 9]  # one node, but near the road
-    assert np.count_nonzero(everything & ~mainland) == np.count_nonzero(crown)
+@pytest.mark.parametrize("islands", [5, 60])
+def test_islands_are_unknown_and_nothing_else_changes(name, islands):
+    elevation, variance = surface(name, islands=0)
+    found, uncertain = surface(name, islands)
+    expected = mainland(elevation, variance, islands)
+    np.testing.assert_array_equal(np.isfinite(found), expected)
+    np.testing.assert_allclose(found[expected], elevation[expected], atol=1e-6)
+    np.testing.assert_allclose(uncertain[expected], variance[expected], rtol=1e-5)
+    assert (uncertain[~expected] > Config().ground.stcrf.known_sigma ** 2).all()
+
+
+def test_a_share_of_all_nodes_is_enough_where_few_are_known():
+    """60 nodes are asked of a large surface; 3 % of this small one are ten: the yard stays, two by two nodes do not."""
+    found, _ = surface("cpu", islands=60)
+    middle = SIZE // 2
+    assert np.isfinite(found[middle + 8 : middle + 15, middle + 15 : middle + 22]).all()
+    assert np.isnan(found[middle + 18 : middle + 20, middle - 20 : middle - 18]).all()
+    assert np.isfinite(found[middle + 5, middle - 9])  # one node, but at the road
+
+
+@pytest.mark.parametrize(("variance", "reported"), [(0.01, 64), (0.03, 0)])
+def test_nodes_that_agree_on_nothing_are_no_surface(variance, reported):
+    """8 x 8 nodes beside which there is no other; over a crown each lies at another height, so none is clean."""
+    variances = np.full((20, 20), 9, np.float32)
+    variances[6:14, 6:14] = variance
+    elevation, slope = np.zeros((20, 20), np.float32), np.zeros((20, 20, 2), np.float32)
+    drop_islands(60, np.float32(0.0625), np.float32(9), elevation, slope, variances)
+    assert np.isfinite(elevation[6:14, 6:14]).sum() == reported
+    assert (variances <= 0.0625).sum() == reported

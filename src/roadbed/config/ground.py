@@ -111,7 +111,7 @@ class StcrfConfig(Stage):
     )
     seen_only: bool = Field(True, description="keep and report ground that was seen, not what neighbours suggest")
     islands: int = Field(
-        10, ge=0, le=121, description="seen of the 11 x 11 nodes around below which one is not reported: crowns; 0: all"
+        60, ge=0, description="connected nodes that a surface needs to be reported, or 3 % of all: no crowns; 0: all"
     )
     known_sigma: float = Field(0.25, gt=0, description="m, surface with a larger standard deviation is unknown")
 

@@ -66,40 +66,8 @@ KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, G
     if (GLOBAL_ID == 0) *ticket = 0;
 }
 
-FUNCTION int root_of(GLOBAL const int *parent, int cell) {
-    for (int next = parent[cell]; next != cell; next = parent[cell]) cell = next;
-    return cell;
-}
-
-// What hangs on one of two cells hangs on the first of both roots; another work-item may join them meanwhile.
-FUNCTION void join(GLOBAL int *parent, int one, int other) {
-    for (;;) {
-        one = root_of(parent, one);
-        other = root_of(parent, other);
-        if (one == other) return;
-        int late = max(one, other), early = min(one, other);
-        int before = ATOMIC_MIN(&parent[late], early);
-        if (before == late) return;
-        one = before;
-        other = early;
-    }
-}
-
-// Hits hang on their neighbours to the west and in the row before. Of neighbours that touch each other, one is enough.
 KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
-    int columns = lay->columns;
-    FOR_EACH(cell, lay->rows * columns) {
-        if (parent[cell] < 0) continue;
-        int column = cell % columns, south = cell >= columns;
-        if (south && parent[cell - columns] >= 0) {
-            join(parent, cell, cell - columns);
-            continue;
-        }
-        int west = column > 0 && parent[cell - 1] >= 0;
-        if (west) join(parent, cell, cell - 1);
-        else if (south && column > 0 && parent[cell - columns - 1] >= 0) join(parent, cell, cell - columns - 1);
-        if (south && column + 1 < columns && parent[cell - columns + 1] >= 0) join(parent, cell, cell - columns + 1);
-    }
+    FOR_EACH(cell, lay->rows * lay->columns) join_before(parent, cell, lay->columns);
 }
 
 // The root of every hit, and which cells are roots: the first of their components.

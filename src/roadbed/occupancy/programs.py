@@ -120,13 +120,13 @@ _DEFINITIONS = {
 }
 
 
-def _program(files: Sequence[str], structs: dict[str, np.dtype]) -> Program:
-    return Program(tuple(f"occupancy/{file}.cl" for file in files), _DEFINITIONS, structs, exact=True)
+def _program(files: Sequence[str], structs: dict[str, np.dtype], shared: tuple[str, ...] = ()) -> Program:
+    return Program((*shared, *(f"occupancy/{file}.cl" for file in files)), _DEFINITIONS, structs, exact=True)
 
 
 OBSERVE = _program(("polar", "faces", "observe"), {"View": VIEW})
 FUSE = _program(("fuse",), {"Pool": POOL, "Opinion": OPINION})
-REGISTER = _program(("components", "register"), {"Laying": LAYING})
+REGISTER = _program(("components", "register"), {"Laying": LAYING}, ("compute/components.cl",))
 
 
 def check_device(backend: Backend) -> None:

@@ -33,6 +33,8 @@ class Buffers:
         self.expected = zeros(slots * nodes * 4, np.float32)
         self.surface = zeros(slots * nodes * 4, np.float32)
         self.seen = zeros(slots * nodes, np.uint8)  # where ground was seen: what is reported and kept as prior
+        self.clean = zeros(slots * nodes, np.int32)  # what clean nodes hang on,
+        self.clean_sizes = zeros(slots * (nodes + 1), np.int32)  # nodes per component, then the known ones of all
         self.frames = backend.mailbox(slots * FRAME.itemsize)
         self.motion = backend.mailbox(slots * FRAME.itemsize)
         self.layers = backend.output((slots, 4, nodes), np.float32)

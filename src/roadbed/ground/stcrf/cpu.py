@@ -15,6 +15,7 @@ from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Moving, Outputs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.coarse_cpu import CoarseStart
 from roadbed.ground.stcrf.em_cpu import EmArrays, em_rules, expectation_maximization, run_em
+from roadbed.ground.stcrf.islands_cpu import drop_islands
 from roadbed.ground.stcrf.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, LabelArrays, label_points
 from roadbed.ground.stcrf.model import (
     ANCHORS,
@@ -242,7 +243,6 @@ class StcrfCpu:
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
         rules = SurfaceRules(
             seen_only=stcrf.seen_only,
-            islands=stcrf.islands,
             height_information=self._height_information,
             slope_information=F(stcrf.slope_information),
             scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
@@ -252,6 +252,9 @@ class StcrfCpu:
             base=F(base),
         )
         describe_surface(fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, elevation, slope, variance)
+        if stcrf.seen_only and stcrf.islands:
+            unknown = rules.scale / rules.height_information
+            drop_islands(stcrf.islands, rules.largest_variance, unknown, elevation, slope, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:

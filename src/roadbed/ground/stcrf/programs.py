@@ -23,7 +23,7 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
 
-_PARTS = ("frame", "sort", "motion", "align", "places", "select", "start", "em", "surface", "labels")
+_PARTS = ("frame", "sort", "motion", "align", "places", "select", "start", "em", "surface", "islands", "labels")
 _COARSE_PARTS = ("frame", "em", "climb")
 GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
@@ -97,7 +97,7 @@ def coarse_program(config: Config) -> Program:
 
 def _program(parts: tuple[str, ...], definitions: dict[str, int | float]) -> Program:
     files = tuple(f"ground/stcrf/{part}.cl" for part in parts)
-    return Program(files, {**CONSTANTS, **definitions}, {"Frame": FRAME})
+    return Program(("compute/components.cl", *files), {**CONSTANTS, **definitions}, {"Frame": FRAME})
 
 
 def _definitions(config: Config) -> dict[str, int | float]:
@@ -134,7 +134,7 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "DISAGREEMENT": stcrf.disagreement,
         "KNOWN_VARIANCE": stcrf.known_sigma**2,
         "SEEN_ONLY": stcrf.seen_only,
-        "ISLANDS": stcrf.islands,
+        "ISLANDS": stcrf.islands if stcrf.seen_only else 0,
         "ANCHORS_USED": ANCHORS if stcrf.footprint else 0,
         "EXTRA": room_for_anchors(ground),
         "SIDE": side,

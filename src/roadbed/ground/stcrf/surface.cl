@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The surface as the caller's layers, with its uncertainty.
+// The surface's uncertainty.
 
 #if SEEN_ONLY
-// How many nodes within `reach` to each side, itself among them, were seen.
-FUNCTION int seen_within(GLOBAL const uchar *seen, int node, int reach) {
+// How many nodes around, itself among them, were seen.
+FUNCTION int seen_beside(GLOBAL const uchar *seen, int node) {
     int column = node % COLUMNS, row = node / COLUMNS, found = 0;
-    for (int j = max(row - reach, 0); j < min(row + reach + 1, ROWS); ++j)
-        for (int i = max(column - reach, 0); i < min(column + reach + 1, COLUMNS); ++i)
+    for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
+        for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i)
             found += (seen[j * COLUMNS + i] & SEEN) != 0;
     return found;
 }
@@ -31,24 +31,8 @@ FUNCTION float disagreement(GLOBAL const float4 *surface, GLOBAL const uchar *se
 // Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
 FUNCTION float variance_as_seen(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
     float unknown = VARIANCE_SCALE / HEIGHT_INFORMATION, variance = surface[node].w;
-    if (!(seen[node] & SEEN)) variance = seen_within(seen, node, 1) >= SIDES ? variance + FILLED_VARIANCE : unknown;
+    if (!(seen[node] & SEEN)) variance = seen_beside(seen, node) >= SIDES ? variance + FILLED_VARIANCE : unknown;
     if (DISAGREEMENT > 0.0f && variance <= KNOWN_VARIANCE) variance += DISAGREEMENT * disagreement(surface, seen, node);
-    // Few seen nodes far from all others are a crown or a sign, not a surface.
-    return variance <= KNOWN_VARIANCE && seen_within(seen, node, ISLAND_REACH) < ISLANDS ? unknown : variance;
+    return variance;
 }
 #endif
-
-// The surface as the caller's layers; unknown where its variance is too large.
-FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL float *layers, float base) {
-    FOR_EACH(node, NODES) {
-        float4 plane = surface[node];
-#if SEEN_ONLY
-        plane.w = variance_as_seen(surface, seen, node);
-#endif
-        int known = plane.w <= KNOWN_VARIANCE;
-        layers[node] = known ? plane.x + base : NOT_A_NUMBER;
-        layers[NODES + 2 * node] = known ? plane.y : NOT_A_NUMBER;
-        layers[NODES + 2 * node + 1] = known ? plane.z : NOT_A_NUMBER;
-        layers[3 * NODES + node] = plane.w;
-    }
-}

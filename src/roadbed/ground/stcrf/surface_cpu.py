@@ -9,39 +9,32 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import FAST, ONE, F, U, njit
-from roadbed.ground.stcrf.model import FILLED_VARIANCE, ISLAND_REACH, SEEN_FROM, SIDES
-
-_REACH = U(ISLAND_REACH)
+from roadbed.ground.stcrf.model import FILLED_VARIANCE, SEEN_FROM, SIDES
 
 
 @njit(cache=True)
 def _mark_seen(data, prior, use_prior, columns, seen):
-    """1 where a node was seen, now or before; `seen` has ISLAND_REACH empty nodes around the lattice."""
+    """1 where a node was seen, now or before; `seen` has one empty node around the lattice."""
     weight = F(1) if use_prior else F(0)
     for row in range(data.shape[0] - 2):
-        own, before, out = data[row + 1, 0], prior[row + 1, 0], seen[row + ISLAND_REACH]
+        own, before, out = data[row + 1, 0], prior[row + 1, 0], seen[row + 1]
         for c in range(U(columns)):
-            out[c + _REACH] = F(1) if own[c + ONE] + weight * before[c + ONE] > SEEN_FROM else F(0)
+            out[c + ONE] = F(1) if own[c + ONE] + weight * before[c + ONE] > SEEN_FROM else F(0)
 
 
 @njit(cache=True, fastmath=FAST)
-def _sum_along_x(seen, reach, first, last, out):
-    """How many of the 2 reach + 1 nodes of a row around each were seen."""
+def _sum_along_x(seen, first, last, out):
+    """How many of the three nodes of a row around each were seen."""
     for c in range(first, last):
-        out[c] = F(0)
-    for j in range(_REACH - reach, _REACH + reach + ONE):
-        for c in range(first, last):
-            out[c] += seen[c + j]
+        out[c] = seen[c] + seen[c + ONE] + seen[c + U(2)]
 
 
 @njit(cache=True, fastmath=FAST)
-def _sum_along_y(sums, row, reach, first, last, out):
+def _sum_along_y(sums, row, first, last, out):
     """The same of the rows around, from their sums along x."""
+    before, own, after = sums[row], sums[row + 1], sums[row + 2]
     for c in range(first, last):
-        out[c] = F(0)
-    for r in range(U(row) + _REACH - reach, U(row) + _REACH + reach + ONE):
-        for c in range(first, last):
-            out[c] += sums[r, c]
+        out[c] = before[c] + own[c] + after[c]
 
 
 @njit(cache=True, fastmath=FAST)
@@ -62,17 +55,16 @@ def _height_variances(p, height_information, slope_information, scale, first, la
 def _add_squares(mean, own, line, i, j, spacing, first, last, out):
     """out += squared difference between each height and the plane of its neighbour (i, j), where that was seen."""
     left, down = F(-i) * spacing, F(-j) * spacing
-    at, place = U(1 + i), U(ISLAND_REACH + i)
+    at = U(1 + i)
     for c in range(first, last):
         apart = mean[0, c + at] + left * mean[1, c + at] + down * mean[2, c + at] - own[c + ONE]
-        out[c] += line[c + place] * apart * apart
+        out[c] += line[c + at] * apart * apart
 
 
 class SurfaceRules(NamedTuple):
     """StcrfConfig as plain numbers; see there."""
 
     seen_only: bool
-    islands: int  # seen nodes around below which a node is unknown
     height_information: np.float32
     slope_information: np.float32
     scale: np.float32  # m^2 of one effective point
@@ -83,18 +75,16 @@ class SurfaceRules(NamedTuple):
 
 
 @njit(cache=True, fastmath=FAST)
-def _judge_row(near, seen, beside, squares, around, rules, first, last, out):
-    """The variance that is reported: of what was seen, or lies between seen nodes, and is no island."""
+def _judge_row(near, seen, beside, squares, rules, first, last, out):
+    """The variance that is reported: of what was seen, or lies between seen nodes."""
     unknown = rules.scale / rules.height_information
-    fewest, most, share = F(rules.islands), rules.largest_variance, rules.disagreement
+    most, share = rules.largest_variance, rules.disagreement
     for c in range(first, last):
-        own = seen[c + _REACH]
+        own = seen[c + ONE]
         filled = near[c] + FILLED_VARIANCE if beside[c] >= F(SIDES) else unknown
         value = near[c] if own > F(0) else filled
         differ = share * squares[c] / max(beside[c] - own, F(1))
-        value += differ if value <= most else F(0)
-        # What is known already by too few nodes around it is a crown, a sign, not a surface.
-        out[c] = unknown if (value <= most) & (around[c] < fewest) else value
+        out[c] = value + (differ if value <= most else F(0))
 
 
 @njit(cache=True, fastmath=FAST)
@@ -106,15 +96,14 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
     """
     mean = arrays.mean
     rows, columns = elevation.shape
-    seen = np.zeros((rows + 2 * ISLAND_REACH, columns + 2 * ISLAND_REACH), np.float32)
-    sums = np.zeros((2, rows + 2 * ISLAND_REACH, columns), np.float32)  # of three and of eleven nodes along x
-    work = np.empty((4, columns), np.float32)
-    near, beside, squares, around = work[0], work[1], work[2], work[3]
+    seen = np.zeros((rows + 2, columns + 2), np.float32)
+    sums = np.zeros((rows + 2, columns), np.float32)  # of three nodes along x
+    work = np.empty((3, columns), np.float32)
+    near, beside, squares = work[0], work[1], work[2]
     if rules.seen_only:
         _mark_seen(arrays.data, arrays.prior, use_prior, columns, seen)
-        for r in range(ISLAND_REACH, rows + ISLAND_REACH):
-            _sum_along_x(seen[r], ONE, U(0), U(columns), sums[0, r])
-            _sum_along_x(seen[r], _REACH, U(0), U(columns), sums[1, r])
+        for r in range(1, rows + 1):
+            _sum_along_x(seen[r], U(0), U(columns), sums[r])
     for row in range(rows):
         out = variance[row]
         out[:] = rules.scale / rules.height_information
@@ -125,17 +114,16 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
                 _height_variances(information[row + 1], *weak, rules.scale, first, last, out)
             else:
                 _height_variances(information[row + 1], *weak, rules.scale, first, last, near)
-                _sum_along_y(sums[0], row, ONE, first, last, beside)
-                _sum_along_y(sums[1], row, _REACH, first, last, around)
+                _sum_along_y(sums, row, first, last, beside)
                 for c in range(first, last):
                     squares[c] = F(0)
                 for j in range(-1, 2):
-                    line = seen[row + ISLAND_REACH + j]
+                    line = seen[row + 1 + j]
                     for i in range(-1, 2):  # its own plane agrees with it
                         _add_squares(
                             mean[row + 1 + j], mean[row + 1, 0], line, i, j, rules.spacing, first, last, squares
                         )
-                _judge_row(near, seen[row + ISLAND_REACH], beside, squares, around, rules, first, last, out)
+                _judge_row(near, seen[row + 1], beside, squares, rules, first, last, out)
         _write_row(mean[row + 1], rules, out, elevation[row], slope[row])
 
 

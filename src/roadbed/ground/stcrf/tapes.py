@@ -129,7 +129,15 @@ class Tapes:
                 self._launch("decide", over_points, *decide),
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
-        given = (b.frames, b.located, b.surface, b.seen, b.tallies, b.standing, b.decisions)
+        if self._stcrf.seen_only and self._stcrf.islands:
+            launches += [
+                self._launch("find_clean", over_nodes, b.frames, b.surface, b.seen, b.clean, b.clean_sizes),
+                self._launch("join_clean", over_nodes, b.frames, b.clean),
+                self._launch("count_clean", over_nodes, b.frames, b.surface, b.clean, b.clean_sizes),
+            ]
+        given = (
+            b.frames, b.located, b.surface, b.seen, b.clean, b.clean_sizes, b.tallies, b.standing, b.decisions
+        )  # fmt: skip
         label = (*given, *outputs, b.cursors, b.overlap.buffer, capacity)
         return [*launches, self._launch("label", over_points, *label)]
 

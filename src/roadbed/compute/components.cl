@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// 8-connected components of cells on a grid, joined in parallel: `parent` is a cell itself at first, -1 outside.
+
+FUNCTION int root_of(GLOBAL const int *parent, int cell) {
+    for (int next = parent[cell]; next != cell; next = parent[cell]) cell = next;
+    return cell;
+}
+
+// What hangs on one of two cells hangs on the first of both roots; another work-item may join them meanwhile.
+FUNCTION void join(GLOBAL int *parent, int one, int other) {
+    for (;;) {
+        one = root_of(parent, one);
+        other = root_of(parent, other);
+        if (one == other) return;
+        int late = max(one, other), early = min(one, other);
+        int before = ATOMIC_MIN(&parent[late], early);
+        if (before == late) return;
+        one = before;
+        other = early;
+    }
+}
+
+// A cell hangs on its neighbours to the west and in the row before. Of neighbours that touch each other, one is enough.
+FUNCTION void join_before(GLOBAL int *parent, int cell, int columns) {
+    if (parent[cell] < 0) return;
+    int column = cell % columns, south = cell >= columns;
+    if (south && parent[cell - columns] >= 0) {
+        join(parent, cell, cell - columns);
+        return;
+    }
+    int west = column > 0 && parent[cell - 1] >= 0;
+    if (west) join(parent, cell, cell - 1);
+    else if (south && column > 0 && parent[cell - columns - 1] >= 0) join(parent, cell, cell - columns - 1);
+    if (south && column + 1 < columns && parent[cell - columns + 1] >= 0) join(parent, cell, cell - columns + 1);
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The surface as the caller's layers, without its islands: few nodes apart from all others are a crown, not the ground.
+
+#if ISLANDS
+// Every node's variance as it was seen; clean nodes hang on themselves. `sizes` ends with the number of known nodes.
+KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL float4 *surface_all, GLOBAL const uchar *seen, GLOBAL int *clean,
+                  GLOBAL int *sizes) {
+    GLOBAL float4 *surface = surface_all + SLOT * NODES;
+    if (!(frames[SLOT].wanted & LAYERS)) return;
+    FOR_EACH(node, NODES) {
+        float variance = variance_as_seen(surface, seen + SLOT * NODES, node);
+        surface[node].w = variance;
+        clean[SLOT * NODES + node] = variance <= CLEAN_VARIANCE ? node : -1;
+        sizes[SLOT * (NODES + 1) + node] = 0;
+    }
+    if (GLOBAL_ID == 0) sizes[SLOT * (NODES + 1) + NODES] = 0;
+}
+
+KERNEL join_clean(GLOBAL const Frame *frames, GLOBAL int *clean) {
+    if (!(frames[SLOT].wanted & LAYERS)) return;
+    FOR_EACH(node, NODES) join_before(clean + SLOT * NODES, node, COLUMNS);
+}
+
+KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOBAL int *clean, GLOBAL int *sizes_all) {
+    GLOBAL int *sizes = sizes_all + SLOT * (NODES + 1);
+    if (!(frames[SLOT].wanted & LAYERS)) return;
+    FOR_EACH(node, NODES) {
+        if (surface[SLOT * NODES + node].w <= KNOWN_VARIANCE) ATOMIC_ADD(&sizes[NODES], 1);
+        int root = clean[SLOT * NODES + node] < 0 ? -1 : root_of(clean + SLOT * NODES, node);
+        clean[SLOT * NODES + node] = root;
+        if (root >= 0) ATOMIC_ADD(&sizes[root], 1);
+    }
+}
+
+// Whether a clean node beside this one, or itself, belongs to a large component.
+FUNCTION int on_mainland(GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
+    int column = node % COLUMNS, row = node / COLUMNS, found = 0;
+    float least = fmin((float)ISLANDS, ISLAND_SHARE * (float)sizes[NODES]);
+    for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
+        for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i) {
+            int root = clean[j * COLUMNS + i];
+            found |= root >= 0 && (float)sizes[max(root, 0)] >= least;
+        }
+    return found;
+}
+#endif
+
+// The surface as the caller's layers; unknown where its variance is too large.
+FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL const int *clean,
+                       GLOBAL const int *sizes, GLOBAL float *layers, float base) {
+    FOR_EACH(node, NODES) {
+        float4 plane = surface[node];
+#if ISLANDS
+        if (plane.w <= KNOWN_VARIANCE && !on_mainland(clean, sizes, node)) plane.w = VARIANCE_SCALE / HEIGHT_INFORMATION;
+#elif SEEN_ONLY
+        plane.w = variance_as_seen(surface, seen, node);
+#endif
+        int known = plane.w <= KNOWN_VARIANCE;
+        layers[node] = known ? plane.x + base : NOT_A_NUMBER;
+        layers[NODES + 2 * node] = known ? plane.y : NOT_A_NUMBER;
+        layers[NODES + 2 * node + 1] = known ? plane.z : NOT_A_NUMBER;
+        layers[3 * NODES + node] = plane.w;
+    }
+}
