@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import numpy as np
+from paper_pictures import paper_pictures
 from PIL import Image
 
 import roadbed
@@ -40,6 +41,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     city_pictures(options.folder)
     mountain_picture(options.folder)
+    paper_pictures(options.folder)
     moments_picture(options.folder)
     if not options.without_viewer:
         viewer_picture(options.folder)
@@ -130,7 +132,7 @@ def viewer_picture(folder: Path) -> None:
             browser.quit()
 
 
-def settled_screenshot(browser: object, viewer: object, seconds: float = 240.0) -> bytes:
+def settled_screenshot(browser: object, viewer: object, seconds: float = 900.0) -> bytes:
     """The screen once the asked frame is drawn with its whole past and nothing changes any more."""
     from selenium.common.exceptions import TimeoutException
 

@@ -68,20 +68,24 @@ def config_of(rules: str, seed: int) -> Config:
 
 
 def run(scene: str, source: Any, rules: str, seed: int) -> dict[str, Any]:
-    """One pass over a scene, with the figures of all its movers together."""
+    return {"scene": scene, "rules": rules, "seed": seed, **judged(scene, source, config_of(rules, seed))}
+
+
+def judged(scene: str, source: Any, config: Config) -> dict[str, Any]:
+    """What the evaluation says, and the figures of all movers together."""
     masks = ROOT / "tests/occupancy/kitti-0005-masks.json" if scene == "drive" else None
-    out = evaluate_occupancy(source, config_of(rules, seed), masks)
-    judged = [row for row in out["movers"] if row["visible_frames"]]
-    frames = sum(row["visible_frames"] for row in judged)
-    errors = [row["error_percent"] for row in judged if row["error_percent"] is not None]
-    missed = sum(row["visible_frames"] * row["missed_percent"] for row in judged)
+    out = evaluate_occupancy(source, config, masks)
+    movers = [row for row in out["movers"] if row["visible_frames"]]
+    frames = sum(row["visible_frames"] for row in movers)
+    errors = [row["error_percent"] for row in movers if row["error_percent"] is not None]
+    missed = sum(row["visible_frames"] * row["missed_percent"] for row in movers)
     standing = out["static_dynamic_share_percent"]
     return {
-        "scene": scene, "rules": rules, "seed": seed, **out,
+        **out,
         "error_percent": sum(errors) / len(errors) if errors else None,
         "missed_percent": missed / frames if frames else None,
         "standing": standing if standing is not None else out.get("standing_dynamic_percent"),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

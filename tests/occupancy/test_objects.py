@@ -207,7 +207,8 @@ def test_an_object_is_known_again_after_a_second_behind_something():
         assert tracker.update([], 0.1 * k) == ()
     (again,) = tracker.update([cluster(0.6 * 19, 0.3, 6, 0)], 1.9)
     assert again.id == thing.id
-    assert 0.5 < again.existence < thing.existence
+    odds = thing.existence / (1 - thing.existence)
+    assert again.existence == pytest.approx(1 - 1 / (1 + 3 * odds * np.exp(-1.2 / 0.5)), rel=1e-6)
 
 
 def test_what_was_seen_once_hardly_exists_and_turning_is_measured():

@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit, prange
-from roadbed.occupancy.arrays import CHUNK
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import (
     FAR_ABOVE,
     LEAST_ODDS,
@@ -58,8 +57,10 @@ def _azimuth(dx, dy):
     return -angle if dy < 0 else angle
 
 
-@njit(cache=True)
-def _locate_points(first, last, cloud, grid, ground, model, out):
+@njit(cache=True, nogil=True)
+def locate_points(first, last, cloud, grid, ground, model, out):
+    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
+    ground, and the polar bin where it ends if it is a low obstacle."""
     points, rotation, translation, sensor = cloud.points, cloud.rotation, cloud.translation, cloud.origin
     for k in range(U(first), U(last)):
         j = cloud.chosen[k]
@@ -115,15 +116,6 @@ def _locate_points(first, last, cloud, grid, ground, model, out):
             out.on_ground[k] = 1
 
 
-@njit(cache=True, parallel=True)
-def locate_points(cloud, grid, ground, model, out):
-    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
-    ground, and the polar bin where it ends if it is a low obstacle."""
-    count = cloud.chosen.shape[0]
-    for chunk in prange(-(-count // CHUNK)):
-        _locate_points(chunk * CHUNK, min((chunk + 1) * CHUNK, count), cloud, grid, ground, model, out)
-
-
 @njit(cache=True)
 def collect(located, out):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
@@ -150,23 +142,23 @@ def collect(located, out):
         out.ground_seen[cell] |= located.on_ground[k]
 
 
-@njit(cache=True, parallel=True)
-def running_minimum(table):
+@njit(cache=True, nogil=True)
+def running_minimum(first, last, table):
     """From far to near: a beam that ended further out passed every nearer bin of its azimuth. (rays, bins)"""
-    for azimuth in prange(table.shape[0]):
+    for azimuth in range(first, last):
         lowest = NO_BEAM
         for k in range(table.shape[1] - 1, -1, -1):
             lowest = min(lowest, table[azimuth, k])
             table[azimuth, k] = lowest
 
 
-@njit(cache=True, parallel=True)
-def spread_cover(cover, bins):
+@njit(cache=True, nogil=True)
+def spread_cover(first, last, cover, bins):
     """What stands low in a bin covers the next `bins` bins behind it: there is room for its body. (rays, bins)
 
     In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath something.
     """
-    for azimuth in prange(cover.shape[0]):
+    for azimuth in range(first, last):
         slope, until = -NO_BEAM, -1
         for k in range(cover.shape[1]):
             found = cover[azimuth, k]
@@ -214,14 +206,14 @@ def passing_odds(clearance, ground_sigma, detection, model):
     return 1 - detection * survive
 
 
-@njit(cache=True, parallel=True)
-def judge_cells(collected, sensor, grid, ground, model, probability, observedness):
+@njit(cache=True, nogil=True)
+def judge_cells(first, last, collected, sensor, grid, ground, model, probability, observedness):
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 
     A beam that went beneath something, as under a car, hardly shows that the space there is free.
     """
     table, cover, hits, ground_seen = collected.table, collected.cover, collected.hits, collected.ground_seen
-    for row in prange(grid.rows):
+    for row in range(first, last):
         for column in range(grid.columns):
             gx = (column + 0.5) * grid.spacing
             gy = (row + 0.5) * grid.spacing

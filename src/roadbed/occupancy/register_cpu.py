@@ -107,7 +107,7 @@ def best_shift(present, former, now, old, between, reach, small, rule):
     if best < wanted:
         return 0, 0
     # Along a smooth face many shifts agree alike: one that is hardly a motion must not be among them.
-    enough = best - rule.slack * count
+    enough = math.ceil(best - rule.slack * count)
     small = math.ceil(rule.least)
     for dy in range(-small, small + 1):
         for dx in range(-small, small + 1):
