@@ -138,10 +138,11 @@ def starting(runs: Sequence[Run]) -> str:
         if run["scene"] != "standstart":
             continue
         for row in run["movers"]:
-            begun = next((time for time, true, _ in row["speeds"] if true > STARTED), None)
-            if begun is None:
+            stood = [time for time, true, _ in row["speeds"] if true <= STARTED]
+            if not stood:
                 continue
-            found = next((time - begun for time, _, said in row["speeds"] if time >= begun and said is not None), None)
+            begun = stood[-1]
+            found = next((time - begun for time, _, said in row["speeds"] if time > begun and said is not None), None)
             then = next((pair for time, *pair in row["speeds"] if time >= begun + LOOKED_AT - 1e-6), [None, None])
             rows.append([run["rules"], run["seed"], found, then[1], then[0]])
     head = ["rules", "seed", "found after, s", f"speed {LOOKED_AT:g} s after the start, m/s", "true speed, m/s"]

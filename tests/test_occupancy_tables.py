@@ -40,7 +40,7 @@ def test_means_and_misses(tmp_path):
     assert both.startswith("| standstart | all | 2 | 6 | 40 |")
     assert "| 0.6 |" in both
     assert "| standstart | car 1 | 2 | -, 40, - | 6, 40, - |" in tables.movers(runs)
-    assert "| all | 0 | 0.9 | 4.8 | 5.2 |" in tables.starting(runs)
+    assert "| all | 0 | 1.9 | 4.8 | 5.2 |" in tables.starting(runs)
     assert len(tables.every_seed(runs).splitlines()) == 2 + 3
 
 
