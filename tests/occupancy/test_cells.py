@@ -51,10 +51,10 @@ def test_a_cell_moves_only_together_with_others_that_move_the_same_way():
         moving[1:3, column + 2], velocity[1:3, column + 2] = True, (vx, 0.0)
     found = np.zeros(shape, bool)
     empty = np.zeros(shape, np.float32)
-    drop_lone_cells(Velocities(empty, velocity, np.zeros((*shape, 3), np.float32), moving), 2, found)
+    drop_lone_cells(0, len(moving), Velocities(empty, velocity, np.zeros((*shape, 3), np.float32), moving), 2, found)
     for row in (1, 2):
         np.testing.assert_array_equal(np.flatnonzero(found[row]), [2, 3, 5, 6])
-    drop_lone_cells(Velocities(empty, velocity, np.zeros((*shape, 3), np.float32), moving), 0, found)
+    drop_lone_cells(0, len(moving), Velocities(empty, velocity, np.zeros((*shape, 3), np.float32), moving), 0, found)
     np.testing.assert_array_equal(found, moving)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import roadbed
 from roadbed.geometry import Lattice
-from roadbed.simulate.cells import occupants
+from roadbed.simulate.cells import Band, occupants
 from roadbed.simulate.scenes import SCENES, build_scene
 from roadbed.simulate.solids import build_grid
 
@@ -37,7 +37,8 @@ def test_nothing_stands_in_the_way(scene: str, seed: int) -> None:
         place = np.stack([x, y, np.zeros_like(x)], -1) @ body.rotation[0].T + body.translation[0]
         grid = build_grid(instant.solids, instant.movements, *body.translation[0, :2], 10.0, 0.0)
         field = world.terrain.compiled
-        owner = occupants(place, body.rotation[0], 0.15, 0.25, 2.0, field, instant.solids, instant.movements, grid)
+        band = Band(place, body.rotation[0], 0.15, 0.25, 2.0)
+        owner = occupants(band, field, instant.solids, instant.movements, grid)
         assert (owner < 0).all(), f"at {time} s: {world.things[owner.max()]}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core import types
 from numba.core.dispatcher import Dispatcher
 
 import roadbed.compute.host  # noqa: F401  (settles how threads wait before the first of them starts)
@@ -23,14 +24,34 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
 
     def decorate(function: Callable) -> Any:
         if options.get("parallel"):
-            options.update(parallel=PRANGE_ONLY, pipeline_class=LeanCompiler)
+            options.update(parallel=PRANGE_ONLY)
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
-        kernel: Any = _njit(no_cfunc_wrapper=True, **options)(function)
+        kernel: Any = _njit(no_cfunc_wrapper=True, pipeline_class=LeanCompiler, **options)(function)
         compiled = isinstance(kernel, Dispatcher)  # with NUMBA_DISABLE_JIT it stays a function
         if compiled:
             compilation.enrol(kernel)
+            _take_numbers_alike(kernel)
             if cache:
                 kernel._cache = KernelCache(kernel)
         return kernel
 
     return decorate
+
+
+def inlined(**options: Any) -> Callable[[Callable], Any]:
+    """For a small function of numbers that only kernels call: it becomes part of them, and nothing of its own is kept.
+
+    Numba's own inlining copies the source at every call, to be typed and lowered again; this one is left to LLVM.
+    """
+    return njit(forceinline=True, no_cpython_wrapper=True, **options)
+
+
+def _take_numbers_alike(kernel: Any) -> None:
+    """A number written out in a call is as good as any other: Numba would compile the kernel for each of them."""
+    resolve: Callable[..., Any] = kernel.get_call_template
+    plain: Any = types.unliteral
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        return resolve(tuple(map(plain, args)), {name: plain(kind) for name, kind in kws.items()})
+
+    kernel.get_call_template = get_call_template

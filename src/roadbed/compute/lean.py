@@ -1,49 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Parallel kernels compiled with less work: a loop's body is optimised and emitted three times instead of five.
+"""Kernels compiled with less work than Numba does by itself; what they compute is the same.
+
+Numba optimises and emits each function as a library of its own, and once more inside every kernel that calls it. What
+Python cannot call is only linked here: most of Numba's own functions, `inlined` ones, and what belongs to the body of a
+parallel loop, which would be emitted five times. Nor does anybody look for garbage meanwhile.
 
 Only what is written with `prange` becomes parallel: Numba would make a loop of its own, with all that belongs to it,
 of every `zeros` and every assignment to a slice beside it.
-
-Numba wraps the body of a parallel loop in two small functions, each in a library of its own with a copy of the body,
-optimises and emits all three, and then links them into the kernel, where everything is optimised and emitted again.
-Nothing ever calls the wrappers' own copies: here they are only linked.
 """
 
 from __future__ import annotations
 
+import gc
+
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.cpu_options import ParallelOptions
+from numba.core.environment import lookup_environment
 
 _SILENT = ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion")
 PRANGE_ONLY = ParallelOptions({**dict.fromkeys(_SILENT, False), "prange": True})
-_WRAPPERS = ("parallelgufuncwrapper", "_GufuncWrapper")
+_CALLED_BY_PYTHON = "_ZN7cpython"  # how the name of the wrapper begins that Python calls
+_ENVIRONMENT = "_ZN08NumbaEnv"  # and that of the place where a function finds its constants
 
 
 class _LeanLibrary(JITCodeLibrary):
+    _only_linked = True
+
+    def add_ir_module(self, ir_module):
+        if any(function.name.startswith(_CALLED_BY_PYTHON) for function in ir_module.functions):
+            self._only_linked = False
+        super().add_ir_module(ir_module)
+
+    def _set_compiled_object(self, value):
+        self._only_linked = False  # it comes from the disk as a whole
+        super()._set_compiled_object(value)
+
     def _optimize_final_module(self):
-        if not self._is_wrapper():
+        if not self._only_linked:
             super()._optimize_final_module()
 
     def _finalize_final_module(self):
-        if not self._is_wrapper():
-            super()._finalize_final_module()
+        if self._only_linked:
+            self._finalize_dynamic_globals()
+            self._finalized = True
             return
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def _is_wrapper(self):
-        return any(name in self.name for name in _WRAPPERS)
+        super()._finalize_final_module()
+        for variable in self._final_module.global_variables:  # also of what was linked
+            if variable.name.startswith(_ENVIRONMENT):
+                environment = lookup_environment(variable.name)
+                if environment is not None:
+                    self.codegen.set_env(variable.name, environment)
 
 
 class LeanCompiler(Compiler):
     """Numba's own compiler, with such libraries while a kernel is compiled; Numba lets one compile at a time."""
 
     def compile_extra(self, function):
-        codegen = self.state.targetctx.codegen()
-        usual, codegen._library_class = codegen._library_class, _LeanLibrary
+        codegen, collects = self.state.targetctx.codegen(), gc.isenabled()
+        if codegen._library_class is _LeanLibrary:  # called by a kernel that is being compiled
+            return super().compile_extra(function)
+        usual, set_environment = codegen._library_class, codegen.set_env
+
+        def set_if_emitted(name, environment):
+            if codegen._engine.is_symbol_defined(name):
+                set_environment(name, environment)
+
+        codegen._library_class, codegen.set_env = _LeanLibrary, set_if_emitted
+        gc.disable()  # millions of objects are made, and nearly all are needed until the end
         try:
             return super().compile_extra(function)
         finally:
             codegen._library_class = usual
+            del codegen.set_env
+            if collects:
+                gc.enable()

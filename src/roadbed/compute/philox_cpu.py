@@ -10,7 +10,7 @@ import numpy as np
 
 from roadbed.compute import philox as contract
 from roadbed.compute.cpu import bits_of_float, float_from_bits
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inlined
 
 # Words are held in 64 bits, so that a product is there as a whole.
 _U = np.uint64
@@ -26,7 +26,7 @@ _LOG_2_HIGH, _LOG_2_LOW = contract.LOG_2_HIGH, contract.LOG_2_LOW
 _F, _I = np.float32, np.int32
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def philox(c0, c1, c2, c3, k0, k1):
     """Four 32-bit words (as uint64) from a counter of four words and a key of two."""
     for _ in range(_ROUNDS):
@@ -43,26 +43,26 @@ def philox(c0, c1, c2, c3, k0, k1):
     return c0, c1, c2, c3
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def random_words(seed, frame, stream, index):
     """Four words, for a draw of a stream."""
     return philox(np.uint64(index), np.uint64(frame), np.uint64(stream), np.uint64(0), np.uint64(seed), np.uint64(0))
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def uniform_of(word):
     """A float32 strictly between 0 and 1. Adding half a step rounds to 1 at the very end, hence the limit."""
     return min(np.float32(word >> _SHIFT) * _STEP + _FIRST, _LAST)
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def uniforms(seed, frame, stream, index):
     """Four uniform numbers."""
     a, b, c, d = random_words(seed, frame, stream, index)
     return uniform_of(a), uniform_of(b), uniform_of(c), uniform_of(d)
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def logarithm(u):
     """Of a number between 0 and 1."""
     bits = bits_of_float(u)
@@ -82,7 +82,7 @@ def logarithm(u):
     return (m + p) + e * _LOG_2_HIGH
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def turned(u):
     """Cosine and sine of a part of a full turn between 0 and 1."""
     quarters = _F(math.floor(_F(4) * u + _F(0.5)))
@@ -100,7 +100,7 @@ def turned(u):
     return cosine, sine
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def normals(seed, frame, stream, index):
     """Four standard normal numbers (Box-Muller)."""
     a, b, c, d = uniforms(seed, frame, stream, index)

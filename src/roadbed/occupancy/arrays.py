@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that the CPU's kernels pass on together. Layers have the shape (rows, columns), indexed [y][x].
-
-Parallel kernels hand rows or chunks to serial functions, which write to these arrays: Numba's parallel loops take a
-tuple's array for unused, and lose what they write to it.
-"""
+"""Arrays that the CPU's kernels pass on together. Layers have the shape (rows, columns), indexed [y][x]."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from roadbed.geometry import Float32
 
 Int32 = NDArray[np.int32]
 UInt8 = NDArray[np.uint8]
-CHUNK = 1024  # points or particles that a thread takes at a time; results do not depend on it
+CHUNK = 1024  # cells, points or particles that a thread takes at least; results do not depend on it
 
 
 class Cells(NamedTuple):

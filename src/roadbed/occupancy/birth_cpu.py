@@ -8,9 +8,8 @@ import math
 import numpy as np
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.kernels import njit
 from roadbed.compute.philox_cpu import normals, turned, uniforms
-from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.draw_cpu import comb, tooth, units
 from roadbed.occupancy.model import (
     BIRTH_PLACE,
@@ -61,8 +60,9 @@ def prior_velocity(rule, draw, k):
     return speed * cosine, speed * sine
 
 
-@njit(cache=True)
-def _give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
+@njit(cache=True, nogil=True)
+def give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
+    """New particles: uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
     rows, columns = cells.rows, cells.columns
     reach = 2 * rule.seed_cells + 1
     for k in range(U(first), U(last)):
@@ -90,11 +90,3 @@ def _give_birth(first, last, born, born_in, birth, velocities, registered, rule,
                 born.vx[k] = velocities.mean[r, c, 0] + rule.seed_spread * nx
                 born.vy[k] = velocities.mean[r, c, 1] + rule.seed_spread * ny
                 break
-
-
-@njit(cache=True, parallel=True)
-def give_birth(count, born, born_in, birth, velocities, registered, rule, cells, draw):
-    """New particles: uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
-    for chunk in prange(-(-count // CHUNK)):
-        last = min((chunk + 1) * CHUNK, count)
-        _give_birth(chunk * CHUNK, last, born, born_in, birth, velocities, registered, rule, cells, draw)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit, prange
-from roadbed.occupancy.arrays import CHUNK
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import (
     ARRIVAL_CEILING,
     CEILING,
@@ -23,6 +22,7 @@ from roadbed.occupancy.model import (
     NOTHING_LEFT,
     ODDS,
     OLDEST,
+    PROBABLY_FREE,
     SUBCELLS,
     SURFACE_REACH,
     WAS_EMPTY,
@@ -35,7 +35,9 @@ def forget_and_vacate(s, d, e, seen, rules):
     """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty."""
     if seen <= 0:
         s *= rules.keep_static
-        e *= rules.keep_free
+        # What is not seen may be entered at any moment: soon it is no longer surely free, but probably, for a while.
+        probable = min(e, PROBABLY_FREE)
+        e = probable * rules.keep_free + (e - probable) * rules.keep_sure
     e += rules.vacated * seen * d
     total = s + e
     if total > 1:
@@ -134,8 +136,10 @@ def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
 
 
-@njit(cache=True)
-def _test_particles(first, last, particles, free, observation, rules):
+@njit(cache=True, nogil=True)
+def test_particles(first, last, particles, free, observation, rules):
+    """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
+    empty now. Particles inside a large object are not tested, whatever their velocity."""
     probability, observedness, tested = observation.probability, observation.observedness, particles.tested
     columns = free.shape[1]
     for i in range(U(first), U(last)):
@@ -149,15 +153,6 @@ def _test_particles(first, last, particles, free, observation, rules):
         left = probability[old_row, old_column] < CLEAR and observedness[old_row, old_column] > WATCHED
         if arrived or left:
             tested[i] = 1
-
-
-@njit(cache=True, parallel=True)
-def test_particles(count, particles, free, observation, rules):
-    """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
-    empty now. Particles inside a large object are not tested, whatever their velocity."""
-    for chunk in prange(-(-count // CHUNK)):
-        last = min((chunk + 1) * CHUNK, count)
-        _test_particles(chunk * CHUNK, last, particles, free, observation, rules)
 
 
 @njit(cache=True, inline="always")
@@ -189,11 +184,15 @@ def _follow_registered(first, last, particles, vx, vy, rules):
         mass[i] *= before / after
 
 
-@njit(cache=True)
-def _update_row(row, prior, observation, registered, start, particles, rules, out, birth):
+@njit(cache=True, nogil=True)
+def update_measurement(first, last, prior, observation, registered, start, particles, rules, out, birth):
+    """Priors and particles meet the observation grid. Particles are sorted: cell c owns [start[c], start[c + 1]).
+
+    Changes their masses in place; `birth` is the newborn part of the dynamic mass.
+    """
     mass, surface, width = particles.mass, observation.surface, birth.shape[1]
-    for column in range(width):
-        cell = row * width + column
+    for cell in range(first, last):
+        row, column = cell // width, cell % width
         seen = observation.observedness[row, column]
         p_z = observation.probability[row, column]
         hit = p_z > HIT
@@ -257,13 +256,3 @@ def _update_row(row, prior, observation, registered, start, particles, rules, ou
 
         out.known_free[row, column] = seen_free(prior.known_free[row, column], p_z, seen, rules)
         out.maturity[row, column] = matured(prior.maturity[row, column], s, p_z, seen, rules)
-
-
-@njit(cache=True, parallel=True)
-def update_measurement(prior, observation, registered, start, particles, rules, out, birth):
-    """Priors and particles meet the observation grid. Particles are sorted: cell c owns [start[c], start[c + 1]).
-
-    Changes their masses in place; `birth` is the newborn part of the dynamic mass.
-    """
-    for row in prange(birth.shape[0]):
-        _update_row(row, prior, observation, registered, start, particles, rules, out, birth)

@@ -18,6 +18,7 @@ from roadbed.occupancy.objects_cpu import gap_between, label_components, returns
 
 _CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent
 _TURNS = np.radians(np.arange(-20.0, 20.1, 2.0))  # headings tried around the direction in which a thing moves
+_AROUND = 1  # cells around the moving ones whose returns belong to a thing as well
 _HAS_SIDES = 1.2  # m; what is smaller shows no sides to fit
 
 
@@ -130,12 +131,21 @@ def fit_box(points: Float64, velocity: Float64, width: float) -> tuple[Float64, 
     return axes @ ((low + high) / 2), high - low, heading
 
 
+def _cells_around(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Numbers of some cells and of those beside them, row by row."""
+    steps = np.arange(-_AROUND, _AROUND + 1)
+    row, column = rows[:, None, None] + steps[:, None], columns[:, None, None] + steps
+    inside = (row >= 0) & (row < shape[0]) & (column >= 0) & (column < shape[1])
+    return np.unique((row * shape[1] + column)[inside])
+
+
 def _returns_of(
     lattice: Lattice, rows: NDArray[np.int64], columns: NDArray[np.int64], returns: Returns | None
 ) -> tuple[Float64, float]:
     """Places of the returns from some cells and those beside them, and the width of a place."""
     if returns is not None:
-        places = returns_of(rows, columns, returns.surface, returns.observation, returns.movable)
+        cells = _cells_around(rows, columns, lattice.shape)
+        places = returns_of(cells, returns.surface, returns.observation, returns.movable)
         if len(places):
             return places * lattice.spacing + (lattice.x0, lattice.y0), lattice.spacing / SUBCELLS
     centres = np.column_stack([columns, rows]).astype(np.float64) * lattice.spacing + (lattice.x0, lattice.y0)

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inlined
 from roadbed.compute.philox_cpu import random_words
 from roadbed.occupancy.model import MASS_UNIT, OFFSET_BITS, OFFSET_SPLIT, SYSTEMATIC
 
 _I = np.int64
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def units(mass):
     """A mass in whole units."""
     return _I(mass * MASS_UNIT)
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def comb(total, wanted, draw, which):
     """`wanted` teeth over a length of `total` units: whole part and rest of their distance, and where the first is."""
     step, rest = total // wanted, total % wanted
@@ -32,7 +32,7 @@ def comb(total, wanted, draw, which):
     return step, rest, offset
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def tooth(k, step, rest, offset, wanted):
     """Where tooth k stands: what covers this place is drawn."""
     return k * step + k * rest // wanted + offset

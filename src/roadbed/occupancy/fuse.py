@@ -12,10 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roadbed.compute.threads import spread
 from roadbed.config.occupancy import FusionConfig
 from roadbed.errors import ConfigError, InputError
 from roadbed.geometry import Float32
-from roadbed.occupancy.arrays import Observation
+from roadbed.occupancy.arrays import CHUNK, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fuse_cpu import pool
 from roadbed.occupancy.model import DEMPSTER, INDEPENDENT, LINEAR, LOGARITHMIC
@@ -44,7 +45,8 @@ def fuse(
     if trust.shape != (sensors,):
         raise InputError(f"fusion: expected one reliability for each of the {sensors} sensors")
     fused_p, fused_seen = np.empty(p[0].size, np.float32), np.empty(p[0].size, np.float32)
-    pool(RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip, fused_p, fused_seen)
+    given = (RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip)
+    spread(pool, fused_p.size, *given, fused_p, fused_seen, grain=CHUNK)
     return fused_p.reshape(p.shape[1:]), fused_seen.reshape(p.shape[1:])
 
 
@@ -85,7 +87,7 @@ class Fusion:
         layers, motion = item.grid[None], item.motion
         carried = np.empty_like(layers)
         if motion.cells is not None:
-            roll_layers(layers, *motion.cells, carried)
+            spread(roll_layers, layers.shape[1], layers, *motion.cells, carried)
         else:
-            interpolate_layers(layers, *motion.between_centres(self.spacing), carried)
+            spread(interpolate_layers, layers.shape[1], layers, *motion.between_centres(self.spacing), carried)
         return carried[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
 
 
@@ -19,11 +20,11 @@ def _from_log_odds(l):
     return 1 / (1 + math.exp(-l))
 
 
-@njit(cache=True, parallel=True)
-def pool(rule, probability, observedness, reliability, clip, out_probability, out_observedness):
+@njit(cache=True, nogil=True)
+def pool(first, last, rule, probability, observedness, reliability, clip, out_probability, out_observedness):
     """Pool by one of the rules above; `reliability` (sensors,) already holds the age discount."""
-    sensors, cells = probability.shape
-    for cell in prange(cells):
+    sensors = probability.shape[0]
+    for cell in range(U(first), U(last)):
         unseen = 1.0
         total = 0.0
         weighted = 0.0

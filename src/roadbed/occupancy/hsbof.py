@@ -10,10 +10,11 @@ import math
 
 import numpy as np
 
+from roadbed.compute.threads import spread
 from roadbed.config.occupancy import FilterConfig
 from roadbed.geometry import Float32
 from roadbed.occupancy import register
-from roadbed.occupancy.arrays import Cells, Draw, Masses, Observation, Particles, Registered, Velocities
+from roadbed.occupancy.arrays import CHUNK, Cells, Draw, Masses, Observation, Particles, Registered, Velocities
 from roadbed.occupancy.birth_cpu import choose_birth_cells, give_birth
 from roadbed.occupancy.cells_cpu import test_particles, update_measurement
 from roadbed.occupancy.engine import GridMotion
@@ -140,38 +141,42 @@ class Hsbof:
     def _propagate_particles(self, dt: float, motion: GridMotion, draw: Draw) -> None:
         """Each moves on by its velocity, with random acceleration, into the grid where it is now."""
         p, rule = self.particles, MotionRule.of(self.config, dt)
-        propagate(p.count, p.arrays, rule, motion.rotation, motion.shift, self.cells, draw)
+        spread(propagate, p.count, p.arrays, rule, motion.rotation, motion.shift, self.cells, draw, grain=CHUNK)
 
     def _reorder_particles(self) -> None:
         """Sorted by cell; those that left the grid are dropped."""
         p, s = self.particles, self._sorted
         s.count = reorder(p.count, p.arrays.cell, self._start, self._order)
-        gather(s.count, self._order, p.arrays, s.arrays)
+        spread(gather, s.count, self._order, p.arrays, s.arrays, grain=CHUNK)
 
     def _propagate_priors(self, motion: GridMotion) -> None:
         """The masses of the last iteration, where the grid is now."""
         if motion.cells is not None:
-            roll_layers(self.layers, *motion.cells, self._prior)
+            spread(roll_layers, self.cells.rows, self.layers, *motion.cells, self._prior)
         else:
-            interpolate_layers(self.layers, *motion.between_centres(self.cells.spacing), self._prior)
+            moved = motion.between_centres(self.cells.spacing)
+            spread(interpolate_layers, self.cells.rows, self.layers, *moved, self._prior)
 
     def _update_measurement(self, observation: Observation, registered: Registered, rules: CellRules) -> None:
         """Masses of cells and of their particles, given what the sensors saw."""
         prior, s = Masses.of(self._prior), self._sorted
-        test_particles(s.count, s.arrays, prior.free, observation, rules)
-        update_measurement(prior, observation, registered, self._start, s.arrays, rules, self.masses, self._birth)
+        spread(test_particles, s.count, s.arrays, prior.free, observation, rules, grain=CHUNK)
+        given = (prior, observation, registered, self._start, s.arrays, rules)
+        spread(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
     def _estimate_velocities(self) -> None:
         """Mean and covariance per cell, and which cells surely move."""
-        estimate_velocities(self._start, self._sorted.arrays, self.masses, self._when_moving, self.velocities)
-        drop_lone_cells(self.velocities, self._when_moving.neighbours, self.moving)
+        given = (self._start, self._sorted.arrays, self.masses, self._when_moving)
+        spread(estimate_velocities, self.moving.size, *given, self.velocities, grain=CHUNK)
+        spread(drop_lone_cells, self.cells.rows, self.velocities, self._when_moving.neighbours, self.moving)
 
     def _give_birth(self, registered: Registered, own_velocity: tuple[float, float], draw: Draw) -> None:
         """New particles for the newborn mass."""
         b, newborn = self._born, self._birth
         b.count = choose_birth_cells(newborn.reshape(-1), b.capacity, draw, b.arrays.cell, self._per_cell)
         rule = BirthRule.of(self.config, own_velocity, self.cells.spacing)
-        give_birth(b.count, b.arrays, self._per_cell, newborn, self.velocities, registered, rule, self.cells, draw)
+        given = (self._per_cell, newborn, self.velocities, registered, rule, self.cells, draw)
+        spread(give_birth, b.count, b.arrays, *given, grain=CHUNK)
 
     def _resample(self, draw: Draw) -> None:
         """As many as before, drawn by mass from persistent and newborn ones."""
@@ -185,4 +190,5 @@ class Hsbof:
         p, dynamic = self.particles, self.masses.dynamic.reshape(-1)
         lost, total = drop_uncarried(dynamic, self._per_cell)
         self.uncarried = lost / total if total > 0 else 0.0
-        normalise(p.count, self._source, self._per_cell, dynamic, self._sorted.arrays, self._born.arrays, p.arrays)
+        given = (self._source, self._per_cell, dynamic, self._sorted.arrays, self._born.arrays)
+        spread(normalise, p.count, *given, p.arrays, grain=CHUNK)

@@ -10,8 +10,6 @@ import numpy as np
 from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import HIT, SUBCELLS
 
-_AROUND = 1  # cells around the moving ones whose returns belong to a thing as well
-
 
 @njit(cache=True)
 def _root(parent, i):
@@ -38,23 +36,13 @@ def label_components(rows, columns, reach):
 
 
 @njit(cache=True)
-def returns_of(rows, columns, surface, observation, movable):
-    """Places (N, 2) in cells, x first, of the returns from some cells and from those beside them, row by row."""
-    height, width = surface.shape
-    near = np.empty(rows.shape[0] * (2 * _AROUND + 1) ** 2, np.int64)
-    count = 0
-    for k in range(rows.shape[0]):
-        for row in range(max(rows[k] - _AROUND, 0), min(rows[k] + _AROUND + 1, height)):
-            for column in range(max(columns[k] - _AROUND, 0), min(columns[k] + _AROUND + 1, width)):
-                near[count] = row * width + column
-                count += 1
-    near = np.sort(near[:count])
-    places = np.empty((count * SUBCELLS * SUBCELLS, 2), np.float64)
+def returns_of(cells, surface, observation, movable):
+    """Places (N, 2) in cells, x first, of the returns from some cells."""
+    width = surface.shape[1]
+    places = np.empty((cells.shape[0] * SUBCELLS * SUBCELLS, 2), np.float64)
     found = 0
-    for k in range(count):
-        if k > 0 and near[k] == near[k - 1]:
-            continue
-        row, column = near[k] // width, near[k] % width
+    for k in range(cells.shape[0]):
+        row, column = cells[k] // width, cells[k] % width
         if not movable[row, column] or not observation[row, column] > HIT:
             continue
         for bit in range(SUBCELLS * SUBCELLS):

@@ -11,9 +11,10 @@ import math
 
 import numpy as np
 
+from roadbed.compute.threads import spread
 from roadbed.config import Config
 from roadbed.geometry import Lattice, Pose
-from roadbed.occupancy.arrays import Cloud, Collected, GridShape, Located, Observation, Surface
+from roadbed.occupancy.arrays import CHUNK, Cloud, Collected, GridShape, Located, Observation, Surface
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.faces_cpu import raise_faces
 from roadbed.occupancy.observe_cpu import collect, judge_cells, locate_points, running_minimum, spread_cover
@@ -36,14 +37,14 @@ def observe(given: OccupancyInput, view: SensorView, config: Config) -> Observat
         if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
             cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
     located = Located.empty(len(chosen))
-    locate_points(cloud, grid, ground, model, located)
+    spread(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
     collected = Collected.empty(model.azimuth_bins, model.range_bins, lattice.size)
     collect(located, collected)
-    running_minimum(collected.table)
-    spread_cover(collected.cover, model.underside_bins)
+    spread(running_minimum, model.azimuth_bins, collected.table)
+    spread(spread_cover, model.azimuth_bins, collected.cover, model.underside_bins)
 
     probability, observedness = (np.empty(lattice.shape, np.float32) for _ in range(2))
-    judge_cells(collected, view.origin, grid, ground, model, probability, observedness)
+    spread(judge_cells, lattice.rows, collected, view.origin, grid, ground, model, probability, observedness)
     return Observation(probability, observedness, collected.surface.reshape(lattice.shape))
 
 

@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit, prange
-from roadbed.occupancy.arrays import CHUNK
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import (
     FAR_ABOVE,
     LEAST_ODDS,
@@ -58,8 +57,10 @@ def _azimuth(dx, dy):
     return -angle if dy < 0 else angle
 
 
-@njit(cache=True)
-def _locate_points(first, last, cloud, grid, ground, model, out):
+@njit(cache=True, nogil=True)
+def locate_points(first, last, cloud, grid, ground, model, out):
+    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
+    ground, and the polar bin where it ends if it is a low obstacle."""
     points, rotation, translation, sensor = cloud.points, cloud.rotation, cloud.translation, cloud.origin
     for k in range(U(first), U(last)):
         j = cloud.chosen[k]
@@ -115,15 +116,6 @@ def _locate_points(first, last, cloud, grid, ground, model, out):
             out.on_ground[k] = 1
 
 
-@njit(cache=True, parallel=True)
-def locate_points(cloud, grid, ground, model, out):
-    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
-    ground, and the polar bin where it ends if it is a low obstacle."""
-    count = cloud.chosen.shape[0]
-    for chunk in prange(-(-count // CHUNK)):
-        _locate_points(chunk * CHUNK, min((chunk + 1) * CHUNK, count), cloud, grid, ground, model, out)
-
-
 @njit(cache=True)
 def collect(located, out):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
@@ -150,23 +142,23 @@ def collect(located, out):
         out.ground_seen[cell] |= located.on_ground[k]
 
 
-@njit(cache=True, parallel=True)
-def running_minimum(table):
+@njit(cache=True, nogil=True)
+def running_minimum(first, last, table):
     """From far to near: a beam that ended further out passed every nearer bin of its azimuth. (rays, bins)"""
-    for azimuth in prange(table.shape[0]):
+    for azimuth in range(first, last):
         lowest = NO_BEAM
         for k in range(table.shape[1] - 1, -1, -1):
             lowest = min(lowest, table[azimuth, k])
             table[azimuth, k] = lowest
 
 
-@njit(cache=True, parallel=True)
-def spread_cover(cover, bins):
+@njit(cache=True, nogil=True)
+def spread_cover(first, last, cover, bins):
     """What stands low in a bin covers the next `bins` bins behind it: there is room for its body. (rays, bins)
 
     In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath something.
     """
-    for azimuth in prange(cover.shape[0]):
+    for azimuth in range(first, last):
         slope, until = -NO_BEAM, -1
         for k in range(cover.shape[1]):
             found = cover[azimuth, k]
@@ -174,6 +166,31 @@ def spread_cover(cover, bins):
             if found < NO_BEAM:
                 slope = max(slope, found) if k <= until else found
                 until = k + bins
+
+
+@njit(cache=True, inline="always")
+def covered_at(cover, azimuth, bin_, beside):
+    """The slope under which a beam passes beneath something in its ray, or in as many beside it."""
+    slope, rays = cover[azimuth, bin_], cover.shape[0]
+    for k in range(1, beside + 1):
+        slope = max(slope, cover[(azimuth + rays - k) % rays, bin_], cover[(azimuth + k) % rays, bin_])
+    return slope
+
+
+@njit(cache=True, inline="always")
+def surface_at(ground, x, y, model):
+    """Height of the ground, its uncertainty, and whether it is known; else that of the vehicle's plane."""
+    node = nearest_node(ground, x, y)
+    if node >= 0 and math.isfinite(ground.elevation[node]):
+        variance = ground.variance[node]
+        if variance < model.ground_sigma**2:
+            nx = ground.x0 + (node % ground.columns) * ground.spacing
+            ny = ground.y0 + (node // ground.columns) * ground.spacing
+            surface = float(ground.elevation[node])
+            if math.isfinite(ground.slope[node, 0]):
+                surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)
+            return surface, float(math.sqrt(variance)), True
+    return plane_at(ground, x, y), model.ground_sigma, False
 
 
 @njit(cache=True, inline="always")
@@ -189,14 +206,14 @@ def passing_odds(clearance, ground_sigma, detection, model):
     return 1 - detection * survive
 
 
-@njit(cache=True, parallel=True)
-def judge_cells(collected, sensor, grid, ground, model, probability, observedness):
+@njit(cache=True, nogil=True)
+def judge_cells(first, last, collected, sensor, grid, ground, model, probability, observedness):
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 
     A beam that went beneath something, as under a car, hardly shows that the space there is free.
     """
     table, cover, hits, ground_seen = collected.table, collected.cover, collected.hits, collected.ground_seen
-    for row in prange(grid.rows):
+    for row in range(first, last):
         for column in range(grid.columns):
             gx = (column + 0.5) * grid.spacing
             gy = (row + 0.5) * grid.spacing
@@ -211,7 +228,7 @@ def judge_cells(collected, sensor, grid, ground, model, probability, observednes
             if bin_ < model.range_bins:
                 azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
                 lowest = table[azimuth, bin_]
-                beneath = cover[azimuth, bin_]
+                beneath = covered_at(cover, azimuth, bin_, model.rays_beside)
             n_o = min(hits[cell] / WEIGHT_ONE, model.hits)
             if lowest >= NO_BEAM and n_o == 0 and ground_seen[cell] == 0:
                 probability[row, column] = 0.5
@@ -219,23 +236,15 @@ def judge_cells(collected, sensor, grid, ground, model, probability, observednes
                 continue
 
             odds = 1.0
+            surface, sigma, known = surface_at(ground, x, y, model)
             trust = model.beneath if lowest < beneath else 1.0
             if ground_seen[cell]:
+                # The beam that ended here on the ground may itself have come from beneath.
+                if surface - sensor[2] < beneath * distance:
+                    trust = model.beneath
                 odds = passing_odds(0.0, 0.0, trust * model.ground_detection, model)
             elif lowest < NO_BEAM:
-                surface, sigma = plane_at(ground, x, y), model.ground_sigma
-                detection = model.detection * model.unknown_ground
-                node = nearest_node(ground, x, y)
-                if node >= 0 and math.isfinite(ground.elevation[node]):
-                    variance = ground.variance[node]
-                    if variance < model.ground_sigma**2:
-                        sigma = math.sqrt(variance)
-                        detection = model.detection
-                        nx = ground.x0 + (node % ground.columns) * ground.spacing
-                        ny = ground.y0 + (node // ground.columns) * ground.spacing
-                        surface = ground.elevation[node]
-                        if math.isfinite(ground.slope[node, 0]):
-                            surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)
+                detection = model.detection if known else model.detection * model.unknown_ground
                 odds = passing_odds(sensor[2] + lowest * distance - surface, sigma, trust * detection, model)
 
             p = odds / (1 + odds)

@@ -11,9 +11,8 @@ import math
 import numpy as np
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.kernels import njit
 from roadbed.compute.philox_cpu import normals
-from roadbed.occupancy.arrays import CHUNK
 from roadbed.occupancy.draw_cpu import comb, tooth, units
 from roadbed.occupancy.model import PROPAGATE
 
@@ -26,8 +25,12 @@ def _cell_at(x, y, cells):
     return -1
 
 
-@njit(cache=True)
-def _propagate(first, last, particles, rule, rotation, shift, cells, draw):
+@njit(cache=True, nogil=True)
+def propagate(first, last, particles, rule, rotation, shift, cells, draw):
+    """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
+
+    The origin is the cell of the new grid in which the particle was before.
+    """
     x, y, vx, vy, dt = particles.x, particles.y, particles.vx, particles.vy, rule.dt
     xx, xy, yx, yy = rotation[0, 0], rotation[1, 0], rotation[0, 1], rotation[1, 1]  # from the old axes to the new
     shift_x, shift_y = shift[0], shift[1]
@@ -48,17 +51,6 @@ def _propagate(first, last, particles, rule, rotation, shift, cells, draw):
         vx[i] = xx * qx + xy * qy
         vy[i] = yx * qx + yy * qy
         particles.cell[i] = _cell_at(x[i], y[i], cells)
-
-
-@njit(cache=True, parallel=True)
-def propagate(count, particles, rule, rotation, shift, cells, draw):
-    """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
-
-    The origin is the cell of the new grid in which the particle was before.
-    """
-    for chunk in prange(-(-count // CHUNK)):
-        last = min((chunk + 1) * CHUNK, count)
-        _propagate(chunk * CHUNK, last, particles, rule, rotation, shift, cells, draw)
 
 
 @njit(cache=True)
@@ -84,8 +76,9 @@ def reorder(count, cell, start, order):
     return start[cells]
 
 
-@njit(cache=True)
-def _gather(first, last, order, particles, out):
+@njit(cache=True, nogil=True)
+def gather(first, last, order, particles, out):
+    """Copy particles into the order found."""
     for k in range(U(first), U(last)):
         i = order[k]
         out.x[k] = particles.x[i]
@@ -97,13 +90,6 @@ def _gather(first, last, order, particles, out):
         out.tested[k] = particles.tested[i]
         out.cell[k] = particles.cell[i]
         out.origin[k] = particles.origin[i]
-
-
-@njit(cache=True, parallel=True)
-def gather(count, order, particles, out):
-    """Copy particles into the order found."""
-    for chunk in prange(-(-count // CHUNK)):
-        _gather(chunk * CHUNK, min((chunk + 1) * CHUNK, count), order, particles, out)
 
 
 @njit(cache=True)
@@ -155,8 +141,9 @@ def drop_uncarried(dynamic, drawn):
     return lost, total
 
 
-@njit(cache=True)
-def _normalise(first, last, source, drawn, dynamic, persistent, born, out):
+@njit(cache=True, nogil=True)
+def normalise(first, last, source, drawn, dynamic, persistent, born, out):
+    """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
     for k in range(U(first), U(last)):
         i = source[k]
         if i >= 0:
@@ -172,11 +159,3 @@ def _normalise(first, last, source, drawn, dynamic, persistent, born, out):
             out.tested[k] = 0
         cell = out.cell[k]
         out.mass[k] = dynamic[cell] / drawn[cell]
-
-
-@njit(cache=True, parallel=True)
-def normalise(count, source, drawn, dynamic, persistent, born, out):
-    """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
-    for chunk in prange(-(-count // CHUNK)):
-        last = min((chunk + 1) * CHUNK, count)
-        _normalise(chunk * CHUNK, last, source, drawn, dynamic, persistent, born, out)

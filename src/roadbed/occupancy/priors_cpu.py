@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.kernels import njit
 
 
-@njit(cache=True, parallel=True)
-def roll_layers(layers, columns, rows, out):
+@njit(cache=True, nogil=True)
+def roll_layers(first, last, layers, columns, rows, out):
     """P6, rolling: the grid moved by whole cells; cells that enter are zero, which is unknown."""
     count, height, width = layers.shape
-    for row in prange(height):
+    for row in range(first, last):
         old_row = row + rows
         for layer in range(count):
             for column in range(width):
@@ -23,11 +23,11 @@ def roll_layers(layers, columns, rows, out):
                     out[layer, row, column] = 0
 
 
-@njit(cache=True, parallel=True)
-def interpolate_layers(layers, rotation, shift, out):
+@njit(cache=True, nogil=True)
+def interpolate_layers(first, last, layers, rotation, shift, out):
     """P6, interpolating (the paper's): each new cell from four old ones; `p_old = rotation p_new + shift`, in cells."""
     count, height, width = layers.shape
-    for row in prange(height):
+    for row in range(first, last):
         for layer in range(count):
             for column in range(width):
                 x = rotation[0, 0] * column + rotation[0, 1] * row + shift[0]

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
 
 
-@njit(cache=True)
-def _estimate_row(row, start, particles, masses, rule, out):
+@njit(cache=True, nogil=True)
+def estimate_velocities(first, last, start, particles, masses, rule, out):
+    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
+
+    Particles whose motion was put to the test lately count most: inside a large object any velocity survives a while.
+    """
     vx, vy, mass, age, tested = particles.vx, particles.vy, particles.mass, particles.age, particles.tested
     velocity, covariance, columns = out.mean, out.covariance, out.mass.shape[1]
-    for column in range(columns):
-        cell = row * columns + column
+    for cell in range(first, last):
+        row, column = cell // columns, cell % columns
         old = m = mx = my = mxx = mxy = myy = 0.0
         for i in range(start[cell], start[cell + 1]):
             if age[i] >= rule.age:
@@ -55,22 +59,12 @@ def _estimate_row(row, start, particles, masses, rule, out):
         out.moving[row, column] = distance > rule.mahalanobis
 
 
-@njit(cache=True, parallel=True)
-def estimate_velocities(start, particles, masses, rule, out):
-    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
-
-    Particles whose motion was put to the test lately count most: inside a large object any velocity survives a while.
-    """
-    for row in prange(masses.static.shape[0]):
-        _estimate_row(row, start, particles, masses, rule, out)
-
-
-@njit(cache=True, parallel=True)
-def drop_lone_cells(velocities, neighbours, out):
+@njit(cache=True, nogil=True)
+def drop_lone_cells(first, last, velocities, neighbours, out):
     """A cell moves only together with others: enough of the cells around it must move the same way."""
     moving, velocity = velocities.moving, velocities.mean
     rows, columns = moving.shape
-    for row in prange(rows):
+    for row in range(first, last):
         for column in range(columns):
             out[row, column] = False
             if not moving[row, column]:

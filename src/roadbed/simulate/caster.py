@@ -7,11 +7,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import parallel_chunksize
 from numpy.typing import NDArray
 
-from roadbed.compute.host import parallel_kernels
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.kernels import njit
+from roadbed.compute.threads import spread
 from roadbed.geometry import Float64, Pose
 from roadbed.simulate import heightfield
 from roadbed.simulate.chance import make_key, normal, uniform
@@ -22,7 +21,6 @@ from roadbed.simulate.terrain import Terrain
 
 GROUND, NOTHING = -1, -2  # values of `Sweep.part` beside rows of the solids
 _GROUND_REFLECTIVITY = 0.25
-_CHUNK = 64  # columns; small enough to share out the busy side of a scene
 
 
 class Sweep(NamedTuple):
@@ -35,6 +33,32 @@ class Sweep(NamedTuple):
     intensity: NDArray[np.float32]  # 0 to 1
     ring: NDArray[np.uint16]
     column: NDArray[np.int32]
+
+
+class _Firings(NamedTuple):
+    azimuths: Float64  # (columns,)
+    elevations: Float64  # (layers,)
+    lags: Float64  # (columns,) s
+    rotations: Float64  # (columns, 3, 3)
+    origins: Float64  # (columns, 3)
+
+
+class _Scene(NamedTuple):
+    field: heightfield.Field
+    bounds: Bounds
+    solids: Solids
+    movements: Movements
+    grid: Grid
+
+
+class _Returns(NamedTuple):
+    """As in `Sweep`, for every firing: (columns, layers) and (columns, layers, 3)."""
+
+    points: NDArray[np.float32]
+    exact: Float64
+    part: NDArray[np.int32]
+    spurious: NDArray[np.bool_]
+    intensity: NDArray[np.float32]
 
 
 class _Errors(NamedTuple):
@@ -65,11 +89,14 @@ def cast_sweep(
     losses: bool = True,
 ) -> Sweep:
     """Cast every firing. `velocity` (world, m/s) and `rate` (sensor frame, rad/s) act only with `distortion`."""
-    azimuths = sensor.azimuths()
-    elevations = np.radians(sensor.elevations)
     lags = sensor.lags() if distortion else np.zeros(sensor.columns)
-    rotations = T_world_sensor.rotation @ _turns(rate, lags)
-    origins = T_world_sensor.translation + lags[:, None] * velocity
+    firings = _Firings(
+        sensor.azimuths(),
+        np.radians(sensor.elevations),
+        lags,
+        T_world_sensor.rotation @ _turns(rate, lags),
+        T_world_sensor.translation + lags[:, None] * velocity,
+    )
     errors = _Errors(
         sensor.range_noise,
         math.radians(sensor.angle_noise),
@@ -80,29 +107,23 @@ def cast_sweep(
         sensor.range_min,
         sensor.range_max,
     )
-    with parallel_chunksize(_CHUNK), parallel_kernels():
-        points, exact, part, spurious, intensity = _cast(
-            azimuths,
-            elevations,
-            lags,
-            rotations,
-            origins,
-            terrain.compiled,
-            bounds,
-            solids,
-            movements,
-            grid,
-            errors,
-            key,
-        )
-    kept = np.flatnonzero(part.ravel() != NOTHING)
-    layers = len(elevations)
+    scene = _Scene(terrain.compiled, bounds, solids, movements, grid)
+    columns, layers = len(firings.azimuths), len(firings.elevations)
+    returns = _Returns(
+        np.zeros((columns, layers, 3), np.float32),
+        np.zeros((columns, layers, 3), np.float64),
+        np.full((columns, layers), NOTHING, np.int32),
+        np.zeros((columns, layers), np.bool_),
+        np.zeros((columns, layers), np.float32),
+    )
+    spread(_cast, columns, firings, scene, errors, key, returns)
+    kept = np.flatnonzero(returns.part.ravel() != NOTHING)
     return Sweep(
-        points.reshape(-1, 3)[kept],
-        exact.reshape(-1, 3)[kept],
-        part.ravel()[kept],
-        spurious.ravel()[kept],
-        intensity.ravel()[kept],
+        returns.points.reshape(-1, 3)[kept],
+        returns.exact.reshape(-1, 3)[kept],
+        returns.part.ravel()[kept],
+        returns.spurious.ravel()[kept],
+        returns.intensity.ravel()[kept],
         (kept % layers).astype(np.uint16),
         (kept // layers).astype(np.int32),
     )
@@ -126,17 +147,14 @@ def _detection_chance(reflectivity, cosine, distance, range_10_percent):
     return 1.0 - 10.0 ** (-strength)
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
-def _cast(azimuths, elevations, lags, rotations, origins, field, bounds, solids, movements, grid, errors, sweep_key):
-    columns, layers = azimuths.size, elevations.size
-    points = np.zeros((columns, layers, 3), np.float32)
-    exact = np.zeros((columns, layers, 3), np.float64)
-    part = np.full((columns, layers), NOTHING, np.int32)
-    spurious = np.zeros((columns, layers), np.bool_)
-    intensity = np.zeros((columns, layers), np.float32)
-    for column in prange(columns):
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cast(first, last, firings, scene, errors, sweep_key, returns):
+    azimuths, elevations, lags, rotations, origins = firings
+    field, bounds, solids, movements, grid = scene
+    points, exact, part, spurious, intensity = returns
+    layers, ray = elevations.size, np.empty(3)
+    for column in range(first, last):
         origin, rotation = origins[column], rotations[column]
-        ray = np.empty(3)
         for layer in range(layers):
             key = make_key(sweep_key, 1, column * layers + layer)
             azimuth, elevation = azimuths[column], elevations[layer]
@@ -163,7 +181,9 @@ def _cast(azimuths, elevations, lags, rotations, origins, field, bounds, solids,
                 reflectivity = solids.reflectivity[hit]
             else:
                 hit = GROUND
-                _, h_x, h_y = heightfield.height(field, origin[0] + distance * ray[0], origin[1] + distance * ray[1])
+                _, h_x, h_y = heightfield.height(
+                    field, origin[0] + distance * ray[0], origin[1] + distance * ray[1], True, True
+                )
                 facing_up = h_x * ray[0] + h_y * ray[1] - ray[2]
                 cosine = abs(facing_up) / math.sqrt(1.0 + h_x * h_x + h_y * h_y)
                 reflectivity = _GROUND_REFLECTIVITY
@@ -182,7 +202,8 @@ def _cast(azimuths, elevations, lags, rotations, origins, field, bounds, solids,
                 detour = distance + depth / max(-ray[2], 1e-3)
                 under_x, under_y = origin[0] + detour * ray[0], origin[1] + detour * ray[1]
                 under_z = origin[2] + detour * ray[2]
-                if detour < errors.range_max and under_z < heightfield.height(field, under_x, under_y)[0] - 0.2:
+                ground_z = heightfield.height(field, under_x, under_y, False, True)[0]
+                if detour < errors.range_max and under_z < ground_z - 0.2:
                     measured = detour
                     spurious[column, layer] = True
             points[column, layer, 0] = measured * x

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.kernels import njit
+from roadbed.compute.threads import spread
 from roadbed.geometry import Float64, Pose
-from roadbed.simulate.heightfield import height
-from roadbed.simulate.solids import SQUARE, span_of
+from roadbed.simulate.heightfield import Field, height
+from roadbed.simulate.solids import SQUARE, Grid, Movements, Solids, span_of
 from roadbed.simulate.terrain import Terrain
 
 _SAMPLES = 3  # along each edge of a cell
@@ -37,14 +40,29 @@ def ground_under(terrain: Terrain, x: Float64, y: Float64, T_world_frame: Pose) 
     return z, -normal[..., :2] / normal[..., 2:]
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
-def occupants(nodes, rotation, spacing, above, below, field, solids, movements, grid):
+class Band(NamedTuple):
+    """Cells of an edge of `spacing` metres around nodes, and the heights over the ground that count as theirs."""
+
+    nodes: Float64  # (rows, columns, 3), in the world
+    rotation: Float64  # from the cells' axes to the world's
+    spacing: float
+    above: float
+    below: float
+
+
+def occupants(band: Band, field: Field, solids: Solids, movements: Movements, grid: Grid) -> NDArray[np.int32]:
     """(rows, columns) row of the thing that reaches into the band over each cell, -1 where none does."""
-    rows, columns = nodes.shape[:2]
-    owner = np.full((rows, columns), -1, np.int32)
+    owner = np.full(band.nodes.shape[:2], -1, np.int32)
+    spread(_find_occupants, len(owner), band, field, solids, movements, grid, owner)
+    return owner
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _find_occupants(first, last, band, field, solids, movements, grid, owner):
+    nodes, rotation, spacing, above, below = band
     squares = grid.high.shape[0]
-    for row in prange(rows):
-        for column in range(columns):
+    for row in range(first, last):
+        for column in range(nodes.shape[1]):
             for sample in range(_SAMPLES * _SAMPLES):
                 a = ((sample % _SAMPLES + 0.5) / _SAMPLES - 0.5) * spacing
                 b = ((sample // _SAMPLES + 0.5) / _SAMPLES - 0.5) * spacing
@@ -56,7 +74,7 @@ def occupants(nodes, rotation, spacing, above, below, field, solids, movements, 
                 square = square_y * squares + square_x
                 if grid.start[square] == grid.start[square + 1]:
                     continue
-                z = height(field, x, y, False)[0]
+                z = height(field, x, y, False, True)[0]
                 for place in range(grid.start[square], grid.start[square + 1]):
                     part = grid.items[place]
                     enter, leave = span_of(solids, movements, part, 0.0, x, y, z, 0.0, 0.0, 1.0)
@@ -65,7 +83,6 @@ def occupants(nodes, rotation, spacing, above, below, field, solids, movements, 
                         break
                 if owner[row, column] >= 0:
                     break
-    return owner
 
 
 @njit(cache=True, error_model="numpy")

@@ -14,7 +14,8 @@ from roadbed.frames import Scan
 from roadbed.geometry import Pose
 from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
 from roadbed.simulate.chance import make_key
-from roadbed.simulate.ground_ray import Bounds, bound_squares
+from roadbed.simulate.ground_ray import Bounds
+from roadbed.simulate.heightfield import evaluate
 from roadbed.simulate.motion import Bodies, Odometry
 from roadbed.simulate.sensors import Rig, Sensor
 from roadbed.simulate.solids import build_grid
@@ -37,7 +38,7 @@ class Drive:
     mounting_known: bool = True
 
     def __post_init__(self) -> None:
-        compilation.announce((bound_squares,))
+        compilation.announce((evaluate,))
         longest = int(self.scene.duration * self.rig.rate)
         if not 0 < self.frames <= longest:
             raise ConfigError(

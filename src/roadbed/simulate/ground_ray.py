@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import njit, prange
-from roadbed.simulate.heightfield import KERB, beyond_kerb, height, road_frame, smooth_step
+from roadbed.compute.kernels import njit
+from roadbed.compute.threads import spread
+from roadbed.simulate.heightfield import KERB, Field, beyond_kerb, height, road_frame, smooth_step
 
 _MISS = math.inf
 _SMALLEST_STEP, _SMALLEST_STEP_AT_KERB = 0.05, 0.008  # m; less than the features they must not jump over
@@ -50,13 +51,19 @@ def _steps_within(field, x, y, radius):
     return low, high, steepest
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
-def bound_squares(field, column_0, row_0, columns, rows):
-    """The arrays of Bounds."""
-    low, high, steepest = np.empty((rows, columns)), np.empty((rows, columns)), np.empty((rows, columns))
-    flat = np.empty((rows, columns), np.bool_)
-    for row in prange(rows):
-        for column in range(columns):
+def bound_squares(field: Field, column_0: int, row_0: int, columns: int, rows: int) -> Bounds:
+    """Of `rows` x `columns` squares, the first of which begins at (column_0, row_0)."""
+    low, high, steepest = (np.empty((rows, columns)) for _ in range(3))
+    bounds = Bounds(column_0, row_0, low, high, steepest, np.empty((rows, columns), np.bool_))
+    spread(_bound_rows, rows, field, bounds)
+    return bounds
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bound_rows(first, last, field, bounds):
+    column_0, row_0, low, high, steepest, flat = bounds
+    for row in range(first, last):
+        for column in range(low.shape[1]):
             x, y = column_0 + column + 0.5, row_0 + row + 0.5
             centre, centre_x, centre_y = height(field, x, y, True, False)
             gradient, bending = 0.0, 0.0
@@ -73,7 +80,6 @@ def bound_squares(field, column_0, row_0, columns, rows):
             high[row, column] = centre + 0.7072 * smooth + step_high
             steepest[row, column] = smooth + step_slope
             flat[row, column] = bending < _FLAT and step_slope == 0.0
-    return low, high, steepest, flat
 
 
 @njit(cache=True, error_model="numpy")
@@ -81,7 +87,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
     """First meeting of ray and ground in [begin, end], where the gap shrinks by at most `closing` per metre."""
     t = begin
     above = t
-    gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False)[0]
+    gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False, True)[0]
     gap_above = gap
     while True:
         if gap < _PRECISION:
@@ -90,7 +96,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
             return _MISS
         above, gap_above = t, gap
         t = min(t + max(gap / closing, smallest_step), end)
-        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False)[0]
+        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False, True)[0]
         if gap <= 0.0:
             break
     # Regula falsi (Illinois) between the last place above the ground and the first below it.
@@ -99,7 +105,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
         if below - above < _PRECISION:
             break
         t = (above * gap_below - below * gap_above) / (gap_below - gap_above)
-        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False)[0]
+        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False, True)[0]
         if abs(gap) < _PRECISION:
             return t
         if gap > 0.0:
@@ -116,7 +122,7 @@ def _meet_plane(field, origin, ray, begin, end):
     """As `_march` where the ground is nearly a plane: Newton's method. Negative where it comes to no decision."""
     t = begin
     for _ in range(6):
-        h, h_x, h_y = height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t)
+        h, h_x, h_y = height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, True, True)
         gap = origin[2] + ray[2] * t - h
         if abs(gap) < _PRECISION:
             return t if t <= end else _MISS

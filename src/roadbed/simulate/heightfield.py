@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.kernels import njit
 
 PLANE, WAVE, RAMP, CROWN, BANKING, SHOULDER, DITCH, KERB, BUMP = range(9)
 ROW = 8  # numbers per layer: its kind, then its parameters
@@ -79,7 +79,7 @@ def beyond_kerb(layers, index, x, d):
 
 
 @njit(cache=True, error_model="numpy")
-def height(field, x, y, with_slope=True, with_steps=True):
+def height(field, x, y, with_slope, with_steps):
     """Height, dz/dx and dz/dy. Without steps, the kerbs (whose slope is local and large) are left out.
 
     Without slope, only the height is valid: saves the cosines.
@@ -155,24 +155,11 @@ def height(field, x, y, with_slope=True, with_steps=True):
     return h, h_x, h_y
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
-def evaluate(field, x, y):
+@njit(cache=True, nogil=True, error_model="numpy")
+def evaluate(first, last, field, x, y, out):
     """(N, 3): height, dz/dx, dz/dy."""
-    result = np.empty((x.size, 3))
-    for index in prange(x.size):
-        h, h_x, h_y = height(field, x[index], y[index])
-        result[index, 0], result[index, 1], result[index, 2] = h, h_x, h_y
-    return result
-
-
-@njit(cache=True, error_model="numpy")
-def evaluate_few(field, x, y):
-    """As `evaluate`, without the cost of starting threads."""
-    result = np.empty((x.size, 3))
-    for index in range(x.size):
-        h, h_x, h_y = height(field, x[index], y[index])
-        result[index, 0], result[index, 1], result[index, 2] = h, h_x, h_y
-    return result
+    for index in range(first, last):
+        out[index, 0], out[index, 1], out[index, 2] = height(field, x[index], y[index], True, True)
 
 
 @njit(cache=True, error_model="numpy")

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.compute.host import parallel_kernels
+from roadbed.compute.threads import spread
 from roadbed.geometry import Float64
 from roadbed.simulate import heightfield
 from roadbed.simulate.ground_ray import Bounds, bound_squares
 from roadbed.simulate.layers import Band, Bend, Layer, Plane
 
+_FEW = 1000  # places, as many as one thread evaluates while another starts
 ROAD, PARKING, SIDEWALK, TERRAIN = 40, 44, 48, 72  # SemanticKITTI class ids
 
 
@@ -45,11 +46,10 @@ class Terrain:
         """dz/dx and dz/dy on a last axis of 2."""
         return self.height_and_slope(x, y)[1]
 
-    @parallel_kernels()
     def height_and_slope(self, x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
         x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
-        evaluate = heightfield.evaluate if x.size > 1000 else heightfield.evaluate_few
-        values = evaluate(self.compiled, x.ravel(), y.ravel())
+        values = np.empty((x.size, 3))
+        spread(heightfield.evaluate, x.size, self.compiled, x.ravel(), y.ravel(), values, grain=_FEW)
         return values[:, 0].reshape(x.shape), values[:, 1:].reshape(*x.shape, 2)
 
     def normal(self, x: ArrayLike, y: ArrayLike) -> Float64:
@@ -100,9 +100,8 @@ class Terrain:
             result[np.abs(along) < half_width] = ROAD
         return result
 
-    @parallel_kernels()
     def bounds(self, x_min: float, x_max: float, y_min: float, y_max: float) -> Bounds:
         """Bounds over an area, in squares that start at whole metres."""
         column_0, row_0 = int(np.floor(x_min)), int(np.floor(y_min))
         columns, rows = int(np.ceil(x_max)) - column_0, int(np.ceil(y_max)) - row_0
-        return Bounds(column_0, row_0, *bound_squares(self.compiled, column_0, row_0, columns, rows))
+        return bound_squares(self.compiled, column_0, row_0, columns, rows)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.host import parallel_kernels
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 from roadbed.simulate import cells
 from roadbed.simulate.solids import build_grid
@@ -97,7 +96,6 @@ class FrameTruth:
         """(rows, columns, 2) dz/dx and dz/dy of the ground at the nodes."""
         return self._ground(lattice, T_lattice_sensor)[1]
 
-    @parallel_kernels()
     def occupancy(
         self,
         lattice: Lattice,
@@ -118,17 +116,8 @@ class FrameTruth:
         x, y = self.T_world_vehicle.translation[:2]
         reach = np.abs(nodes[..., :2] - (x, y)).max() + lattice.spacing
         grid = build_grid(solids, movements, x, y, reach, 0.0)
-        owner = cells.occupants(
-            nodes,
-            T_world_lattice.rotation,
-            lattice.spacing,
-            above,
-            below,
-            self.terrain.compiled,
-            solids,
-            movements,
-            grid,
-        )
+        band = cells.Band(nodes, T_world_lattice.rotation, lattice.spacing, above, below)
+        owner = cells.occupants(band, self.terrain.compiled, solids, movements, grid)
         occupied = owner >= 0
         velocity_world = np.zeros((*lattice.shape, 3))
         velocity_world[occupied] = self._velocity_at(owner[occupied], nodes[occupied])
