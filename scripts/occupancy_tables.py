@@ -82,7 +82,7 @@ def every_seed(runs: Sequence[Run]) -> str:
 def means(runs: Sequence[Run]) -> str:
     """The most telling of them, mean over the seeds that know a figure."""
     rows = [
-        [scene, rules, len(mine), *(_mean([r.get(FIGURES[name]) for r in mine]) for name in SUMMARY)]
+        [scene, rules, len(mine), *(mean([r.get(FIGURES[name]) for r in mine]) for name in SUMMARY)]
         for (scene, rules), mine in _groups(runs, "scene", "rules")
     ]
     return _table(["scene", "rules", "seeds", *SUMMARY], rows)
@@ -99,8 +99,8 @@ def movers(runs: Sequence[Run]) -> str:
             if not any(w["visible_frames"] for w in everything):
                 continue
             fields = ("error_percent", "missed_percent", "settled_after_s")
-            cells = [", ".join(_text(_mean([w[f] for w in twins])) for f in fields) for twins in of.values()]
-            rows.append([scene, f"{kind} {key}", _mean([w["true_speed"] for w in everything]), *cells])
+            cells = [", ".join(text_of(mean([w[f] for w in twins])) for f in fields) for twins in of.values()]
+            rows.append([scene, f"{kind} {key}", mean([w["true_speed"] for w in everything]), *cells])
     return _table(["scene", "mover", "true speed, m/s", *shown], rows)
 
 
@@ -156,8 +156,8 @@ def drive(runs: Sequence[Run]) -> str:
     for run in mine:
         of = {row["id"]: row for row in run["movers"]}
         fields = ("error_percent", "settled_after_s", "within_10_percent")
-        speeds = [", ".join(_text(of[key][f]) if key in of else "-" for f in fields) for key, _ in keys]
-        false = f"{_text(run['false_moving_cells'])} / {_text(run['false_moving_cells_first'])}"
+        speeds = [", ".join(text_of(of[key][f]) if key in of else "-" for f in fields) for key, _ in keys]
+        false = f"{text_of(run['false_moving_cells'])} / {text_of(run['false_moving_cells_first'])}"
         figures = ("world_dynamic_share_percent", "mota_percent", "id_switches", "split_percent")
         rows.append([run["rules"], run["seed"], *speeds, false, *(run[f] for f in figures)])
     head = ["rules", "seed", *(f"{kind} {key}: error %, settled s, within 10 %" for key, kind in keys)]
@@ -205,14 +205,14 @@ def _first_seed(runs: Sequence[Run]) -> list[Run]:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    return "\n".join(lines + [f"| {' | '.join(_text(value) for value in row)} |" for row in rows])
+    return "\n".join(lines + [f"| {' | '.join(text_of(value) for value in row)} |" for row in rows])
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _mean(values: Sequence[Any]) -> float | None:
+def mean(values: Sequence[Any]) -> float | None:
     known = [float(value) for value in values if value is not None]
     return sum(known) / len(known) if known else None
 

@@ -7,19 +7,18 @@
 from __future__ import annotations
 
 import argparse
+from functools import reduce
 from typing import Any
 
 from occupancy_rules import DRIVE_FRAMES, ROOT, Remembered, judged
-from occupancy_tables import SCENES, means
+from occupancy_tables import FIGURES, SCENES, mean, text_of
 
 import roadbed
 from roadbed.config import Config
 
 
 def config_of(setting: str, value: float, seed: int) -> Config:
-    changes: Any = value
-    for name in reversed(setting.split(".")):
-        changes = {name: changes}
+    changes: Any = reduce(lambda inner, name: {name: inner}, reversed(setting.split(".")), value)  # type: ignore[arg-type]
     return Config().with_changes(seed=seed, occupancy=changes)
 
 
@@ -31,16 +30,14 @@ def main() -> None:
     parser.add_argument("--scene", nargs="+", choices=SCENES, default=["city", "drive"])
     parser.add_argument("--drive", default=str(ROOT.parent / "shared/data/kitti-raw-0005"))
     given = parser.parse_args()
-    runs = []
+    print(f"| scene | {given.setting.split('.')[-1]} |", " | ".join(FIGURES), "|\n|" + "---|" * (len(FIGURES) + 2))
     for scene in given.scene:
         drive = scene == "drive"
         source = Remembered(roadbed.open(given.drive if drive else SCENES[scene]), DRIVE_FRAMES if drive else None)
         for value in given.values:
-            name = f"{given.setting} {value:g}"
-            for seed in range(given.seeds):
-                out = judged(scene, source, config_of(given.setting, value, seed))
-                runs.append({"scene": scene, "rules": name, "seed": seed, **out})
-    print(means(runs))
+            runs = [judged(scene, source, config_of(given.setting, value, seed)) for seed in range(given.seeds)]
+            figures = [text_of(mean([run.get(field) for run in runs])) for field in FIGURES.values()]
+            print("|", " | ".join([scene, f"{value:g}", *figures]), "|", flush=True)
 
 
 if __name__ == "__main__":
