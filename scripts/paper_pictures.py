@@ -146,7 +146,7 @@ def hidden_ground(path: Path) -> None:
     print(f"{path.name}: {found.kept.sum()} nodes kept, rms error {np.sqrt(np.mean(error**2)):.3f} m")
     steps = [
         ("t", found.before, False), ("t + 1, without the last frame", found.alone, True),
-        ("t + 1, with it (outlined: known from there alone)", found.carried, True),
+        ("t + 1, with it", found.carried, True),
     ]  # fmt: skip
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(15, 7.6), dpi=100)

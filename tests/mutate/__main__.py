@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import queue
 import sys
 import time
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 
 from tests.conftest import ROOT
 from tests.mutate.aimed import AIMED
@@ -21,8 +19,7 @@ from tests.mutate.mutation import Mutation
 from tests.mutate.results import Results, told
 from tests.mutate.tree import Tree, share_kernels
 
-# A mutation that makes a loop endless is stopped after this many times what its tests take, and a while to compile.
-_TIMES, _TO_COMPILE = 6, 180.0
+_TIMES = 6  # what the tests take without it, after which a mutation is stopped: it may have made a loop endless
 
 
 def main() -> int:
@@ -50,6 +47,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=6000.0, help="what is not done by then has no result")
     parser.add_argument("--jobs", type=int, default=1, help="mutations at a time, each in a copy of its own")
+    parser.add_argument("--patience", type=float, default=180.0, help="s that a mutation may take to compile, besides")
     parser.add_argument("--shard", default="1/1", help="2/3: the second of three parts, the others run elsewhere")
     parser.add_argument("--only", choices=["aimed", "drawn"])
     parser.add_argument("--match", default="", help="a part of the path or of the changed text")
@@ -67,54 +65,63 @@ class Campaign:
     """Mutations judged side by side, until the time is up."""
 
     def __init__(self, options: argparse.Namespace, results: Results) -> None:
-        self._results, self._jobs = results, options.jobs
+        self._results, self._patience = results, options.patience
         self._end = time.monotonic() + 60 * options.minutes
         self._longest_look = min(900.0, 24 * options.minutes)  # s; a file that takes most of it counts for nothing
         kernels = options.work / "kernels"
         share_kernels(kernels)
         threads = max(2, (os.cpu_count() or 2) // options.jobs)
-        self._trees: queue.SimpleQueue[Tree] = queue.SimpleQueue()
-        for number in range(options.jobs):
-            self._trees.put(Tree(options.work / f"tree-{number}", kernels, threads))
+        self._trees = [Tree(options.work / f"tree-{number}", kernels, threads) for number in range(options.jobs)]
         self._baseline = Baseline(options.work / "baseline.jsonl")
-        self._lock = Lock()
+        self._files: list[str] = []
+        self._waiting: list[Mutation] = []
+        self._news = Condition()
 
     def run(self, mutations: list[Mutation]) -> None:
-        files = self._baseline.missing(mutations)
-        print(f"{len(mutations)} mutations to judge; {len(files)} files of tests to run without them first", flush=True)
-        self._side_by_side(self._look, files)
-        green, not_green = self._baseline.counts()
-        print(f"{green} tests are green here, {not_green} are not and count for nothing", flush=True)
-        known = [m for m in mutations if not self._baseline.missing([m])]
-        # Those with the fewest tests first: when the time is up, most are judged.
-        known.sort(key=lambda mutation: self._baseline.seconds(self._baseline.chosen(mutation)[0]))
-        self._side_by_side(self._judge, known)
-
-    def _side_by_side(self, work: Callable[[Tree, object], None], items: Iterable[object]) -> None:
-        def one(item: object) -> None:
-            tree = self._trees.get()
-            try:
-                if time.monotonic() < self._end:
-                    work(tree, item)
-            finally:
-                self._trees.put(tree)
-
-        with ThreadPoolExecutor(self._jobs) as pool:
-            for done in [pool.submit(one, item) for item in items]:
+        self._files, self._waiting = self._baseline.missing(mutations), list(mutations)
+        print(f"{len(mutations)} mutations, {len(self._files)} files of tests to run without them first", flush=True)
+        with ThreadPoolExecutor(len(self._trees)) as pool:
+            for done in [pool.submit(self._work, tree) for tree in self._trees]:
                 done.result()
+        green, others = self._baseline.counts()
+        print(f"{green} tests are green here, {others} are not and count for nothing", flush=True)
+
+    def _work(self, tree: Tree) -> None:
+        while (task := self._next()) is not None:
+            if isinstance(task, Mutation):
+                self._judge(tree, task)
+            else:
+                self._look(tree, task)
+
+    def _next(self) -> str | Mutation | None:
+        """A file to run without a change; else, of the mutations whose files have run, that with the fewest tests."""
+        with self._news:
+            while time.monotonic() < self._end:
+                if self._files:
+                    return self._files.pop(0)
+                ready = [m for m in self._waiting if not self._baseline.missing([m])]
+                if ready:
+                    task = min(ready, key=lambda m: self._baseline.seconds(self._baseline.chosen(m)[0]))
+                    self._waiting.remove(task)
+                    return task
+                if not self._waiting:
+                    break
+                self._news.wait(1.0)
+        return None
 
     def _look(self, tree: Tree, file: str) -> None:
         begin = time.monotonic()
         said = tree.run([file], min(begin + self._longest_look, self._end))
         if time.monotonic() < self._end:
-            with self._lock:
+            with self._news:
                 self._baseline.add(file, said.tests or {file: ("failed", 0.0)})
+                self._news.notify_all()
             print(f"{time.monotonic() - begin:5.0f} s  {file}", flush=True)
 
     def _judge(self, tree: Tree, mutation: Mutation) -> None:
         begin = time.monotonic()
         chosen, missing = self._baseline.chosen(mutation)
-        limit = begin + _TO_COMPILE + _TIMES * self._baseline.seconds(chosen)
+        limit = begin + self._patience + _TIMES * self._baseline.seconds(chosen)
         by: str | None = None
         if chosen:
             with tree.changed(mutation):
@@ -123,7 +130,7 @@ class Campaign:
                 return  # stopped by the campaign's end, not by a test
         what = "noticed" if by else "not runnable" if not chosen else "open" if missing else "survived"
         seconds = time.monotonic() - begin
-        with self._lock:
+        with self._news:
             self._results.add(mutation, what, by or (f"{missing} tests do not run here" if missing else ""), seconds)
             print(f"{seconds:5.0f} s  {what:12} {mutation.path}: {told(mutation)}  {by or ''}", flush=True)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -57,6 +58,7 @@ class Baseline:
         return green, len(outcomes) - green
 
 
+@cache
 def files_of(mutation: Mutation) -> list[str]:
     """The files of tests, from the project's root, that a mutation names or that lie in the folders it names."""
     found: dict[str, None] = {}

@@ -97,7 +97,7 @@ SUBJECTS = {
     "reading": ("reading", "sources/test_npy_reader.py", "sources/test_expansion.py"),
     "simulate": ("simulate",),
     "sources": ("sources",),
-    "sources/bags": ("sources/test_hostile_bags.py", "sources/test_rosbag_reader.py"),
+    "sources/bags": ("outputs/test_bag.py", "sources/test_hostile_bags.py", "sources/test_rosbag_reader.py"),
     "sources/fault": ("test_faults.py",),
     "sources/feather": ("sources/test_argoverse.py", "sources/test_expansion.py"),
     "sources/laz": ("sources/test_las_reader.py", "sources/test_expansion.py"),
