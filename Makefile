@@ -24,8 +24,9 @@ fuzz: .stamps/dev
 
 # Changes made to the code on purpose, one at a time, in a copy: does a test turn red? Goes on where it stopped.
 MINUTES ?= 600
+JOBS ?= $(shell nproc)
 mutate: .stamps/dev .stamps/system
-	$(BIN)/python -m tests.mutate --minutes $(MINUTES)
+	$(BIN)/python -m tests.mutate --minutes $(MINUTES) --jobs $(JOBS)
 
 # The installed versions against public advisories; needs a network.
 audit: .stamps/dev

@@ -13,16 +13,24 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import numpy as np
+from paper_pictures import paper_pictures
 from PIL import Image
 
 import roadbed
 from roadbed.outputs.pictures import frame_figure, overview_figure, png_bytes, quick_image, save_animation
 from roadbed.outputs.pictures.choice import corner_camera, liveliness
+from roadbed.outputs.pictures.panels import motion
 from roadbed.outputs.pictures.scene3d import chase_camera, ground_view
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"
 MOUNTAIN = "sim:mountain?frames=40&seed=1"
+# What the occupancy finds hard: source, the mover looked at (None: the vehicle itself), metres shown around it, title.
+MOMENTS = (
+    ("sim:standstart?frames=36", 1, 9.0, "1.5 s after the car started"),
+    ("sim:city?frames=36", 340, 7.0, "A pedestrian beside a wall"),
+    ("sim:highway?frames=28", None, 38.0, "A highway"),
+)
 
 
 def main() -> None:
@@ -33,6 +41,8 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     city_pictures(options.folder)
     mountain_picture(options.folder)
+    paper_pictures(options.folder)
+    moments_picture(options.folder)
     if not options.without_viewer:
         viewer_picture(options.folder)
 
@@ -64,6 +74,35 @@ def mountain_picture(folder: Path) -> None:
     save(folder / "mountain.png", buffer.getvalue())
 
 
+def moments_picture(folder: Path) -> None:
+    """Something that starts, someone beside a wall, a highway: what moves, with the outlines of what truly does."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, all_axes = plt.subplots(1, len(MOMENTS), figsize=(5.4 * len(MOMENTS), 5.6), layout="constrained")
+    for axes, (location, mover, half, title) in zip(all_axes, MOMENTS):
+        *_, last = drive(location)
+        assert last.occupancy is not None
+        assert last.occupancy.T_lattice_grid is not None
+        truth = roadbed.open(location).truth(len(roadbed.open(location)) - 1)  # type: ignore[attr-defined]
+        T_grid_sensor = last.occupancy.T_lattice_grid.inverse() @ last.ground.T_lattice_sensor
+        T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
+        x, y = T_grid_sensor.translation[:2]
+        outlines = []
+        for thing in truth.objects():
+            corners = np.column_stack([thing.footprint, np.full(4, thing.T_world_object.translation[2])])
+            outlines += [(T_grid_world @ corners)[[0, 1, 2, 3, 0], :2]] if thing.moving else []
+            if thing.id == mover:
+                x, y = outlines[-1][:4].mean(axis=0)
+        motion(axes, last.ground, last.occupancy, (x - half, x + half, y - half, y + half))
+        for outline in outlines:
+            axes.plot(*outline.T, color="black", lw=1.2, ls=":")
+        axes.set_title(title, loc="left")
+    save(folder / "occupancy-moments.png", png_bytes(figure))
+
+
 def viewer_picture(folder: Path) -> None:
     """The web viewer in a real browser."""
     program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
@@ -93,7 +132,7 @@ def viewer_picture(folder: Path) -> None:
             browser.quit()
 
 
-def settled_screenshot(browser: object, viewer: object, seconds: float = 240.0) -> bytes:
+def settled_screenshot(browser: object, viewer: object, seconds: float = 900.0) -> bytes:
     """The screen once the asked frame is drawn with its whole past and nothing changes any more."""
     from selenium.common.exceptions import TimeoutException
 

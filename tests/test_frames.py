@@ -87,6 +87,12 @@ def test_scan_refuses_channels_of_another_length():
         Scan(np.zeros((3, 4)))
 
 
+def test_three_rows_of_more_values_than_a_point_has_are_called_transposed():
+    with pytest.raises(InputError, match=r"found \(3, 7\): it looks transposed"):
+        Scan.of(np.zeros((3, 7)))
+    assert len(Scan.of(np.zeros((3, 6)))) == 3
+
+
 def test_merging_scans_keeps_every_point_and_splits_again():
     rng = np.random.default_rng(1)
     mounts = {"front": Pose.from_euler(2, 0, 0.5), "rear": Pose.from_euler(-2, 0, 0.5, yaw=np.pi)}

@@ -45,6 +45,12 @@ def test_ground_measures_both_presets():
         assert row["points"] > 2000
 
 
+def test_a_call_is_timed_as_often_as_asked_or_as_long_and_at_least_five_times():
+    assert measure(lambda: None, repeats=8, seconds=60.0, warm_up=0).repeats == 8
+    assert measure(lambda: None, repeats=50, seconds=0.0, warm_up=0).repeats == 5
+    assert measure(lambda: None, repeats=3, seconds=0.0, warm_up=0).repeats == 3
+
+
 def test_a_soak_watches_memory_latency_and_soundness(tmp_path):
     out = bench("soak", "--frames", "12", "--plot", str(tmp_path / "soak.png"))
     assert (len(out["rows"]), out["rows"][-1]["frames"], out["unsound"]) == (12, 12, 0)

@@ -67,6 +67,19 @@ def run(said=5.0, ghosts=(), masks=None, frames=40, parked=1, seen=lambda k: Tru
     return judge.result()
 
 
+@pytest.mark.parametrize(("velocity", "false"), [((5.0, 0.0), 0.0), ((0.0, 0.0), 2.0)])
+def test_cells_of_a_mover_at_the_rim_of_the_grid_are_not_false(velocity, false):
+    """It is not judged, for it is partly beyond; what moves there without a reason still counts."""
+    judge = BoxJudge()
+    for k in range(20):
+        leaving = Annotation("truck", "truck", footprint(19.9, 0.0), np.array(velocity))
+        row, column = (int(v) for v in divmod(LATTICE.index(19.5, 0.0), LATTICE.columns))
+        judge.add(frame(0.1 * k, ghosts=[(row, column), (row + 1, column)]), [], [leaving])
+    out = judge.result()
+    assert out["false_moving_cells"] == false
+    assert out["movers"] == []
+
+
 def test_a_perfect_mover():
     out = run()
     (car,) = out["movers"]
@@ -193,7 +206,7 @@ def judged(*frames):
 def test_exact_cells_score_perfectly():
     out = judged(frame(0.0, [(footprint(-5, 0), (5.0, 0.0))], [footprint(8, 4)]))
     assert out["occupancy_auc"] == 1
-    assert out["static_iou"] == out["dynamic_iou"] == 1
+    assert out["static_iou"] == out["dynamic_iou"] == out["dynamic_iou_of_hits"] == 1
     assert out["free_space_violations_percent"] == 0
     assert out["standing_dynamic_percent"] == 0
     assert out["calibration_error"] < 0.01

@@ -105,6 +105,17 @@ def test_a_street_between_walls_is_not_climbed(name):
     assert ground_share(name, config(), points, slice(road, None)) < 0.01
 
 
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_hillside_goes_on_from_the_last_frames_surface(name):
+    """A drive does not climb again: what a scan is the first to see of the hill is met from the surface before it."""
+    configuration, (points, _) = config(), hillside()
+    engine, upper = engines.engine(name, configuration), points[:, 1] > 20
+    engine.frame(engines.given(configuration, points[~upper]))
+    engine.keep()
+    output = engine.frame(engines.given(configuration, points, warm=True))
+    assert (output.label[upper] == Label.GROUND).mean() > 0.99
+
+
 @pytest.mark.parametrize("degrees", [-8, 8])
 def test_the_start_does_not_care_how_the_lattice_is_tilted(degrees):
     points, on_hill = hillside(slope=0.4)

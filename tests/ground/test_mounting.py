@@ -101,9 +101,9 @@ def test_sensor_that_is_moved_during_a_drive_is_noticed():
     ground = GroundFilter()
     notes = []
     for k in range(220):
-        height = 1.8 if k < 60 else 1.2
+        height = 1.8 if k < 60 else 1.6
         points = (street(k % 5, 3000) - [0, 0, height]).astype(np.float32)
         frame = ground(Scan(points, time=0.1 * k, T_world_sensor=Pose.from_euler(z=height)))
         notes += [note for note in frame.notes if "mounting" in note]
     assert len(notes) == 1
-    assert frame.mounting.height == pytest.approx(1.2, abs=0.05)
+    assert frame.mounting.height == pytest.approx(1.6, abs=0.05)

@@ -42,7 +42,7 @@ def test_a_lone_return_far_below_its_cell_is_not_its_ground():
     scratch = [np.empty((side, side), np.int32) for _ in range(2)]
     out = np.empty((3, side * side))
     one = np.float32(1)
-    count, _ = lowest_returns(points, one, np.float32(15), one, one, *scratch, out)
+    count, _ = lowest_returns(points, 1, one, np.float32(15), one, *scratch, out)
     assert count > 600
     assert out[2, :count].min() > -1.9
 

@@ -11,6 +11,7 @@ from roadbed import Config, GroundFilter, Label, Pose, Scan
 from roadbed.config.ground import OpacityConfig
 from roadbed.errors import InputError
 from roadbed.frames import SensorMount
+from roadbed.ground import opacity_beside_cpu as beside
 from roadbed.ground import opacity_cpu as rules
 from roadbed.ground.opacity import standing_points
 from tests.devices import BACKENDS, backend
@@ -23,7 +24,7 @@ def oracle(scan, T_vehicle_sensor, config):
     """The rule as it reads, every pair of returns of one sensor and direction."""
     directions = round(360 / config.direction)
     origins = [m.T_vehicle_sensor.translation for m in scan.mounts] or [np.zeros(3)]
-    sensor = scan.channels["sensor_index"] if scan.mounts else np.zeros(len(scan), int)
+    sensor = (scan.channels["sensor_index"] if scan.mounts else np.zeros(len(scan))).astype(int)
     offset = (scan.points - np.asarray(origins)[sensor]) @ T_vehicle_sensor.rotation.T
     r, z = np.hypot(offset[:, 0], offset[:, 1]), offset[:, 2]
     turn = ((np.arctan2(offset[:, 1], offset[:, 0]) + np.pi) / (2 * np.pi) * directions).astype(int)
@@ -38,10 +39,31 @@ def oracle(scan, T_vehicle_sensor, config):
                 near = (r >= min(r[p], r[q]) - rules.NEAR) & (r <= max(r[p], r[q]) + rules.NEAR)
                 between = (z >= z[p] - rules.BETWEEN) & (z <= z[q] + rules.BETWEEN)
                 standing |= near & between & (sensor == sensor[p]) & (turn == turn[p])
-    level = scan.points.astype(np.float64) @ T_vehicle_sensor.rotation.T
-    apart = np.hypot(*(level[:, None, :2] - level[None, standing, :2]).transpose(2, 0, 1)) < rules.GROW
-    beside = apart & (np.abs(level[:, None, 2] - level[None, standing, 2]) < rules.GROW_HEIGHT)
-    return standing | (beside.sum(1) >= rules.GROW_FROM)
+    return beside_oracle(scan.points @ T_vehicle_sensor.rotation.T, r, z, sensor * directions + turn, standing)
+
+
+def beside_oracle(level, r, z, cell, standing):
+    """Far cars, undersides, the road at feet, and what stands among standing returns, after the first rules."""
+    slope = z / r
+    for p in np.flatnonzero(r >= rules.FAR):
+        above = np.flatnonzero((cell == cell[p]) & (slope - slope[p] > rules.BEAM))
+        q = above[np.argmin(slope[above])] if len(above) else p
+        standing[p] |= r[q] > r[p] and z[q] - z[p] > rules.FAR_STEEP * (r[q] - r[p])
+    stood = standing.copy()
+    for p in range(len(r)):
+        q = (cell == cell[p]) & stood & (r < r[p]) & (z > z[p])
+        standing[p] |= (q & (r[p] - r < rules.BEHIND) & (z - z[p] < rules.BEHIND_LOWER)).any()
+    road, stood = level[~standing], standing.copy()
+    for p in np.flatnonzero(stood):
+        above = (cell == cell[p]) & (z > z[p] + rules.RISE) & (np.abs(r - r[p]) < beside.FOOT_NEAR)
+        if above.any() and (r[above] - r[p]).mean() > beside.FOOT_BEFORE:
+            standing[p] = near(level[p], road, beside.FOOT, beside.FOOT_HEIGHT) < beside.FOOT_FROM
+    many = [near(p, level[standing], beside.GROW, beside.GROW_HEIGHT) >= beside.GROW_FROM for p in level]
+    return standing | many
+
+
+def near(p, others, aside, height):
+    return np.sum((np.hypot(*(others - p)[:, :2].T) < aside) & (np.abs(others[:, 2] - p[2]) < height))
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +96,12 @@ def in_one_direction(*returns):
         (((8, -0.4), (8.05, -0.2), (20, 0.0)), [True, True, False]),  # a door
         (((8, -0.45), (8.02, -0.38), (8.05, -0.3)), [True, True, True]),  # what lies between stands too
         (((8, -0.5), (8.2, -0.38), (8.4, -0.26)), [False, False, False]),  # a bank of slope 0.6
+        (((38, -0.4), (38.8, 0.1)), [True, False]),  # bonnet and window of a car far away
+        (((18, -0.4), (18.8, 0.1)), [False, False]),  # nearer, a hillside
+        (((38, -0.4), (39.5, 0.1)), [False, False]),  # far away, a hillside of slope 0.33
+        (((8.6, -0.4), (8, -0.25), (8.02, -0.1)), [True, True, True]),  # under a bumper
+        (((9, -0.4), (8, -0.25), (8.02, -0.1)), [False, True, True]),  # ground behind a rail
+        (((8.6, -0.7), (8, -0.2), (8.02, -0.1)), [False, True, True]),  # ground under a sign
     ],
 )
 def test_what_cannot_be_ground(returns, expected):
@@ -140,6 +168,15 @@ def test_what_stands_beside_a_row_of_standing_returns_stands_too():
     alone = np.array([[6.0, 0.55, -0.35], [6.0, 1.2, -0.35], [6.0, -0.55, -0.6]])
     scan = Scan(np.concatenate([*door, alone]))
     assert standing_points(scan, LEVEL, OpacityConfig()).tolist() == [True] * 16 + [True, False, False]
+
+
+@pytest.mark.parametrize(("before", "around", "stands"), [(0.1, 8, False), (0.1, 7, True), (0.0, 8, True)])
+def test_the_road_that_ends_at_a_wall_does_not_stand(before, around, stands):
+    """A return at the foot of a wall: before it or not, with as much road of its height around or less."""
+    stack = [(10 - before, 0.02, -0.5), (10, 0.02, -0.4), (10, 0.02, -0.3)]
+    road = [(9.9, 1.0 + 0.1 * k, -0.48) for k in range(around)]
+    found = standing_points(Scan(np.array([*stack, *road, (9.9, 1.2, -0.44)])), LEVEL, OpacityConfig())
+    assert found.tolist() == [stands, True, True] + [False] * (around + 1)
 
 
 def test_a_tilted_sensor_sees_the_same():

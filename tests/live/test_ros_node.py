@@ -138,6 +138,23 @@ def test_the_pose_comes_from_tf_along_the_whole_chain(wire, start):
     assert (made.header.frame_id, made.child_frame_id) == ("odom", "roadbed_lattice")
 
 
+def test_a_message_of_several_transforms_tells_the_pose_at_the_newest_of_them(wire, start):
+    """Parts that never move may come with a stamp of zero beside one that does."""
+    results = start(on_road=True).stream.results()
+    wire.bring("/tf_static", wire.transform(0.0, "base_link", "lidar", Pose.from_euler(0.0, 0.0, 1.7)))
+    for time, x in ((0.9, 0.0), (1.1, 2.0)):
+        both = wire.transform(0.0, "footprint", "base_link", Pose.identity())
+        both.transforms = [
+            *both.transforms,
+            *wire.transform(time, "odom", "footprint", Pose.from_euler(x)).transforms,
+        ]
+        wire.bring("/tf", both)
+    wire.bring("/points", wire.cloud(1.0))
+    found = next(results)
+    assert found.notes == ()
+    np.testing.assert_allclose(found.result.scan.T_world_sensor.translation, [1.0, 0.0, 1.7], atol=1e-9)
+
+
 def test_odometry_of_another_body_is_moved_to_the_vehicle(wire, start):
     node = start(odometry="/odom")
     wire.bring("/tf_static", wire.transform(0.0, "base_link", "lidar", Pose.identity()))

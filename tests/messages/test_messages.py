@@ -131,6 +131,9 @@ def test_every_topic_survives_the_wire(messages, result):
     assert made["obstacles"].width == (labels == Label.OBSTACLE).sum() > 0
     assert made["surface"].width == np.isfinite(result.ground.elevation).sum() > 0
     assert len(made["velocities"].markers[0].points) == 2 * result.occupancy.moving.sum() > 0
+    markers = [marker for topic, kind in TOPICS.items() if "MarkerArray" in kind for marker in made[topic].markers]
+    # As visualization_msgs numbers them: arrows, cubes, lists of lines, texts that face the camera.
+    assert {marker.type for marker in markers if marker.action == 0} == {0, 1, 5, 9}
 
 
 def test_without_occupancy_only_the_topics_of_the_ground_are_made(result):

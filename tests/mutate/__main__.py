@@ -4,93 +4,141 @@
 from __future__ import annotations
 
 import argparse
-import json
+import os
+import queue
 import sys
 import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 from tests.conftest import ROOT
 from tests.mutate.aimed import AIMED
+from tests.mutate.baseline import Baseline
 from tests.mutate.drawn import drawn
 from tests.mutate.mutation import Mutation
-from tests.mutate.tree import Tree
+from tests.mutate.results import Results, told
+from tests.mutate.tree import Tree, share_kernels
+
+# A mutation that makes a loop endless is stopped after this many times what its tests take, and a while to compile.
+_TIMES, _TO_COMPILE = 6, 180.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after the mutation that exceeds it")
-    parser.add_argument("--only", choices=["aimed", "drawn"])
-    parser.add_argument("--match", default="", help="a part of the path or of the changed text")
-    parser.add_argument("--again", action="store_true", help="forget the results of these mutations first")
-    parser.add_argument("--score", action="store_true", help="print what is known, run nothing")
-    parser.add_argument("-o", "--out", type=Path, default=ROOT / "out" / "mutate")
-    options = parser.parse_args()
+    options = _options()
     options.out.mkdir(parents=True, exist_ok=True)
-    sets = {"aimed": AIMED, "drawn": drawn(ROOT / "src" / "roadbed")}
+    package = ROOT / "src" / "roadbed"
+    sets = {"aimed": AIMED, "drawn": drawn(package)}
     wanted = [
         mutation
         for name in ([options.only] if options.only else sets)
         for mutation in sets[name]
         if options.match in f"{mutation.path} {mutation.before} {mutation.after}"
     ]
-    results = Results(options.out / "results.jsonl")
+    results = Results(options.out)
     if not options.score:
-        run(wanted, results, Tree(options.out / "tree"), options.minutes, options.again)
-    report(wanted, results)
-    return 0 if all(results.of(each) == "noticed" for each in wanted) else 1
+        part, parts = (int(number) for number in options.shard.split("/"))
+        todo = [m for m in wanted if results.of(m) is None or (options.again and results.of(m) in options.again)]
+        todo = [m for m in todo if m.applied((package / m.path).read_text())]
+        Campaign(options, results).run(todo[part - 1 :: parts])
+    print(f"\n{results.report(wanted)}")
+    return 0 if all(results.judged(mutation) for mutation in wanted) else 1
 
 
-class Results:
-    """One line per judged mutation; the last one of a name counts."""
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=6000.0, help="what is not done by then has no result")
+    parser.add_argument("--jobs", type=int, default=1, help="mutations at a time, each in a copy of its own")
+    parser.add_argument("--shard", default="1/1", help="2/3: the second of three parts, the others run elsewhere")
+    parser.add_argument("--only", choices=["aimed", "drawn"])
+    parser.add_argument("--match", default="", help="a part of the path or of the changed text")
+    parser.add_argument(
+        "--again", nargs="*", metavar="RESULT", choices=["noticed", "survived", "open", "not runnable"],
+        help="judge those anew that have one of these results",
+    )  # fmt: skip
+    parser.add_argument("--score", action="store_true", help="print what is known, run nothing")
+    parser.add_argument("-o", "--out", type=Path, default=ROOT / "out" / "mutate", help="results, *.jsonl")
+    parser.add_argument("--work", type=Path, default=ROOT / "out" / "mutate-work", help="copies, kernels, baseline")
+    return parser.parse_args()
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        lines = path.read_text().splitlines() if path.exists() else []
-        self._of = {item["name"]: item for item in map(json.loads, lines)}
 
-    def of(self, mutation: Mutation) -> str | None:
-        return self._of.get(mutation.name, {}).get("what")
+class Campaign:
+    """Mutations judged side by side, until the time is up."""
 
-    def add(self, mutation: Mutation, what: str, by: str, seconds: float) -> None:
-        item = {"name": mutation.name, "path": mutation.path, "what": what, "by": by, "seconds": round(seconds, 1)}
-        self._of[mutation.name] = item
-        with self.path.open("a") as file:
-            file.write(json.dumps(item) + "\n")
+    def __init__(self, options: argparse.Namespace, results: Results) -> None:
+        self._results, self._jobs = results, options.jobs
+        self._end = time.monotonic() + 60 * options.minutes
+        self._longest_look = min(900.0, 24 * options.minutes)  # s; a file that takes most of it counts for nothing
+        kernels = options.work / "kernels"
+        share_kernels(kernels)
+        threads = max(2, (os.cpu_count() or 2) // options.jobs)
+        self._trees: queue.SimpleQueue[Tree] = queue.SimpleQueue()
+        for number in range(options.jobs):
+            self._trees.put(Tree(options.work / f"tree-{number}", kernels, threads))
+        self._baseline = Baseline(options.work / "baseline.jsonl")
+        self._lock = Lock()
 
+    def run(self, mutations: list[Mutation]) -> None:
+        files = self._baseline.missing(mutations)
+        print(f"{len(mutations)} mutations to judge; {len(files)} files of tests to run without them first", flush=True)
+        self._side_by_side(self._look, files)
+        green, not_green = self._baseline.counts()
+        print(f"{green} tests are green here, {not_green} are not and count for nothing", flush=True)
+        known = [m for m in mutations if not self._baseline.missing([m])]
+        # Those with the fewest tests first: when the time is up, most are judged.
+        known.sort(key=lambda mutation: self._baseline.seconds(self._baseline.chosen(mutation)[0]))
+        self._side_by_side(self._judge, known)
 
-def run(wanted: list[Mutation], results: Results, tree: Tree, minutes: float, again: bool) -> None:
-    end = time.monotonic() + 60 * minutes
-    for number, mutation in enumerate(wanted, 1):
-        if results.of(mutation) and not again:
-            continue
-        if time.monotonic() > end:
-            print(f"stopped after {minutes:g} minutes; run it again to go on")
-            return
+    def _side_by_side(self, work: Callable[[Tree, object], None], items: Iterable[object]) -> None:
+        def one(item: object) -> None:
+            tree = self._trees.get()
+            try:
+                if time.monotonic() < self._end:
+                    work(tree, item)
+            finally:
+                self._trees.put(tree)
+
+        with ThreadPoolExecutor(self._jobs) as pool:
+            for done in [pool.submit(one, item) for item in items]:
+                done.result()
+
+    def _look(self, tree: Tree, file: str) -> None:
         begin = time.monotonic()
-        outcome = tree.judge(mutation)
+        said = tree.run([file], min(begin + self._longest_look, self._end))
+        if time.monotonic() < self._end:
+            with self._lock:
+                self._baseline.add(file, said.tests or {file: ("failed", 0.0)})
+            print(f"{time.monotonic() - begin:5.0f} s  {file}", flush=True)
+
+    def _judge(self, tree: Tree, mutation: Mutation) -> None:
+        begin = time.monotonic()
+        chosen, missing = self._baseline.chosen(mutation)
+        limit = begin + _TO_COMPILE + _TIMES * self._baseline.seconds(chosen)
+        by: str | None = None
+        if chosen:
+            with tree.changed(mutation):
+                by = self._red(tree, chosen, min(limit, self._end))
+            if by is not None and time.monotonic() > self._end:
+                return  # stopped by the campaign's end, not by a test
+        what = "noticed" if by else "not runnable" if not chosen else "open" if missing else "survived"
         seconds = time.monotonic() - begin
-        results.add(mutation, outcome.what, outcome.by, seconds)
-        print(
-            f"{number}/{len(wanted)} {seconds:4.0f} s  {outcome.what:8} {mutation.path}: {_told(mutation)}", flush=True
-        )
-        print(f"      by {outcome.by}" if outcome.by else "", end="\n" if outcome.by else "", flush=True)
+        with self._lock:
+            self._results.add(mutation, what, by or (f"{missing} tests do not run here" if missing else ""), seconds)
+            print(f"{seconds:5.0f} s  {what:12} {mutation.path}: {told(mutation)}  {by or ''}", flush=True)
+
+    def _red(self, tree: Tree, chosen: list[str], end: float) -> str | None:
+        """The test that notices, twice: one that fails by chance, or because the machine is busy, is passed over."""
+        while chosen:
+            by = tree.run(_files(chosen), end, chosen).red
+            if by not in chosen or tree.run(_files([by]), end, [by]).red:
+                return by
+            chosen = chosen[chosen.index(by) + 1 :]
+        return None
 
 
-def report(wanted: list[Mutation], results: Results) -> None:
-    known = [mutation for mutation in wanted if results.of(mutation)]
-    noticed = sum(results.of(mutation) == "noticed" for mutation in known)
-    share = f" ({100 * noticed / len(known):.1f} %)" if known else ""
-    print(f"\njudged {len(known)} of {len(wanted)}; noticed {noticed}{share}")
-    for mutation in known:
-        if results.of(mutation) != "noticed":
-            print(f"| {results.of(mutation)} | `{mutation.path}` | {_told(mutation)} |")
-
-
-def _told(mutation: Mutation) -> str:
-    def short(text: str) -> str:
-        return " ".join(text.split())[:90]
-
-    return f"`{short(mutation.before)}` -> `{short(mutation.after)}`"
+def _files(tests: list[str]) -> list[str]:
+    return list(dict.fromkeys(test.split("::")[0] for test in tests))
 
 
 if __name__ == "__main__":

@@ -21,10 +21,10 @@ LABELS = [
     *_of(
         _CPU.format("labels"),
         _LABELS,
-        ("label[i] = OVERHANG if d >= rules.clearance else OBSTACLE", "label[i] = OBSTACLE"),
+        ("OVERHANG if d >= rules.clearance else OBSTACLE", "OBSTACLE"),
         ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:"),
-        ("work.ground[k] = dz[k] < rules.threshold and dz[k] >= -rules.low_outlier", "work.ground[k] = dz[k] < rules.threshold"),
-        ("elif d < -rules.low_outlier:", "elif d < -100:"),
+        ("ground[k] = (dz[k] < highest) & (dz[k] >= lowest)", "ground[k] = dz[k] < highest"),
+        ("LOW_OUTLIER if d < -rules.low_outlier else", "LOW_OUTLIER if d < -100 else"),
     ),
     *_of(
         _DEVICE.format("labels"),
@@ -108,8 +108,12 @@ STCRF = [
         "ground/stcrf/cpu.py",
         _EM,
         ("few = self._warm and self._overlap() >= ENOUGH_PRIOR", "few = self._warm"),
-        ("heights = (road + vehicle.slope_x * x + vehicle.slope_y * y)[under]", "heights = (road + 0 * x)[under]"),
-        ("self._anchor_plane[nodes, 1:] = vehicle.slope_x, vehicle.slope_y", "self._anchor_plane[nodes, 1:] = 0.0, 0.0"),
+    ),
+    *_of(
+        _CPU.format("select"),
+        _EM,
+        ("planes[node, 0] = plane[0] + plane[1] * x + plane[2] * y", "planes[node, 0] = plane[0]"),
+        ("planes[node, 1], planes[node, 2] = plane[1], plane[2]", "planes[node, 1], planes[node, 2] = F(0), F(0)"),
     ),
     *_of(
         "ground/stcrf/device.py",

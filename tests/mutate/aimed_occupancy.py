@@ -25,12 +25,12 @@ OCCUPANCY = [
         ("surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)", "surface += ground.slope[node, 1] * (x - nx) + ground.slope[node, 0] * (y - ny)"),
     ),
     *_of(
-        "fuse.py",
+        "remembered.py",
         _FUSE,
-        ("factor = np.float32(self._trust(sensor) * math.exp(-age / self.config.age_constant))", "factor = np.float32(math.exp(-age / self.config.age_constant))"),
-        ("age = time - item.time", "age = 0.0"),
-        ("if age > self.config.forget:", "if False:"),
-        ("item.motion.then(motion)", "item.motion"),
+        ("(self.trust(sensor) * math.exp(", "(math.exp("),
+        ("math.exp(-(time - item.time) / self.config.age_constant)", "1.0"),
+        ("if s not in reporting and time - item.time > self.config.forget]", "if False]"),
+        ("self._watched[sensor] = replace(item, motion=item.motion.then(motion))", "self._watched[sensor] = item"),
     ),
     *_of(
         "fuse_cpu.py",

@@ -1,84 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of the project in which one file at a time is changed, with compiled kernels of its own."""
+"""Copies of the project in which one file at a time is changed, with compiled kernels of their own."""
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from roadbed.compute import kernel_cache
 from tests.conftest import ROOT, data_folder
+from tests.mutate import plugin
 from tests.mutate.mutation import Mutation
 
-_LONGEST = 900  # s for the tests of one mutation
-_NOTICED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_NOTHING_RAN = 5  # pytest's exit status
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """`noticed`, `survived` or `stale`: the place is no longer in the file."""
+class Said:
+    """What pytest said: its exit status (None where it was stopped), its output and what each test did."""
 
-    what: str
-    by: str = ""  # the first red test
+    status: int | None
+    output: str
+    tests: dict[str, tuple[str, float]]
+
+    @property
+    def red(self) -> str | None:
+        """The first test that failed, or what ended the run; None where all passed."""
+        if self.status is None:
+            return "the time limit"
+        if self.status < 0:
+            return f"signal {-self.status}"
+        if self.status in (0, _NOTHING_RAN):
+            return None
+        failed = (name for name, (outcome, _) in self.tests.items() if outcome == "failed")
+        return next(failed, None) or self.output.strip()[-200:]
 
 
 class Tree:
-    """The project, and the kernels that were compiled for it so far: they are known by their content."""
+    """The project in a folder; kernels are known by their content, so that all trees share those that are unchanged."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kernels: Path, threads: int) -> None:
         self.folder = folder
         self.package = folder / "src" / "roadbed"
         for name in ("src", "tests", "docs", "scripts", "examples"):
             shutil.rmtree(folder / name, ignore_errors=True)
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        self._kernels = folder / "kernels"
-        if kernel_cache.folder().is_dir() and not self._kernels.exists():
-            shutil.copytree(kernel_cache.folder(), self._kernels / "roadbed")
         for name in ("pyproject.toml", "README.md", "Makefile", "LICENSE"):
             shutil.copy2(ROOT / name, folder / name)
-
-    def judge(self, mutation: Mutation) -> Outcome:
-        """Run the tests against the changed file, and leave the tree as it was."""
-        changed = mutation.applied((self.package / mutation.path).read_text())
-        if changed is None:
-            return Outcome("stale")
-        with self._changed(mutation.path, changed):
-            return self.run(mutation.tests)
-
-    def run(self, tests: tuple[str, ...]) -> Outcome:
-        """What the tests say of the tree as it is."""
-        environment = os.environ | {
-            "PYTHONPATH": f"{self.folder / 'src'}{os.pathsep}{self.folder}",
+        self._environment = os.environ | {
+            "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}",
+            "PYTHONDONTWRITEBYTECODE": "1",  # of two changes within a second, one would look like the other
             "ROADBED_DATA": str(data_folder() or ""),
-            "NUMBA_CACHE_DIR": str(self._kernels),
+            "NUMBA_CACHE_DIR": str(kernels),
+            "NUMBA_NUM_THREADS": str(threads),
+            "POCL_CACHE_DIR": str(kernels / "pocl"),
+            "POCL_MAX_PTHREAD_COUNT": str(threads),
             "CI": "1",  # the same examples for every mutation
         }
-        there = [f"tests/{test}" for test in tests if (self.folder / "tests" / test.split("::")[0]).exists()]
-        command = [sys.executable, "-m", "pytest", "-x", "--no-header", "-p", "no:cacheprovider", *there]
-        try:
-            done = subprocess.run(
-                command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=_LONGEST
-            )
-        except subprocess.TimeoutExpired:
-            return Outcome("noticed", "the time limit")
-        if done.returncode == 0:
-            return Outcome("survived")
-        found = _NOTICED.search(done.stdout)
-        return Outcome("noticed", found.group(1) if found else done.stdout.strip()[-200:])
 
     @contextmanager
-    def _changed(self, path: str, text: str) -> Iterator[None]:
-        file = self.package / path
+    def changed(self, mutation: Mutation) -> Iterator[None]:
+        """The tree with one mistake in it; afterwards it is as it was."""
+        file = self.package / mutation.path
         before = file.read_text()
-        file.write_text(text)
+        changed = mutation.applied(before)
+        assert changed is not None, f"{mutation.path} has no such place"
+        file.write_text(changed)
         try:
             yield
         finally:
             file.write_text(before)
+
+    def run(self, files: Sequence[str], end: float, chosen: Sequence[str] = ()) -> Said:
+        """Tests of the tree as it is; with some chosen, these alone, up to the first red one."""
+        told, wanted = self.folder / "told.json", self.folder / "chosen.json"
+        told.unlink(missing_ok=True)
+        environment = self._environment | {plugin.TOLD: str(told)}
+        command = [sys.executable, "-m", "pytest", "--no-header", "-rfE", "-p", "no:cacheprovider"]
+        command += ["-p", plugin.__name__, "--tb=no"]
+        if chosen:
+            wanted.write_text(json.dumps(list(chosen)))
+            environment[plugin.CHOSEN] = str(wanted)
+            command.append("-x")
+        process = subprocess.Popen(
+            [*command, *files], cwd=self.folder, env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=max(end - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            return Said(None, "", {})
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return Said(process.returncode, output, json.loads(told.read_text()) if told.exists() else {})
+
+
+def share_kernels(folder: Path) -> None:
+    """What this user has compiled already is a start; linked, as files of kernels are only ever replaced."""
+    own, shared = kernel_cache.folder(), folder / "roadbed"
+    shared.mkdir(parents=True, exist_ok=True)
+    for file in own.glob("*.nbc"):
+        if not (shared / file.name).exists():
+            try:
+                os.link(file, shared / file.name)
+            except OSError:  # on another disk
+                shutil.copy2(file, shared / file.name)

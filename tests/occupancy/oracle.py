@@ -65,7 +65,9 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
     hit = p_z > 0.5
     if seen <= 0:
         s *= math.exp(-dt / config.static_memory)
-        e *= math.exp(-dt / config.free_memory)
+        probable = min(e, 0.55)
+        sure = (e - probable) * math.exp(-dt / min(config.sure_memory, config.free_memory))
+        e = probable * math.exp(-dt / config.free_memory) + sure
     e += seen * d_old if config.vacated_is_free else 0.0
     if s + e > 1:
         s, e = s / (s + e), e / (s + e)
@@ -182,9 +184,10 @@ def registration(now, old, age, config, spacing):
         least = config.least / (spacing / 4)
         near = range(-math.ceil(least), math.ceil(least) + 1)
         small = max(agreement(dx, dy) for dy in near for dx in near if math.hypot(dx, dy) < least)
-        wanted = max(config.good, still + config.gain) - 1e-9
+        same, gain = (config.small_same, config.small_gain) if extent <= config.small else (config.same, config.gain)
+        wanted = max(config.good, still + gain) - 1e-9
         sure = best >= wanted and coarse >= wanted - 0.25
-        if still <= config.same and sure and small < best - config.slack:
+        if still <= same and sure and small < best - config.slack:
             velocities[k] = np.array([x, y]) * spacing / 4 / age
     return label, velocities
 

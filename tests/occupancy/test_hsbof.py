@@ -15,6 +15,7 @@ from roadbed.config.occupancy import FilterConfig
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof import Hsbof
 from roadbed.occupancy.particles_cpu import reorder
+from roadbed.occupancy.register import Registration
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, hsbof
 from tests.occupancy.scenes import crowd, grid_of_boxes, nothing_seen, place, seen_as
@@ -338,6 +339,35 @@ def test_masses_sum_to_one_after_many_steps(Filter):
         x = 5 + 4 * math.sin(step / 7)
         filter_.step(grid_of_boxes((20, 20), 0.5, [(x, 5, 1, 1), (8, 8, 1, 1)]), 0.1)
     np.testing.assert_allclose(masses(filter_).sum(axis=0), 1, atol=1e-5)
+
+
+def test_the_memory_that_is_announced_is_enough_for_the_arrays_and_hardly_more():
+    cells, particles = 60 * 50, 20_000
+    filter_ = Hsbof((60, 50), 0.2, FilterConfig(particles=particles))
+    own = {name: value for name, value in vars(filter_).items() if name != "_registration"}
+    announced = Hsbof.bytes_needed(cells, particles) - Registration.bytes_needed(cells)
+    held = sum(array.nbytes for array in arrays_in(own, set()))
+    assert 0.7 * announced < held <= announced
+
+
+def arrays_in(value, known):
+    """Every array that a value holds, once; a view counts as what it looks at."""
+    if id(value) in known:
+        return
+    known.add(id(value))
+    if isinstance(value, np.ndarray):
+        if value.base is None:
+            yield value
+        else:
+            yield from arrays_in(value.base, known)
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from arrays_in(inner, known)
+    elif isinstance(value, tuple | list):
+        for inner in value:
+            yield from arrays_in(inner, known)
+    elif hasattr(value, "__dict__") and type(value).__module__.startswith("roadbed.occupancy"):
+        yield from arrays_in(vars(value), known)
 
 
 def test_every_step_is_timed_in_the_papers_order():

@@ -171,6 +171,22 @@ def test_a_box_keeps_its_size_when_less_is_seen_and_lies_behind_the_near_side():
     np.testing.assert_allclose(thing.position, [10 + 0.5 * 11, 0.0], atol=0.3)
 
 
+@pytest.mark.parametrize(
+    ("seen", "speed", "size"),
+    [("s", 8.0, (4.3, 1.8)), ("l", 8.0, (4.4, 1.8)), ("ls", 8.0, (4.4, 1.8)), ("s", 1.5, (0.05, 1.8))],
+)
+def test_a_vehicle_of_which_one_side_is_seen_has_its_usual_extent(seen, speed, size):
+    """Laid behind that side; several people beside each other are no vehicle."""
+    tracker = ObjectTracker()
+    for k in range(8):
+        x = 8 + 0.1 * speed * k
+        part = seen_part(sides(x, -3.0, 0.0, seen=seen), (speed, 0.0))
+        (thing,) = tracker.update([part], 0.1 * k, np.zeros(2))
+    np.testing.assert_allclose(thing.extent, size, atol=0.1)
+    rear = x - 2.2  # sides() lays the car around x
+    np.testing.assert_allclose(thing.position, [rear + size[0] / 2, -3.0], atol=0.15)
+
+
 def test_parts_of_a_known_object_stay_one_object():
     tracker = ObjectTracker()
     car = sides(10, 0, 0.0, seen="l")
@@ -191,7 +207,8 @@ def test_an_object_is_known_again_after_a_second_behind_something():
         assert tracker.update([], 0.1 * k) == ()
     (again,) = tracker.update([cluster(0.6 * 19, 0.3, 6, 0)], 1.9)
     assert again.id == thing.id
-    assert 0.5 < again.existence < thing.existence
+    odds = thing.existence / (1 - thing.existence)
+    assert again.existence == pytest.approx(1 - 1 / (1 + 3 * odds * np.exp(-1.2 / 0.5)), rel=1e-6)
 
 
 def test_what_was_seen_once_hardly_exists_and_turning_is_measured():

@@ -209,6 +209,25 @@ def test_beams_under_a_car_do_not_free_the_space_it_fills(grid_of):
     assert at(seen_beneath.observation, 11.8, 0.1) < 0.1
 
 
+def test_ground_seen_under_a_car_does_not_free_it_and_ground_seen_over_a_kerb_is_free(grid_of):
+    """The last beams that return from the ground end beneath the body, or behind something low they passed over."""
+    body = np.vstack([box_points(6.0, y, 0.3, 0.4, 1.4) for y in np.arange(-0.8, 0.9, 0.4)])
+    body[:, 2] += 0.1
+    kerb = box_points(3.0, 0.2, 0.3, 0.6, 0.25)
+    for obstacle, free in ((body, False), (kerb, True)):
+        seen = grid_of(sweep([obstacle], reach=7.1), ObservationConfig(beneath=0.0, underside_reach=5.0))
+        assert (at(seen.observation, 7.1, 0.2) < 0.1) == free
+
+
+@pytest.mark.parametrize("sparse", [0.0, 1e4])
+def test_what_stands_low_covers_the_rays_beside_it_where_a_sensor_is_sparse(grid_of, sparse):
+    x, y = 7.0, 0.2  # the middle of a cell; returns lie in the rays left and right of it
+    azimuth = np.arctan2(y, x) + np.radians([-0.4, 0.4])
+    posts = np.array([(6 * np.cos(a), 6 * np.sin(a), z) for a in azimuth for z in np.linspace(0.4, 1.4, 6)])
+    seen = grid_of(sweep([posts]), ObservationConfig(beneath=0.0, sparse=sparse))
+    assert (at(seen.observation, x, y) == 0.5) == (sparse > 0)
+
+
 def test_every_sensor_of_a_rig_gets_its_own_grid_from_its_own_place():
     ahead = Scan(sweep(reach=12.0).astype(np.float32) - [0, 0, 1.7], time=0.0, T_world_sensor=Pose.from_euler(z=1.7),
                  T_vehicle_sensor=Pose.from_euler(z=1.7), sensor="a")  # fmt: skip

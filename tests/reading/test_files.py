@@ -33,7 +33,7 @@ def pipe(tmp_path):
 @pytest.mark.parametrize("read", READERS)
 def test_pipes_and_devices_are_refused_at_once(pipe, read):
     for path, found in ((pipe, "a pipe"), ("/dev/zero", "a device"), (pipe.parent, "a folder")):
-        with measured(hang_guard_s=5), pytest.raises(InputError, match=f"found {found}, expected a regular file"):
+        with measured(), pytest.raises(InputError, match=f"found {found}, expected a regular file"):
             read(path)
 
 
@@ -41,7 +41,7 @@ def test_pipes_and_devices_are_refused_at_once(pipe, read):
 def test_sources_named_by_hand_do_not_wait_for_a_pipe(tmp_path, source):
     path = tmp_path / "pipe.bag"
     os.mkfifo(path)
-    with measured(hang_guard_s=5), pytest.raises(InputError):
+    with measured(), pytest.raises(InputError):
         roadbed.open(path, source=source)
 
 
@@ -49,7 +49,7 @@ def test_poses_and_times_of_a_drive(tmp_path, pipe):
     np.zeros((2, 4), "<f4").tofile(tmp_path / "000000.bin")
     for option in ("poses", "times"):
         for path in (pipe, "/dev/zero"):
-            with measured(hang_guard_s=5), pytest.raises(InputError, match="expected a regular file"):
+            with measured(), pytest.raises(InputError, match="expected a regular file"):
                 roadbed.open(tmp_path / "000000.bin", **{option: path})
 
 

@@ -269,7 +269,7 @@ def test_lzf_agrees_with_the_reference_library():
 
 def test_zeros_after_the_points_are_passed_over_quickly(tmp_path):
     path = write(tmp_path / "a.pcd", HEADER.format(data="binary"), bodies()["binary"] + bytes(100 << 20))
-    with measured(hang_guard_s=5):
+    with measured():
         assert len(read_pcd(path)) == 2
 
 

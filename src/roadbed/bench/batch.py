@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from cProfile import Profile
 from dataclasses import replace
 from pathlib import Path
-from pstats import Stats
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -66,10 +65,12 @@ def _overhead(home: Path, drive: Drive, config: Config) -> dict[str, float]:
         job = Job(home / f"batch-{number}", config, "roadbed batch")
         job.folder.mkdir()
         profile = Profile(time.process_time)
-        profile.runcall(lambda job=job: list(tasks.drive_task(job, drive)))  # type: ignore[misc]
-    spent: dict[str, float] = {}
-    for (file, _, name), (_, _, _, seconds, _) in Stats(profile).stats.items():  # type: ignore[attr-defined]
-        spent[f"{Path(file).stem}.{name}"] = seconds
+        profile.runcall(list, tasks.drive_task(job, drive))
+    spent = {
+        f"{Path(entry.code.co_filename).stem}.{entry.code.co_name}": entry.totaltime
+        for entry in profile.getstats()
+        if not isinstance(entry.code, str)  # a function written in C
+    }
     whole = spent["work.do_drive"]
     shared = spent["opening.open"] + spent["work._perceived"] + spent["recording.finish"]
     return {

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,9 +26,12 @@ Given = tuple[float, GridMotion, tuple[float, float]]  # seconds since the last 
 
 
 class Steps(Protocol):
-    """`load` takes what the sensors report, `step` works on it; `phases` is a step with the seconds of its parts."""
+    """`pack` makes ready what the sensors report, `load` brings it to where `step` works on it; `phases` is a step with
+    the seconds of its parts."""
 
-    def load(self, time: float, reports: Mapping[str, Observation], given: Given) -> None: ...
+    def pack(self, reports: Mapping[str, Observation]) -> Any: ...
+
+    def load(self, time: float, packed: Any, given: Given) -> None: ...
 
     def step(self) -> None: ...
 
@@ -48,8 +51,11 @@ class _CpuSteps:
         self._fusion = Fusion(cells.spacing, fusion)
         self._filter = Hsbof((cells.rows, cells.columns), cells.spacing, filter_)
 
-    def load(self, time: float, reports: Mapping[str, Observation], given: Given) -> None:
-        self._now = time, reports, given
+    def pack(self, reports: Mapping[str, Observation]) -> Any:
+        return reports
+
+    def load(self, time: float, packed: Any, given: Given) -> None:
+        self._now = time, packed, given
         self._fusion.move(given[1])
 
     def step(self) -> None:
@@ -78,12 +84,16 @@ class _DeviceSteps:
         self._filter = HsbofDevice(backend, shape, cells.spacing, filter_, given=given, tuning=tuning)
         self._buffers: list = []
 
-    def load(self, time: float, reports: Mapping[str, Observation], given: Given) -> None:
+    def pack(self, reports: Mapping[str, Observation]) -> Any:
         layers = [np.stack([getattr(grid, name) for grid in reports.values()]) for name in Observation._fields]
+        return tuple(reports), layers
+
+    def load(self, time: float, packed: Any, given: Given) -> None:
+        sensors, layers = packed
         self._buffers = self._buffers or [self.backend.zeros(layer.size, layer.dtype) for layer in layers]
         for layer, buffer in zip(layers, self._buffers):
             self.backend.upload(layer, buffer)
-        self._now = time, Reports(tuple(reports), *self._buffers), given
+        self._now = time, Reports(sensors, *self._buffers), given
         self._fusion.move(given[1])
         self.backend.finish()
 

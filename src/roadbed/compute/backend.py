@@ -6,7 +6,8 @@ Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -103,6 +104,7 @@ class Backend(Protocol):
     """One opened device with its in-order queue."""
 
     device: Device
+    failures: tuple[type[Exception], ...]  # what its runtime raises when the device is lost or full
 
     def build(self, program: Program) -> Any:
         """Compile for this device."""
@@ -194,6 +196,16 @@ def check_points(device: Device, points: int, size: int) -> None:
             f"{device.name}: {points} points need {size / 2**20:.0f} MiB, "
             f"more than fit in its {device.memory / 2**20:.0f} MiB"
         )
+
+
+@contextmanager
+def in_words(backend: Any) -> Iterator[None]:
+    """What a runtime says of a device that fails in the middle of a drive, as one line."""
+    try:
+        yield
+    except backend.failures as error:
+        said = " ".join(str(error).split())
+        raise DeviceError(f"{backend.device.name}: {said}; if it is lost, go on with another backend: 'cpu'") from None
 
 
 def build_failed(device: Device, program: Program, log: str) -> DeviceError:

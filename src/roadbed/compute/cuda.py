@@ -105,6 +105,10 @@ class CudaBackend:
 
         self._cupy, self._cupyx = cupy, cupyx
         self.device = device
+        self.failures: tuple[type[Exception], ...] = (
+            cupy.cuda.runtime.CUDARuntimeError,
+            cupy.cuda.driver.CUDADriverError,
+        )
         self._handle = cupy.cuda.Device(device.index)
         with self._handle:
             self.stream = cupy.cuda.Stream(non_blocking=True)
@@ -238,8 +242,6 @@ class CudaBackend:
     def finish(self) -> None:
         try:
             self.stream.synchronize()
-        except self._cupy.cuda.runtime.CUDARuntimeError as error:
-            raise DeviceError(f"{self.device.name}: {' '.join(str(error).split())}") from None
         finally:
             self._in_flight.clear()
 

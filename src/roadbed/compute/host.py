@@ -27,6 +27,8 @@ _used_in: int | None = None  # process in which the thread pool was started
 class Host:
     """The CPU: stages run their Numba kernels on it, and nothing is uploaded."""
 
+    failures: tuple[type[Exception], ...] = ()
+
     def __init__(self) -> None:
         import numba
 

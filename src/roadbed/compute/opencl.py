@@ -89,6 +89,7 @@ class OpenclBackend:
         self._cl = cl
         self._handle = _found()[0][device.index]
         self.device = device
+        self.failures: tuple[type[Exception], ...] = (cl.Error,)
         self._options = ("-w",) if optimise else ("-w", "-cl-opt-disable")
         if units is not None:
             self._handle, self.device = self._part(units), replace(device, units=units)
@@ -203,8 +204,6 @@ class OpenclBackend:
     def finish(self) -> None:
         try:
             self._queue.finish()
-        except self._cl.Error as error:
-            raise DeviceError(f"{self.device.name}: {error}") from None
         finally:
             self._in_flight.clear()
 

@@ -34,6 +34,7 @@ class CoarseConfig(Stage):
     spacing: float = Field(3.0, ge=0.2, le=50, description="m between coarse nodes; a whole number of fine ones")
     cell: float = Field(0.5, ge=0.05, le=10, description="m, one lowest return per cell enters")
     iterations: int = Field(12, ge=1, le=1000)
+    warm_iterations: int = Field(5, ge=1, le=1000, description="iterations from the last frame's surface")
     sigma_up: float = Field(0.07, gt=0, le=5, description="m")
     pull: float = Field(
         0.05, ge=0, le=1, description="weight that returns far below the surface keep, so that it finds a drop; 0: none"

@@ -29,7 +29,7 @@ class GridConfig(Stage):
 class ObservationConfig(Stage):
     """From one sensor's points over the estimated ground to the probability that a cell is occupied."""
 
-    renamed: ClassVar[dict[str, str]] = {"clearance": "vehicle.clearance"}
+    renamed: ClassVar[dict[str, str]] = {"clearance": "vehicle.clearance", "sparse_beneath": "beneath"}
 
     azimuth_step: float = Field(0.4, ge=0.05, le=10, description="degrees per ray of the polar table")
     min_range: float = Field(1.0, ge=0, le=50, description="m; nearer returns are the sensor's own housing")
@@ -38,10 +38,9 @@ class ObservationConfig(Stage):
     obstacle_height_sigma: float = Field(0.05, gt=0, le=2, description="m, softness of that height")
     low_outlier: float = Field(1.0, gt=0, le=50, description="m below ground from which a return is ignored")
     underside: float = Field(1.3, ge=0, le=10, description="m; beams may pass beneath obstacles that start lower")
-    underside_reach: float = Field(5.0, ge=0, le=50, description="m behind such an obstacle where they prove little")
-    beneath: Probability = Field(1.0, description="weight of beams that passed beneath something; 0: they free nothing")
+    underside_reach: float = Field(3.0, ge=0, le=50, description="m behind such an obstacle where they prove little")
+    beneath: Probability = Field(0.0, description="weight of beams that passed beneath something; 0: they free nothing")
     sparse: float = Field(8.0, ge=0, le=1e4, description="returns per ray under which a sensor is sparse; 0: none is")
-    sparse_beneath: Probability = Field(0.0, description="the weight `beneath` of sparse sensors")
     face: float = Field(0.12, ge=0, le=5, description="m of height in one place that are a face to sparse ones; 0: off")
     sure_height: float = Field(0.3, ge=0, le=10, description="m, a_0: every obstacle is at least this high")
     height_spread: float = Field(0.5, gt=0, le=10, description="m, h_0: how obstacle heights scatter above that")
@@ -141,6 +140,9 @@ class RegistrationConfig(Stage):
     same: float = Field(0.25, ge=-1, le=1, description="agreement without a shift above which nothing moved")
     good: float = Field(0.75, ge=0, le=1, description="agreement that a shift must reach")
     gain: float = Field(0.5, ge=0, le=2, description="by which it must exceed the one without a shift")
+    small: float = Field(1.0, ge=0, le=100, description="m; what is no longer has no side along which it could slide")
+    small_same: float = Field(0.45, ge=-1, le=1, description="`same` of such things")
+    small_gain: float = Field(0.4, ge=0, le=2, description="`gain` of such things")
     slack: float = Field(0.1, ge=0, le=2, description="by which a smaller shift may be worse and still be meant")
     least: float = Field(0.3, ge=0, le=10, description="m, smallest shift that is a motion")
     static_rate: Probability = Field(0.3, description="static mass that starts to move, per 0.1 s")
@@ -170,6 +172,7 @@ class FilterConfig(Stage):
     unobserved_survival: Probability = Field(0.9, description="extra factor where nothing is seen")
     static_memory: float = Field(5.0, gt=0, le=1e6, description="s, tau_S: forgetting of unseen static mass")
     free_memory: float = Field(2.0, gt=0, le=1e6, description="s, tau_E: forgetting of unseen free mass")
+    sure_memory: float = Field(0.2, gt=0, le=1e6, description="s in which unseen space is no longer surely free")
     hits_only: bool = Field(True, description="empty and static mass starts to move, or is born, in hit cells alone")
     keep_unknown: bool = Field(True, description="what is not seen stays unknown; off: it is shared out in every step")
     vacated_is_free: bool = Field(True, description="what moved out of a visible cell leaves it empty")
@@ -197,6 +200,8 @@ class ObjectsConfig(Stage):
     body_gap: float = Field(1.5, ge=0, le=20, description="m between parts of one body that move alike")
     body_length: float = Field(6.0, gt=0, le=50, description="m; parts that make up more are several bodies")
     body_width: float = Field(2.6, gt=0, le=20, description="m across")
+    vehicle_length: float = Field(4.3, ge=0, le=50, description="m, of a vehicle seen from one end; 0: as it is seen")
+    vehicle_width: float = Field(1.8, ge=0, le=20, description="m, of one seen from one side; 0: as it is seen")
 
 
 class OccupancyConfig(Stage):

@@ -61,6 +61,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "observation": {
                 "sure_height": 10.0,
                 "underside": 0.0,
+                "beneath": 1.0,
                 "mixed_free": 1.0,
                 "unknown_ground": 1.0,
                 "sparse": 0.0,
@@ -75,6 +76,7 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "vacated_is_free": False,
                 "static_memory": 1e6,
                 "free_memory": 1e6,
+                "sure_memory": 1e6,
                 "max_gap": 60.0,
                 "empty_to_static": 0.005,
                 "acceleration": 2.0,

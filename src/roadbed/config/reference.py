@@ -62,7 +62,7 @@ _REASONS = {
     "occupancy.grid": "hardly ever",
     "occupancy.observation.obstacle_height": "lower where low things must be obstacles, higher on rough ground",
     "occupancy.observation.min_range": "the sensor sees its own housing or bracket",
-    "occupancy.observation.beneath": "lower with few layers, where beams pass under cars",
+    "occupancy.observation.beneath": "raise where low branches hide much free road; 1: the road under cars is free",
     "occupancy.observation.azimuth_step": "to the sensor's own step where it is far from 0.4 degrees",
     "occupancy.observation": "hardly ever",
     "occupancy.fusion.reliability": "one sensor is worse than the others",

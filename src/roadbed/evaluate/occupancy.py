@@ -47,7 +47,8 @@ def evaluate_occupancy(
         annotations = (
             _simulated(source, index, T_grid_sensor) if simulated else _annotated(source, index, T_grid_sensor)
         )
-        boxes.add(frame, [box for box in annotations if _in_grid(box, frame)])
+        judged = [box for box in annotations if _in_grid(box, frame)]
+        boxes.add(frame, judged, [box for box in annotations if box not in judged])
         if cells is not None:
             cells.add(frame, source.truth(index), T_grid_sensor)  # type: ignore[attr-defined]
     out: dict[str, Any] = {"source": source.location, "against": "simulation" if simulated else "boxes"}

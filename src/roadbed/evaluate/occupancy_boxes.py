@@ -56,6 +56,7 @@ class _Frame:
     static_sums: tuple[float, float]  # dynamic, static + dynamic over occupied cells
     objects: list[TrackedObject]  # outside masks
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
+    at_the_rim: dict[str, Annotation] = field(default_factory=dict)  # not judged: partly beyond the grid
 
 
 def inside(footprint: Float64, x: NDArray, y: NDArray, margin: float = 0.0) -> NDArray[np.bool_]:
@@ -79,8 +80,11 @@ class BoxJudge:
         self._kinds: dict[str, str] = {}
         self._frames: list[_Frame] = []
 
-    def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation]) -> None:
-        """One frame with the boxes annotated in it, in the lattice frame; nothing but masks is left out."""
+    def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation], at_the_rim: Sequence[Annotation] = ()) -> None:
+        """One frame with the boxes annotated in it, in the lattice frame; nothing but masks is left out.
+
+        Of boxes that reach beyond the grid it is only known that what moves there does so rightly.
+        """
         x, y = frame.lattice.mesh()
         occupied = frame.static + frame.dynamic
         open_to_all = np.ones(occupied.shape, bool)
@@ -95,8 +99,9 @@ class BoxJudge:
             {box.id: box.footprint for box in boxes},
             (float(frame.dynamic[counted].sum()), float(occupied[counted].sum())),
             self._unmasked(frame),
+            at_the_rim={box.id: box for box in at_the_rim},
         )
-        for box in boxes:
+        for box in (*boxes, *at_the_rim):
             window = _window(frame.lattice, box.footprint, EXCLUDED_MARGIN)
             region = inside(box.footprint, x[window], y[window], REGION_MARGIN)
             around = inside(box.footprint, x[window], y[window], EXCLUDED_MARGIN) & counted[window]
@@ -104,6 +109,8 @@ class BoxJudge:
                 float(frame.dynamic[window][around].sum()),
                 float(occupied[window][around].sum()),
             )
+            if box.id in entry.at_the_rim:
+                continue
             self._kinds[box.id] = box.kind
             self._sights.setdefault(box.id, []).append(_sight(frame, box, window, region))
         self._frames.append(entry)
@@ -121,9 +128,19 @@ class BoxJudge:
         for frame in self._frames:
             there = {key: box for key, box in frame.footprints.items() if key in movers}
             visible = {key: box for key, box in there.items() if seen[key, frame.time]}
-            hidden = {key: box for key, box in there.items() if key not in visible}
+            hidden = {key: box for key, box in there.items() if key not in visible} | self._leaving(frame, movers)
             frames.append(TrackingFrame(frame.time, frame.objects, visible, hidden))
-        return tracking_figures(frames, movers)
+        leaving = {key for frame in self._frames for key in self._leaving(frame, movers)}
+        return tracking_figures(frames, [*movers, *leaving.difference(movers)])
+
+    @staticmethod
+    def _leaving(frame: _Frame, movers: list[str]) -> dict[str, Float64]:
+        """Footprints of movers at the rim of the grid."""
+        return {
+            key: box.footprint
+            for key, box in frame.at_the_rim.items()
+            if key in movers or (box.velocity is not None and _norm(box.velocity) > MOVER_SPEED)
+        }
 
     def result(self) -> dict[str, Any]:
         """The figures that `roadbed evaluate occupancy --json` prints."""
@@ -137,6 +154,7 @@ class BoxJudge:
         settled_false = [count for count, late in zip(false_counts, warm) if late]
         settled = [frame for frame, late in zip(self._frames, warm) if late]
         calm = {key: _after_warm_up(self._sights[key]) for key in standing}
+        world = [_world_sums(frame, [*movers, *self._leaving(frame, movers)]) for frame in settled]
         rows = [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers]
         seen_rows = [row for row in rows if row["visible_frames"]]
         return {
@@ -150,9 +168,7 @@ class BoxJudge:
                 {"id": key, "kind": self._kinds[key], "dynamic_share_percent": _share(calm[key])} for key in standing
             ],
             "static_dynamic_share_percent": _share([sight for key in standing for sight in calm[key]]),
-            "world_dynamic_share_percent": _percent(*zip(*[_world_sums(frame, movers) for frame in settled]))
-            if settled
-            else None,
+            "world_dynamic_share_percent": _percent(*zip(*world)) if world else None,
             "false_moving_cells": float(np.mean(settled_false)) if settled_false else None,
             "false_moving_cells_first": float(np.mean(false_counts[1 : len(false_counts) - len(settled_false)]))
             if len(false_counts) - len(settled_false) > 1
@@ -172,9 +188,9 @@ class BoxJudge:
 
     def _false_moving(self, frame: _Frame, movers: list[str]) -> int:
         explained = np.zeros(len(frame.moving), bool)
-        for key in movers:
-            if key in frame.footprints:
-                explained |= inside(frame.footprints[key], frame.moving[:, 0], frame.moving[:, 1], EXCLUDED_MARGIN)
+        there = {key: box for key, box in frame.footprints.items() if key in movers} | self._leaving(frame, movers)
+        for footprint in there.values():
+            explained |= inside(footprint, frame.moving[:, 0], frame.moving[:, 1], EXCLUDED_MARGIN)
         return int(np.count_nonzero(~explained))
 
 
@@ -318,7 +334,7 @@ def _heading_error(sight: _Sight) -> float | None:
 def _world_sums(frame: _Frame, movers: list[str]) -> tuple[float, float]:
     """Dynamic and occupied mass of everything but the movers."""
     dynamic, occupied = frame.static_sums
-    for key in movers:
+    for key in set(movers):
         d, o = frame.object_sums.get(key, (0.0, 0.0))
         dynamic, occupied = dynamic - d, occupied - o
     return max(dynamic, 0.0), max(occupied, 0.0)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 OCCUPIED = 0.6  # occupancy from which a cell counts as occupied
 FREE = 0.2  # occupancy up to which it counts as free
+HIT = 0.5  # probability of an observation above which a cell was hit
 SEEN_BELOW = 1.0  # m over the ground under which a beam must pass, or end, for a cell to be visible
 _LEVELS = 1000  # steps of probability for ranking
 _BINS = 10  # of the calibration curve
@@ -31,6 +32,7 @@ class TruthJudge:
         self._empty = np.zeros(_LEVELS, np.int64)  # the same, truly empty
         self._static = np.zeros(3, np.int64)  # hits, false alarms, misses
         self._dynamic = np.zeros(3, np.int64)
+        self._dynamic_hits = np.zeros(3, np.int64)  # the same if all that is hit on movers were said to move
         self._free = np.zeros(2, np.int64)  # cells called free, and of them truly occupied
         self._standing = np.zeros(2)  # dynamic, and static + dynamic mass on what truly stands
 
@@ -51,6 +53,10 @@ class TruthJudge:
         moves = occupied & (frame.dynamic > frame.static)
         stands = occupied & ~moves
         self._dynamic += _confusion(moves, there.occupied & there.moving, visible)
+        if frame.observation is not None:
+            on_movers = _around(there.occupied & there.moving) & (there.moving | ~there.occupied)
+            hits = (frame.observation > HIT) & on_movers
+            self._dynamic_hits += _confusion(hits, there.occupied & there.moving, visible)
         self._static += _confusion(stands, there.occupied & ~there.moving, visible)
 
         free = (frame.occupied < FREE) & there.visible
@@ -78,6 +84,7 @@ class TruthJudge:
             "calibration": curve,
             "static_iou": _iou(self._static),
             "dynamic_iou": _iou(self._dynamic),
+            "dynamic_iou_of_hits": _iou(self._dynamic_hits),
             "free_space_violations_percent": _percent(self._free[1], self._free[0]),
             "standing_dynamic_percent": _percent(*self._standing),
         }
@@ -113,6 +120,13 @@ def _deeply(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
         for step in (1, -1):
             inner &= np.roll(occupied, step, axis)
     return inner
+
+
+def _around(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Cells and those beside them."""
+    wide = np.pad(cells, 1)
+    rows, columns = cells.shape
+    return np.logical_or.reduce([wide[r : r + rows, c : c + columns] for r in range(3) for c in range(3)])
 
 
 def _iou(counts: NDArray[np.int64]) -> float | None:

@@ -22,6 +22,7 @@ _ANY_HEIGHT = (0.05, 15.0)  # m, searched where nothing convincing was found the
 _HINT = 0.4  # m around a given height
 _STEEPEST = 0.27  # slope of the plane
 _FEWEST_CELLS = 20
+_ENOUGH = 50_000  # returns that are looked at, every so many-th of more
 _CONVINCING = 0.5  # quality from which nothing else is looked for
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
@@ -184,9 +185,9 @@ class MountingEstimator:
         config = self.config
         n, low_share = lowest_returns(
             points,
+            max(1, len(points) // _ENOUGH),
             np.float32(config.cell),
             np.float32(config.radius),
-            np.float32(1.0),
             np.float32(1.0),
             self._lowest,
             self._second,

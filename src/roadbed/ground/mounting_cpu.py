@@ -11,14 +11,15 @@ import numpy as np
 from roadbed.compute.cpu import FAST, F, U, njit, solve3
 
 _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
+_NEAREST = F(1)  # m, closer returns are the vehicle's
 _INLIER = 0.2  # m
 _BELOW_PENALTY = 0.5  # ground below a plane speaks against it, things above do not
 
 
 @njit(cache=True)
-def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
+def lowest_returns(points, stride, cell, radius, highest, lowest, second, out):
     """The lowest return of each cell with at least two, as rows x, y, z of `out`; returns how many, and which share of
-    the returns within `radius` was not too high to be looked at. `lowest` and `second` are scratch.
+    the returns within `radius` was not too high to be looked at: every `stride`-th. `lowest` and `second` are scratch.
     """
     near = low = 0
     side = lowest.shape[0]
@@ -27,10 +28,10 @@ def lowest_returns(points, cell, radius, nearest, highest, lowest, second, out):
         for column in range(side):
             lowest[row, column] = second[row, column] = -1
     scale = F(1) / cell
-    for i in range(points.shape[0]):
+    for i in range(0, points.shape[0], stride):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         squared = x * x + y * y
-        if not (squared < radius * radius and squared >= nearest * nearest and z > -highest * F(100)):
+        if not (squared < radius * radius and squared >= _NEAREST * _NEAREST and z > -highest * F(100)):
             continue
         near += 1
         if not z <= highest:

@@ -16,7 +16,8 @@ from roadbed.config.ground import OpacityConfig
 from roadbed.errors import InputError
 from roadbed.frames import Scan
 from roadbed.geometry import Pose
-from roadbed.ground.opacity_cpu import grow_standing, mark_standing, sort_by_direction
+from roadbed.ground.opacity_beside_cpu import grow_standing, release_feet
+from roadbed.ground.opacity_cpu import mark_standing, sort_by_direction
 
 
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
@@ -38,5 +39,6 @@ def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -
     sort_by_direction(points, T_vehicle_sensor.rotation, origins, sensor, directions, order, start, place)
     sparse, layered = mark_standing(order, start, place, config.densest, config.layered, standing)
     if sparse:
+        release_feet(points, T_vehicle_sensor.rotation, order, start, place, standing)
         grow_standing(points, T_vehicle_sensor.rotation, standing)
     return standing if layered else None

@@ -13,8 +13,8 @@ BENEATH = 0.15  # m under a return at which it passed
 NEAR = 0.25  # m of range within which returns stand above each other
 RISE, STEEP = 0.04, 1.2  # m of height and per m of range from which they do
 BETWEEN = 0.02  # m: what lies between two such returns, or this much beside, stands too
-GROW, GROW_HEIGHT = 0.6, 0.08  # m aside and in height within which
-GROW_FROM = 8  # returns that stand make one stand that shows nothing by itself
+FAR, FAR_STEEP = 20.0, 0.4  # m of range from which, and height per range at which, the next beam above shows the same
+BEHIND, BEHIND_LOWER = 0.8, 0.45  # m farther and lower than one that stands, up to which a return is its underside
 BEAM = 0.003  # of height per range: returns that differ by less are of one beam
 FAR_APART = 0.015  # two beams that differ by more leave a large gap between them
 WALL, WALL_RISE = 3.0, 0.2  # height per range and m from which two returns are of one wall
@@ -80,39 +80,40 @@ def _mark_direction(order, place, standing):
                 between_r, between_z = place[order[c], 0], place[order[c], 1]
                 if z - BETWEEN <= between_z <= other_z + BETWEEN and low_r <= between_r <= high_r:
                     standing[order[c]] = True
+    _mark_far(order, place, standing)
+    _mark_undersides(order, place, standing)
 
 
 @njit(cache=True)
-def _level(rotation, points, i):
-    """A point along the level axes."""
-    x, y, z = points[i, 0], points[i, 1], points[i, 2]
-    return (
-        rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z,
-        rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z,
-        rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z,
-    )
-
-
-@njit(cache=True)
-def grow_standing(points, rotation, standing):
-    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
-    seeds = np.flatnonzero(standing)
-    place = np.empty((seeds.shape[0], 3))
-    for k in range(seeds.shape[0]):
-        place[k, 0], place[k, 1], place[k, 2] = _level(rotation, points, seeds[k])
-    place = place[np.argsort(place[:, 0])]
-    for i in range(points.shape[0]):
-        x, y, z = _level(rotation, points, i)
-        if standing[i] or not np.isfinite(x + y + z) or (x == 0 and y == 0 and z == 0):
+def _mark_far(order, place, standing):
+    """Far away two beams meet a car at its bonnet and its window: less steep than a wall, steeper than a hillside."""
+    n = order.shape[0]
+    for a in range(n):
+        r, z = place[order[a], 0], place[order[a], 1]
+        if r < FAR:
             continue
-        found = 0
-        for k in range(np.searchsorted(place[:, 0], x - GROW), seeds.shape[0]):
-            aside = place[k, 0] - x
-            if aside > GROW:
-                break
-            distance2 = aside * aside + (place[k, 1] - y) ** 2
-            found += distance2 < GROW * GROW and abs(place[k, 2] - z) < GROW_HEIGHT
-        standing[i] = found >= GROW_FROM
+        nearest, rise, apart = np.inf, 0.0, np.inf
+        for b in range(n):
+            above = place[order[b], 1] / place[order[b], 0] - z / r
+            if BEAM < above < nearest:
+                nearest, rise, apart = above, place[order[b], 1] - z, place[order[b], 0] - r
+        if apart > 0 and rise > FAR_STEEP * apart:
+            standing[order[a]] = True
+
+
+@njit(cache=True)
+def _mark_undersides(order, place, standing):
+    """What a beam met just behind and below the side of something is its underside or a wheel."""
+    n = order.shape[0]
+    stood = np.empty(n, np.bool_)
+    for a in range(n):
+        stood[a] = standing[order[a]]
+    for a in range(n):
+        r, z = place[order[a], 0], place[order[a], 1]
+        for b in range(n):
+            behind, lower = r - place[order[b], 0], place[order[b], 1] - z
+            if stood[b] and 0 < behind < BEHIND and 0 < lower < BEHIND_LOWER:
+                standing[order[a]] = True
 
 
 @njit(cache=True)

@@ -11,7 +11,8 @@ typedef struct {
 FUNCTION void forget_and_vacate(Cell *cell, real seen, GLOBAL const CellRules *rules) {
     if (seen <= (real)0) {
         cell->s *= rules->keep_static;
-        cell->e *= rules->keep_free;
+        real probable = fmin(cell->e, (real)PROBABLY_FREE);
+        cell->e = probable * rules->keep_free + (cell->e - probable) * rules->keep_sure;
     }
     cell->e += rules->vacated * seen * cell->d;
     real total = cell->s + cell->e;

@@ -22,6 +22,7 @@ from roadbed.occupancy.model import (
     NOTHING_LEFT,
     ODDS,
     OLDEST,
+    PROBABLY_FREE,
     SUBCELLS,
     SURFACE_REACH,
     WAS_EMPTY,
@@ -34,7 +35,9 @@ def forget_and_vacate(s, d, e, seen, rules):
     """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty."""
     if seen <= 0:
         s *= rules.keep_static
-        e *= rules.keep_free
+        # What is not seen may be entered at any moment: soon it is no longer surely free, but probably, for a while.
+        probable = min(e, PROBABLY_FREE)
+        e = probable * rules.keep_free + (e - probable) * rules.keep_sure
     e += rules.vacated * seen * d
     total = s + e
     if total > 1:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.compute import compilation
-from roadbed.compute.backend import Backend
+from roadbed.compute.backend import Backend, in_words
 from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
 from roadbed.config import Config, OccupancyConfig
@@ -76,7 +76,7 @@ class OccupancyFilter:
 
     def __call__(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
         """Take one scan with its ground; what was wrong with its time or place is said in `frame.notes`."""
-        with self._turn, parallel_kernels():
+        with self._turn, parallel_kernels(), in_words(self.backend):
             frame = self._take(scan, ground)
         compilation.ready("occupancy")
         return frame

@@ -49,6 +49,7 @@ ODDS, STATIC_FIRST, NORMALISE = range(3)
 CEILING = 0.999  # no mass becomes absorbing
 ARRIVAL_CEILING = 0.98
 NOTHING_LEFT = 1e-12
+PROBABLY_FREE = 0.55  # free mass of a cell that was free and is not seen: its occupancy is above 0.2
 WAS_EMPTY = 0.5  # free mass above which a cell was empty
 MATURING = 0.6  # static mass above which a cell that is hit grows older
 OLDEST = 10.0  # s

@@ -7,7 +7,7 @@ Born with a cluster that continues no object; dead when unseen for `keep` second
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,6 +27,9 @@ _SEEN_AGAIN = 3.0  # by which finding an object multiplies the odds that it exis
 _UNSEEN_FADE = 0.5  # s in which these odds fall by e while it is not seen
 _MOST_ODDS, _LEAST_ODDS = 199.0, 0.02
 _TURNING = 1.0  # m/s under which a yaw rate is not known
+_DRIVES = 2.0  # m/s from which something as wide as a vehicle is one, and no group of people
+_FACE = (1.4, 2.6)  # m, widths of the front and the rear of vehicles
+_FLANK = 2.8  # m; a longer side is that of a vehicle
 
 
 @dataclass
@@ -42,6 +45,7 @@ class _Track:
     state: Float64
     covariance: Float64
     odds: float = 1.0
+    whole: Float64 = field(default_factory=lambda: np.zeros(2))  # its extent with the sides that were never seen
 
     def predicted(self, time: float) -> Float64:
         return self.position + self.state[:2] * (time - self.seen)
@@ -54,7 +58,7 @@ class _Track:
         x, y = place - self.predicted(time)
         cosine, sine = math.cos(self.heading), math.sin(self.heading)
         along, across = abs(cosine * x + sine * y), abs(cosine * y - sine * x)
-        return along <= self.extent[0] / 2 + _BODY_MARGIN and across <= self.extent[1] / 2 + _BODY_MARGIN
+        return along <= self.whole[0] / 2 + _BODY_MARGIN and across <= self.whole[1] / 2 + _BODY_MARGIN
 
     def predict(self, dt: float) -> None:
         fade = math.exp(-dt / _ACCELERATION_MEMORY)
@@ -75,15 +79,17 @@ class _Track:
         kept = np.eye(4) - gain @ model
         self.covariance = kept @ self.covariance @ kept.T + gain @ spread @ gain.T
 
-    def grow(self, cluster: Cluster, viewpoint: Float64 | None) -> None:
-        """The box: as large as the object was ever seen, laid behind the sides that are seen now."""
+    def grow(self, cluster: Cluster, viewpoint: Float64 | None, vehicle: tuple[float, float]) -> None:
+        """The box: as large as the object was ever seen, or as a `vehicle` of which one side is seen, laid behind the
+        sides that are seen now."""
         turned = abs(math.sin(cluster.heading - self.heading)) > math.sin(math.pi / 4)
         extent = self.extent[::-1] if turned else self.extent
         larger = cluster.extent > extent
         self.extent = extent + np.where(larger, _GROWS, _SHRINKS) * (cluster.extent - extent)
-        self.heading, self.position = cluster.heading, cluster.position
+        self.heading, self.position, self.whole = cluster.heading, cluster.position, self.extent
         if viewpoint is None:
             return
+        self.whole = _completed(self.extent, math.hypot(*self.state[:2].tolist()), vehicle)
         axes = np.array(
             [
                 [math.cos(self.heading), -math.sin(self.heading)],
@@ -93,7 +99,7 @@ class _Track:
         away = (cluster.position - viewpoint) @ axes  # along each axis
         outside = np.abs(away) > cluster.extent / 2  # where one side is nearer to the viewer than the other
         self.position = self.position + axes @ (
-            np.where(outside, np.sign(away), 0.0) * (self.extent - cluster.extent) / 2
+            np.where(outside, np.sign(away), 0.0) * (self.whole - cluster.extent) / 2
         )
 
 
@@ -166,14 +172,14 @@ class ObjectTracker:
             start[:2, :2], start[2:, 2:] = spread, np.eye(2) * _START_ACCELERATION**2
             state = np.concatenate([cluster.velocity, np.zeros(2)])
             box = cluster.position, cluster.extent, cluster.heading
-            track = _Track(self._next_id, time, time, *box, state, start)
+            track = _Track(self._next_id, time, time, *box, state, start, whole=cluster.extent)
             self._next_id += 1
             self._tracks.append(track)
         else:
             track.odds = min(track.odds_at(time) * _SEEN_AGAIN, _MOST_ODDS)
             track.predict(time - track.seen)
             track.measure(cluster.velocity, spread, self.config.lag)
-            track.grow(cluster, viewpoint)
+            track.grow(cluster, viewpoint, (self.config.vehicle_length, self.config.vehicle_width))
             track.seen = time
         velocity, acceleration = track.state[:2].copy(), track.state[2:].copy()
         speed2 = float(velocity @ velocity)
@@ -181,7 +187,7 @@ class ObjectTracker:
         return TrackedObject(
             id=track.id,
             position=track.position.copy(),
-            extent=track.extent.copy(),
+            extent=track.whole.copy(),
             heading=track.heading,
             velocity=velocity,
             velocity_covariance=track.covariance[:2, :2].copy(),
@@ -191,3 +197,13 @@ class ObjectTracker:
             acceleration=acceleration,
             yaw_rate=float(turning / speed2) if speed2 > _TURNING**2 else 0.0,
         )
+
+
+def _completed(extent: Float64, speed: float, vehicle: tuple[float, float]) -> Float64:
+    """An extent as it was seen; where that is one side of something that drives, with the usual other side."""
+    (along, across), (length, width) = extent.tolist(), vehicle
+    if speed < _DRIVES:
+        return extent
+    if _FACE[0] <= across <= _FACE[1]:
+        return np.array([max(along, length), across])
+    return np.array([along, max(across, width)]) if along >= _FLANK else extent

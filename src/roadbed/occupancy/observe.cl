@@ -95,6 +95,17 @@ FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL f
     }
 }
 
+// The slope under which a beam passes beneath something in its ray, or in as many beside it.
+FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, int azimuth, int bin) {
+    int rays = v->azimuth_bins;
+    float slope = beneath[v->table + azimuth * v->range_bins + bin];
+    for (int k = 1; k <= v->rays_beside; ++k) {
+        float left = beneath[v->table + (azimuth + rays - k) % rays * v->range_bins + bin];
+        slope = fmax(slope, fmax(left, beneath[v->table + (azimuth + k) % rays * v->range_bins + bin]));
+    }
+    return slope;
+}
+
 // From far to near: a beam that ended further out passed every nearer bin of its azimuth. One work-group per ray.
 KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cover, GLOBAL uint *lowest,
                   GLOBAL uint *highest, GLOBAL float *passing, GLOBAL float *beneath) {
@@ -149,24 +160,28 @@ FUNCTION double passing_odds(GLOBAL const View *v, double clearance, double grou
     return 1 - detection * survive;
 }
 
-// The odds that a beam passing at `lowest` leaves to a cell at (x, y).
-FUNCTION double odds_over(GLOBAL const View *v, GLOBAL const float *layers, GLOBAL const int *doubted, double x, double y,
-                          double distance, float lowest, double trust) {
-    double surface = plane_at(v, x, y), sigma = v->ground_sigma, detection = v->detection * v->unknown_ground;
+typedef struct {
+    double surface, sigma;
+    int known;
+} Under;
+
+// Height of the ground, its uncertainty, and whether it is known; else that of the vehicle's plane.
+FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOBAL const int *doubted, double x, double y) {
+    Under under = {plane_at(v, x, y), v->ground_sigma, 0};
     int node = nearest_node(v, x, y), nodes = v->ground_columns * v->ground_rows;
     if (node >= 0 && is_finite(layers[node]) && (v->face <= 0 || doubted[v->nodes + node] != v->frame)) {
         float variance = layers[3 * nodes + node];
         if (variance < v->ground_sigma * v->ground_sigma) {
-            sigma = (float)sqrt((double)variance);
-            detection = v->detection;
-            surface = layers[node];
+            under.sigma = (float)sqrt((double)variance);
+            under.known = 1;
+            under.surface = layers[node];
             float slope_x = layers[nodes + 2 * node], slope_y = layers[nodes + 2 * node + 1];
             if (is_finite(slope_x))
-                surface += slope_x * (x - (v->ground_x0 + node % v->ground_columns * v->ground_spacing)) +
-                           slope_y * (y - (v->ground_y0 + node / v->ground_columns * v->ground_spacing));
+                under.surface += slope_x * (x - (v->ground_x0 + node % v->ground_columns * v->ground_spacing)) +
+                                 slope_y * (y - (v->ground_y0 + node / v->ground_columns * v->ground_spacing));
         }
     }
-    return passing_odds(v, v->origin[2] + lowest * distance - surface, sigma, trust * detection);
+    return under;
 }
 
 // p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
@@ -187,9 +202,9 @@ KERNEL judge_cells(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRI
         int here = v->cells + cell, bin = whole(distance / v->grid_spacing);
         float lowest = NO_BEAM, covered = -NO_BEAM;
         if (bin < v->range_bins) {
-            bin += v->table + azimuth_bin(dx, dy, v->azimuth_bins) * v->range_bins;
-            lowest = passing[bin];
-            if (v->beneath < 1) covered = beneath[bin];
+            int azimuth = azimuth_bin(dx, dy, v->azimuth_bins);
+            if (v->beneath < 1) covered = covered_at(v, beneath, azimuth, bin);
+            lowest = passing[v->table + azimuth * v->range_bins + bin];
         }
         uint mark = marks[here];
         double n_o = fmin((double)weights[here] / WEIGHT_ONE, v->hits);
@@ -197,8 +212,15 @@ KERNEL judge_cells(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRI
         double p = 0.5, seen = 0.0;
         if (lowest < NO_BEAM || n_o > 0 || ground_seen) {
             double odds = 1.0, trust = lowest < covered ? v->beneath : 1.0;
-            if (ground_seen) odds = passing_odds(v, 0.0, 0.0, trust * v->ground_detection);
-            else if (lowest < NO_BEAM) odds = odds_over(v, layers, doubted, x, y, distance, lowest, trust);
+            Under under = surface_at(v, layers, doubted, x, y);
+            if (ground_seen) {
+                // The beam that ended here on the ground may itself have come from beneath.
+                if (under.surface - v->origin[2] < covered * distance) trust = v->beneath;
+                odds = passing_odds(v, 0.0, 0.0, trust * v->ground_detection);
+            } else if (lowest < NO_BEAM) {
+                double detection = under.known ? v->detection : v->detection * v->unknown_ground;
+                odds = passing_odds(v, v->origin[2] + lowest * distance - under.surface, under.sigma, trust * detection);
+            }
             p = odds / (1 + odds);
             seen = 1 - odds;
             if (n_o > 0) {

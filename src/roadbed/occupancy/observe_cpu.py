@@ -169,6 +169,31 @@ def spread_cover(first, last, cover, bins):
 
 
 @njit(cache=True, inline="always")
+def covered_at(cover, azimuth, bin_, beside):
+    """The slope under which a beam passes beneath something in its ray, or in as many beside it."""
+    slope, rays = cover[azimuth, bin_], cover.shape[0]
+    for k in range(1, beside + 1):
+        slope = max(slope, cover[(azimuth + rays - k) % rays, bin_], cover[(azimuth + k) % rays, bin_])
+    return slope
+
+
+@njit(cache=True, inline="always")
+def surface_at(ground, x, y, model):
+    """Height of the ground, its uncertainty, and whether it is known; else that of the vehicle's plane."""
+    node = nearest_node(ground, x, y)
+    if node >= 0 and math.isfinite(ground.elevation[node]):
+        variance = ground.variance[node]
+        if variance < model.ground_sigma**2:
+            nx = ground.x0 + (node % ground.columns) * ground.spacing
+            ny = ground.y0 + (node // ground.columns) * ground.spacing
+            surface = float(ground.elevation[node])
+            if math.isfinite(ground.slope[node, 0]):
+                surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)
+            return surface, float(math.sqrt(variance)), True
+    return plane_at(ground, x, y), model.ground_sigma, False
+
+
+@njit(cache=True, inline="always")
 def passing_odds(clearance, ground_sigma, detection, model):
     """LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground."""
     if clearance >= FAR_ABOVE:
@@ -203,7 +228,7 @@ def judge_cells(first, last, collected, sensor, grid, ground, model, probability
             if bin_ < model.range_bins:
                 azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
                 lowest = table[azimuth, bin_]
-                beneath = cover[azimuth, bin_]
+                beneath = covered_at(cover, azimuth, bin_, model.rays_beside)
             n_o = min(hits[cell] / WEIGHT_ONE, model.hits)
             if lowest >= NO_BEAM and n_o == 0 and ground_seen[cell] == 0:
                 probability[row, column] = 0.5
@@ -211,23 +236,15 @@ def judge_cells(first, last, collected, sensor, grid, ground, model, probability
                 continue
 
             odds = 1.0
+            surface, sigma, known = surface_at(ground, x, y, model)
             trust = model.beneath if lowest < beneath else 1.0
             if ground_seen[cell]:
+                # The beam that ended here on the ground may itself have come from beneath.
+                if surface - sensor[2] < beneath * distance:
+                    trust = model.beneath
                 odds = passing_odds(0.0, 0.0, trust * model.ground_detection, model)
             elif lowest < NO_BEAM:
-                surface, sigma = plane_at(ground, x, y), model.ground_sigma
-                detection = model.detection * model.unknown_ground
-                node = nearest_node(ground, x, y)
-                if node >= 0 and math.isfinite(ground.elevation[node]):
-                    variance = ground.variance[node]
-                    if variance < model.ground_sigma**2:
-                        sigma = math.sqrt(variance)
-                        detection = model.detection
-                        nx = ground.x0 + (node % ground.columns) * ground.spacing
-                        ny = ground.y0 + (node // ground.columns) * ground.spacing
-                        surface = ground.elevation[node]
-                        if math.isfinite(ground.slope[node, 0]):
-                            surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)
+                detection = model.detection if known else model.detection * model.unknown_ground
                 odds = passing_odds(sensor[2] + lowest * distance - surface, sigma, trust * detection, model)
 
             p = odds / (1 + odds)

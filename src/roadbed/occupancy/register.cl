@@ -94,7 +94,7 @@ FUNCTION int search(const Compared *c, Shifts s, int best, int2 *found, LOCAL in
 // The shift in subcells that makes the points agree best, (0, 0) where none is sure enough. In four searches: of no shift
 // at all, of every second shift, of those around the best of them, and of those that are hardly a motion. They are one
 // loop, because each copy of the search takes PoCL seconds to compile.
-FUNCTION int2 best_shift(const Compared *c, int reach, LOCAL int *shared) {
+FUNCTION int2 best_shift(const Compared *c, int reach, int small, LOCAL int *shared) {
     GLOBAL const Laying *lay = c->lay;
     int count = c->count + c->old_count, best = -count - 1, enough = 0;
     int2 nowhere = INT2(0, 0), found = nowhere, unused = nowhere;
@@ -104,8 +104,8 @@ FUNCTION int2 best_shift(const Compared *c, int reach, LOCAL int *shared) {
         int least = turn == 3 ? enough - 1 : best;
         int reached = search(c, shifts, least, turn == 3 ? &unused : &found, shared);
         if (turn == 0) {
-            if (reached > lay->same * count) return nowhere;
-            wanted = fmax(lay->good * count, reached + lay->gain * count);
+            if (reached > (small ? lay->small_same : lay->same) * count) return nowhere;
+            wanted = fmax(lay->good * count, reached + (small ? lay->small_gain : lay->gain) * count);
             best = (int)ceil(wanted - COARSE_LOSS * count) - 1;
             shifts = shifts_around(nowhere, reach, 2, (double)reach * reach);
         } else if (turn == 1) {
@@ -235,7 +235,7 @@ KERNEL register_hits(GLOBAL const Laying *lay, GLOBAL const address_t *pictures,
         }
         if (c.count < lay->fewest_points || c.old_count < lay->fewest_points) continue;
         int reach = (int)fmin(lay->reach, lay->reach_per_extent * extent + lay->reach_least);
-        int2 shift = best_shift(&c, reach, shared);
+        int2 shift = best_shift(&c, reach, extent <= lay->small, shared);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) {
             velocity[2 * k] = (float)(shift.x / lay->age) * lay->subcell;
             velocity[2 * k + 1] = (float)(shift.y / lay->age) * lay->subcell;

@@ -81,13 +81,13 @@ def _score(present, former, now, old, between, dx, dy, least):
 
 
 @njit(cache=True)
-def best_shift(present, former, now, old, between, reach, rule):
+def best_shift(present, former, now, old, between, reach, small, rule):
     """The shift (x, y) in subcells that makes the points agree best, (0, 0) where none is sure enough."""
     count = present.shape[0] + former.shape[0]
     still = _score(present, former, now, old, between, 0, 0, -count)
-    if still > rule.same * count:
+    if still > (rule.small_same if small else rule.same) * count:
         return 0, 0
-    wanted = max(rule.good * count, still + rule.gain * count)
+    wanted = max(rule.good * count, still + (rule.small_gain if small else rule.gain) * count)
     best = math.ceil(wanted - COARSE_LOSS * count) - 1
     found_x = found_y = 0
     for dy in range(-reach, reach + 1, 2):
@@ -204,6 +204,7 @@ def register_components(now, old, between, rule, velocity):
             former[j, 0] = math.floor(between.xx * x + between.yx * y)
             former[j, 1] = math.floor(between.xy * x + between.yy * y)
         reach = int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
-        dx, dy = best_shift(present[:count], former[:old_count], now.picture, old.picture, between, reach, rule)
+        small, pictures = extent <= rule.small, (now.picture, old.picture)
+        dx, dy = best_shift(present[:count], former[:old_count], *pictures, between, reach, small, rule)
         if dx != 0 or dy != 0:
             velocity[k, 0], velocity[k, 1] = dx / rule.age, dy / rule.age

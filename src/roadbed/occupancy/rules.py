@@ -48,6 +48,7 @@ class SensorModel(NamedTuple):
     underside: float
     underside_bins: int
     beneath: float
+    rays_beside: int  # whose low obstacles count: returns of a sparse sensor lie further apart than rays
     face: float  # m; 0: the sensor needs no faces
 
     @classmethod
@@ -77,7 +78,8 @@ class SensorModel(NamedTuple):
             unknown_ground=config.unknown_ground,
             underside=config.underside,
             underside_bins=round(config.underside_reach / spacing),
-            beneath=config.sparse_beneath if sparse else config.beneath,
+            beneath=config.beneath,
+            rays_beside=1 if sparse else 0,
             face=config.face if sparse else 0.0,
         )
 
@@ -115,6 +117,9 @@ class RegistrationRule(NamedTuple):
     same: float
     good: float
     gain: float
+    small: float  # cells
+    small_same: float
+    small_gain: float
     slack: float
     least: float  # subcells
 
@@ -135,6 +140,9 @@ class RegistrationRule(NamedTuple):
             same=config.same,
             good=config.good,
             gain=config.gain,
+            small=config.small / spacing,
+            small_same=config.small_same,
+            small_gain=config.small_gain,
             slack=config.slack,
             least=config.least / subcell,
         )
@@ -146,6 +154,7 @@ class CellRules(NamedTuple):
     compose: int  # ODDS, STATIC_FIRST or NORMALISE
     keep_static: float  # exp(-dt / tau_S)
     keep_free: float  # exp(-dt / tau_E)
+    keep_sure: float  # the same for what is surely free
     vacated: float  # 1: vacated mass becomes empty, 0: unknown
     hits_only: bool
     keep_unknown: bool
@@ -190,6 +199,7 @@ class CellRules(NamedTuple):
             compose=_COMPOSE[config.compose],
             keep_static=math.exp(-dt / config.static_memory),
             keep_free=math.exp(-dt / config.free_memory),
+            keep_sure=math.exp(-dt / min(config.sure_memory, config.free_memory)),
             vacated=float(config.vacated_is_free),
             hits_only=config.hits_only,
             keep_unknown=config.keep_unknown,

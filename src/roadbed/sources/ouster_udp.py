@@ -16,20 +16,18 @@ from roadbed.errors import DeviceError, InputError
 from roadbed.frames import Scan
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.ouster_packets import Columns, Ouster, read_metadata
-from roadbed.sources.registry import Source
-from roadbed.sources.udp import UdpListener, listening_address
+from roadbed.sources.udp import UdpSource, listening_address
 
 _METADATA = "/api/v1/sensor/metadata"
 _PATIENCE_S, _LARGEST_ANSWER = 3.0, 1 << 20
 _HALF_OF_FRAMES = 1 << 15  # frame numbers have 16 bits: one that seems so much newer is older
 
 
-class OusterSource(Source):
-    """Scans as they come, without an end; `close` from another thread ends the iteration."""
+class OusterSource(UdpSource):
+    """Scans of an Ouster sensor, put together from its packets."""
 
     name = "ouster"
     accepts: ClassVar[tuple[str, ...]] = ("metadata",)
-    sequential = False  # a sensor alone brings no odometry
 
     def __init__(self, location: str, **options: Any) -> None:
         super().__init__(location, **options)
@@ -41,16 +39,7 @@ class OusterSource(Source):
             name, _, http_port = self.path.removeprefix("ouster:").partition(":")
             self._sensor = read_metadata(_asked(self.path, name, http_port), f"http://{name}{_METADATA}")
             host, port = _facing(self.path, name), self._sensor.port
-        self._packets = UdpListener(self.path, host, port)
-        self.port, self.address = self._packets.port, self._packets.address
-        self.foreign_packets = 0  # of other sizes than this sensor's; they are left out
-
-    @classmethod
-    def matches(cls, location: str) -> bool:
-        return location.startswith("ouster:")
-
-    def close(self) -> None:
-        self._packets.close()
+        self.listen(host, port)
 
     def __iter__(self) -> Iterator[Scan]:
         turn = Turn(self._sensor)

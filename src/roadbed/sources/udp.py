@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets of a sensor on the wire: one socket, on loopback unless an address says otherwise."""
+"""Sensors on the wire, and their packets: one socket, on loopback unless an address says otherwise."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from typing import ClassVar
 
 from roadbed.errors import DeviceError, InputError
+from roadbed.sources.registry import Source
 
 _WAKE_S = 0.2
 _BUFFER = 2**22  # bytes that may wait: a sensor sends a turn in bursts of a few hundred packets
@@ -38,6 +40,25 @@ class UdpListener:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class UdpSource(Source):
+    """A sensor on the wire: scans as they come, without an end; `close` from another thread ends the iteration."""
+
+    accepts: ClassVar[tuple[str, ...]] = ()
+    sequential = False  # a sensor alone brings no odometry
+    foreign_packets = 0  # of other sizes than this sensor's; they are left out
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        return location.startswith(f"{cls.name}:")
+
+    def listen(self, host: str, port: int) -> None:
+        self._packets = UdpListener(self.path, host, port)
+        self.port, self.address = self._packets.port, self._packets.address
+
+    def close(self) -> None:
+        self._packets.close()
 
 
 def listening_address(path: str, sensor: str) -> tuple[str, int]:

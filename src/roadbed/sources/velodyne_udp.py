@@ -6,25 +6,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any
 
 from roadbed.errors import InputError, missing_extra
 from roadbed.frames import Scan
 from roadbed.reading.foreign import foreign_errors
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.pcap import decoder_config
-from roadbed.sources.registry import Source
-from roadbed.sources.udp import UdpListener, listening_address
+from roadbed.sources.udp import UdpSource, listening_address
 
 _DATA_PACKET, _TELEMETRY_PACKET = 1206, 512  # bytes
 
 
-class VelodyneSource(Source):
-    """Scans as they come, without an end; `close` from another thread ends the iteration."""
+class VelodyneSource(UdpSource):
+    """Scans of a Velodyne sensor, put together from its packets."""
 
     name = "velodyne"
-    accepts: ClassVar[tuple[str, ...]] = ()
-    sequential = False  # a sensor alone brings no odometry
 
     def __init__(self, location: str, **options: Any) -> None:
         super().__init__(location, **options)
@@ -33,16 +30,7 @@ class VelodyneSource(Source):
         except ImportError:
             raise missing_extra("velodyne-decoder", "io", self.path) from None
         self._decoder = velodyne_decoder.StreamDecoder(decoder_config())
-        self._packets = UdpListener(self.path, *listening_address(self.path, self.name))
-        self.port, self.address = self._packets.port, self._packets.address
-        self.foreign_packets = 0  # of other sizes than a Velodyne's; they are left out
-
-    @classmethod
-    def matches(cls, location: str) -> bool:
-        return location.startswith("velodyne:")
-
-    def close(self) -> None:
-        self._packets.close()
+        self.listen(*listening_address(self.path, self.name))
 
     def __iter__(self) -> Iterator[Scan]:
         for number, (stamp, points) in enumerate(self._turns()):

@@ -13,17 +13,8 @@ from roadbed.geometry import Float32
 from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Placement, Rolled, Turned, Vehicle
 from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Moving, Outputs, ShapingPoints, SortedPoints
-from roadbed.ground.stcrf.climb_cpu import (
-    climb_arrays,
-    count_all,
-    count_explained,
-    expect_envelope,
-    find_heights,
-    lower_envelope,
-    may_be_better,
-    take_better,
-)  # fmt: skip
-from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, expectation_maximization
+from roadbed.ground.stcrf.coarse_cpu import CoarseStart
+from roadbed.ground.stcrf.em_cpu import EmArrays, em_rules, expectation_maximization, run_em
 from roadbed.ground.stcrf.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, LabelArrays, label_points
 from roadbed.ground.stcrf.model import (
     ANCHORS,
@@ -31,27 +22,31 @@ from roadbed.ground.stcrf.model import (
     COUNTERS,
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
-    FOOTPRINT_X,
-    FOOTPRINT_Y,
     KNOWN_PRIOR,
     VOTE_PILLARS,
 )  # fmt: skip
 from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
 from roadbed.ground.stcrf.places_cpu import classify_nodes
 from roadbed.ground.stcrf.rules import LabelRules
-from roadbed.ground.stcrf.select_cpu import PAD, Selection, reserve, select_points
-from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, ratio_of, side_of
+from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
+from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
 from roadbed.ground.stcrf.sort_cpu import sort_by_node
-from roadbed.ground.stcrf.spans_cpu import VECTOR, clear_spans, fill_expected, find_spans, keep_seen, share_rows
-from roadbed.ground.stcrf.start_cpu import gather_lowest, spread_coarse
+from roadbed.ground.stcrf.spans_cpu import (
+    CHUNKS,
+    NODE_COST,
+    VECTOR,
+    clear_spans,
+    fill_expected,
+    find_spans,
+    keep_seen,
+    share_rows,
+)  # fmt: skip
 from roadbed.ground.stcrf.surface_cpu import SurfaceRules, describe_surface
 from roadbed.ground.stcrf.vote_cpu import empty_votes
 from roadbed.mapping.information import lower
 from roadbed.timing import timed
 
 F = np.float32
-_CHUNKS = 16  # ranges of rows handed to threads; results do not depend on it
-_NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
 _NOTHING_STANDS = np.zeros(0, np.bool_)
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
 
@@ -66,15 +61,13 @@ class StcrfCpu:
         stcrf = self.config.stcrf
         rows, columns = lattice_of(self.config).shape
         nodes = rows * columns
-        self._fine = Field(rows, columns, stcrf.spacing, _CHUNKS, VECTOR)
-        self._ratio, self._side, self._low_side = ratio_of(self.config), side_of(self.config), low_side_of(self.config)
-        wide = -(-rows // self._ratio), -(-columns // self._ratio)
-        self._coarse, self._climbing = (Field(*wide, stcrf.spacing * self._ratio, _CHUNKS, VECTOR) for _ in range(2))
-        self._climb_arrays = climb_arrays(*wide)
+        self._fine = Field(rows, columns, stcrf.spacing, CHUNKS, VECTOR)
+        self._side = side_of(self.config)
+        self._coarse = CoarseStart(self.config, self._fine.shape) if stcrf.start == "coarse" else None
+        self._low_side = np.int32(low_side_of(self.config) if self._coarse else 0)
         self._start = np.zeros(nodes + 1, np.int32)
         self._counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
-        self._low = np.zeros((nodes, self._low_side**2, 3), F)
-        self._low_points = np.zeros((3, nodes * self._low_side**2 + PAD * wide[0] * wide[1]), F)
+        self._low = self._coarse.low if self._coarse else np.zeros((0, 0, 3), F)
         self._rules = LabelRules.of(config)
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:
@@ -82,12 +75,13 @@ class StcrfCpu:
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._counters = np.zeros((COUNTERS, rows, columns), np.int32)
         self._planes = np.zeros((7, rows, columns), np.int32)
-        self._kinds = np.zeros(nodes, np.uint8)
+        self._kinds, self._near_count = np.zeros(nodes, np.uint8), np.zeros(nodes, np.int32)
         self._anchored = np.zeros(nodes, np.uint8)
         self._anchor_plane = np.zeros((nodes, 3), F)
-        self._node_chunks = np.zeros(_CHUNKS + 1, np.int32)
+        self._node_chunks = np.zeros(CHUNKS + 1, np.int32)
         self._sample_counts = np.zeros(nodes, np.int32)
         self._warm = False
+        self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._grow(0)
 
     def _grow(self, points: int) -> None:
@@ -97,10 +91,10 @@ class StcrfCpu:
         self._pillar = np.empty(capacity, np.uint16)
         self._sorted = np.empty((3, capacity), F)
         self._dz, self._probability = np.empty(capacity, F), np.empty(capacity, F)
-        self._ground = np.empty(capacity, np.bool_)
+        self._ground, self._near = np.empty(capacity, np.bool_), np.empty(capacity, np.int32)
         self._samples = np.empty((3, capacity), F)
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
-        self._weight = np.empty(max(self._shaping.shape[1], self._low_points.shape[1]), F)
+        self._weight = np.empty(self._shaping.shape[1], F)
 
     def frame(self, given: FrameInput) -> FrameOutput:
         timings: dict[str, float] = {}
@@ -116,7 +110,7 @@ class StcrfCpu:
         with timed(timings, "em"):
             few = self._warm and self._overlap() >= ENOUGH_PRIOR
             stcrf = self.config.stcrf
-            self._run(self._fine, shaping, stcrf.warm_iterations if few else stcrf.iterations, self._warm)
+            self._run(shaping, stcrf.warm_iterations if few else stcrf.iterations)
         with timed(timings, "label"):
             self._label(points, out)
         with timed(timings, "surface"):
@@ -142,7 +136,7 @@ class StcrfCpu:
         stcrf, fine = self.config.stcrf, self._fine
         self._mark_anchors(vehicle, road)
         reserve(points.start, stcrf.points_per_node, self._anchored, fine.reserved)
-        share_rows(points.start, fine.shape, fine.row_chunks, _NODE_COST)
+        share_rows(points.start, fine.shape, fine.row_chunks, NODE_COST)
         # Two rows of nodes hold a whole number of vote cells, so that no two threads share one.
         self._node_chunks[:] = fine.row_chunks // VOTE_PILLARS * VOTE_PILLARS * fine.shape.columns
         self._node_chunks[-1] = self._kinds.size
@@ -153,7 +147,7 @@ class StcrfCpu:
             wall_low=F(walls.low),
             wall_high=F(walls.high if walls.enabled or self._rules.around else 0),
             walls_out=walls.enabled,
-            low_side=np.int32(self._low_side if stcrf.start == "coarse" else 0),
+            low_side=self._low_side,
         )
         moves = _NOTHING_MOVES
         if moving is not None:
@@ -163,31 +157,21 @@ class StcrfCpu:
         select_points(
             self._node_chunks, points, fine.shape, rules, self._anchored, self._anchor_plane, moves, self._low, shaping
         )
-        share_rows(fine.reserved, fine.shape, fine.row_chunks, _NODE_COST)
+        share_rows(fine.reserved, fine.shape, fine.row_chunks, NODE_COST)
         return shaping
 
     def _mark_anchors(self, vehicle: Vehicle, road: float) -> None:
         """Nodes under the vehicle, and the plane (h, sx, sy) of its wheels there."""
         self._anchored[:] = 0
-        if not self.config.stcrf.footprint:
-            return
-        rows, columns, _ = self._fine.shape
-        spacing = self.config.stcrf.spacing
-        x = (np.arange(columns) + 0.5) * spacing - vehicle.x
-        y = (np.arange(rows) + 0.5) * spacing - vehicle.y
-        reach = np.hypot(FOOTPRINT_X, FOOTPRINT_Y)
-        near_columns, near_rows = np.flatnonzero(np.abs(x) < reach), np.flatnonzero(np.abs(y) < reach)
-        x, y = np.meshgrid(x[near_columns], y[near_rows])
-        cosine, sine = np.cos(vehicle.yaw), np.sin(vehicle.yaw)
-        under = (np.abs(cosine * x + sine * y) < FOOTPRINT_X) & (np.abs(cosine * y - sine * x) < FOOTPRINT_Y)
-        nodes = (near_rows[:, None] * columns + near_columns[None, :])[under]
-        self._anchored[nodes] = 1
-        heights = (road + vehicle.slope_x * x + vehicle.slope_y * y)[under]
-        self._anchor_plane[nodes, 0] = heights
-        self._anchor_plane[nodes, 1:] = vehicle.slope_x, vehicle.slope_y
+        if self.config.stcrf.footprint:
+            place, plane = (vehicle.x, vehicle.y, vehicle.yaw), (road, vehicle.slope_x, vehicle.slope_y)
+            mark_anchors(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
 
     def _begin(self, points: SortedPoints, vehicle: Vehicle, road: float) -> None:
-        """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's."""
+        """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's.
+
+        The coarse lattice starts level, or from the last frame's surface where that was carried here.
+        """
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
         clear_spans(fine.information, fine.data, fine.spans)
         # Nodes whose points are all left out are computed too: those points get heights like all others.
@@ -195,43 +179,16 @@ class StcrfCpu:
         find_spans(held, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
         if self._warm:
             fine.information[0] = fine.prior
-        if stcrf.start == "zero":
+        if coarse is None:
             fill_expected(fine.expected, fine.spans, F(road))
             return
-        x, y, z = self._low_points
-        lowest = ShapingPoints(coarse.reserved, coarse.count, x, y, z, self._weight)
-        gather_lowest(self._low, fine.shape, self._ratio, coarse.shape, lowest)
-        clear_spans(coarse.information, coarse.data, coarse.spans)
-        find_spans(coarse.count, coarse.prior, False, coarse.shape, stcrf.reach, coarse.spans)
-        fill_expected(coarse.expected, coarse.spans, F(road))
-        coarse.mean[:, 0], coarse.mean[:, 1:] = road, 0  # where nothing is near: not what an earlier scan left there
-        share_rows(coarse.reserved, coarse.shape, coarse.row_chunks, _NODE_COST)
-        self._run(coarse, lowest, stcrf.coarse.iterations, warm=False)
-        if stcrf.coarse.climb:
-            self._climb(lowest, vehicle, road)
-        most = F(stcrf.coarse.most_information)
-        p00 = coarse.posterior[:, 0]
-        spread_coarse(p00, coarse.mean, coarse.shape, self._ratio, most, fine.spans, fine.expected)
-
-    def _climb(self, lowest: ShapingPoints, vehicle: Vehicle, road: float) -> None:
-        """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
-        stcrf, coarse, climbing = self.config.stcrf, self._coarse, self._climbing
-        shape, (heights, counts, sums) = coarse.shape, self._climb_arrays
-        count_all(lowest, shape, counts[0])
-        count_explained(lowest, coarse.mean, shape, counts[1])
-        if not may_be_better(counts, sums):
-            return
-        slope = F(stcrf.slope_limit)
-        find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
-        lower_envelope(heights, slope, shape)
-        expect_envelope(heights[0], F(road), slope, shape, climbing.expected)
-        clear_spans(climbing.information, climbing.data, climbing.spans)
-        for own, ends in zip(climbing.spans, coarse.spans):
-            own[:] = ends
-        climbing.row_chunks[:] = coarse.row_chunks
-        self._run(climbing, lowest, stcrf.coarse.climb_iterations, warm=False)
-        count_explained(lowest, climbing.mean, shape, counts[2])
-        take_better(counts, sums, climbing.posterior, climbing.mean, coarse.posterior, coarse.mean)
+        if self._warm and self._carries:
+            coarse.find(points.start, vehicle, road, fine.prior_mean)
+            fine.expected[:] = fine.prior_mean
+        else:
+            coarse.find(points.start, vehicle, road, None)
+            fine.expected[:, 0], fine.expected[:, 1:] = road, 0
+        coarse.spread(fine.expected)
 
     def _overlap(self) -> float:
         """Share of the nodes with points that the prior knows."""
@@ -240,51 +197,39 @@ class StcrfCpu:
         known = self._fine.prior[1:-1, 0, 1 : columns + 1] > KNOWN_PRIOR
         return float((seen & known).sum() / max(1, seen.sum()))
 
-    def _height_information(self, field: Field) -> np.float32:
+    @property
+    def _height_information(self) -> np.float32:
         stcrf = self.config.stcrf
-        from_coarse = field is self._fine and stcrf.start == "coarse"
-        return F(stcrf.coarse_height_information if from_coarse else stcrf.height_information)
+        return F(stcrf.coarse_height_information if self._coarse else stcrf.height_information)
 
-    def _run(self, field: Field, points: ShapingPoints, iterations: int, warm: bool) -> None:
-        """The EM on one of the two lattices."""
+    def _run(self, points: ShapingPoints, iterations: int) -> None:
+        """The EM on the fine lattice."""
         stcrf = self.config.stcrf
-        fine = field is self._fine
-        wide = 1 if fine else self._ratio
-        coarse_sigma = stcrf.coarse.climb_sigma_up if field is self._climbing else stcrf.coarse.sigma_up
-        sigma_up = stcrf.sigma_up if fine else coarse_sigma
-        rules = EmRules(
+        rules = em_rules(
+            stcrf,
             iterations=iterations,
-            alpha=F(stcrf.alpha),
-            beta=F(stcrf.beta),
-            neighbours=stcrf.neighbours,
-            gamma=F(stcrf.gamma if warm else 0),
-            sigma_up_early=F(stcrf.sigma_up_early if fine and not warm else sigma_up),
-            sigma_up=F(sigma_up),
-            sigma_down=F(stcrf.sigma_down),
-            pull=F(0 if fine else stcrf.coarse.pull),
-            height_information=self._height_information(field),
-            # Over a wide node a slope matters more: its information grows with the lever arm.
-            slope_information=F(stcrf.slope_information * (wide**2 / 4 if wide > 1 else 1)),
-            slope_limit=F(stcrf.slope_limit),
+            gamma=F(stcrf.gamma if self._warm else 0),
+            sigma_up_early=F(stcrf.sigma_up if self._warm else stcrf.sigma_up_early),
+            sigma_up=F(stcrf.sigma_up),
+            pull=F(0),
+            height_information=self._height_information,
+            slope_information=F(stcrf.slope_information),
         )
-        field.result = expectation_maximization(
-            field.row_chunks, points, _arrays(field), field.spans, field.row_sums, field.work, field.shape, rules
-        )
+        run_em(self._fine, points, rules)
 
     def _label(self, points: SortedPoints, out: Outputs) -> None:
         """One label, ground probability c_j and height over the surface per input point."""
         rules, fine = self._rules, self._fine
         surface = fine.mean, fine.posterior[:, 0]
-        work = LabelArrays(
-            self._dz, self._probability, self._ground, self._bands, self._counters, self._kinds, self._votes
-        )
+        points_own, near = (self._dz, self._probability, self._ground), (self._near, self._near_count)
+        work = LabelArrays(*points_own, *near, self._bands, self._counters, self._kinds, self._votes)
 
         def phase(number: int) -> None:
             label_points(number, self._node_chunks, points, fine.shape, self._side, rules, surface, work, out)
 
         phase(MEASURE)
         if rules.around:
-            classify_nodes(self._counters, surface[1], fine.shape, rules, self._planes, self._kinds)
+            classify_nodes(points.start, self._counters, surface[1], fine.shape, rules, self._planes, self._kinds)
             phase(DECIDE)
         phase(WRITE)
         if rules.vote:
@@ -298,7 +243,7 @@ class StcrfCpu:
         rules = SurfaceRules(
             seen_only=stcrf.seen_only,
             islands=stcrf.islands,
-            height_information=self._height_information(fine),
+            height_information=self._height_information,
             slope_information=F(stcrf.slope_information),
             scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
             disagreement=F(stcrf.disagreement),
@@ -306,20 +251,22 @@ class StcrfCpu:
             largest_variance=F(stcrf.known_sigma**2),
             base=F(base),
         )
-        describe_surface(fine.posterior, _arrays(fine), self._warm, fine.spans, rules, elevation, slope, variance)
+        describe_surface(fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, elevation, slope, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
         """The posterior becomes the prior where the ground was seen: what neighbours said would count again."""
         fine = self._fine
+        fine.prior_mean[:] = fine.expected
         if self.config.stcrf.seen_only:
-            keep_seen(_arrays(fine), fine.posterior, fine.spans, self._warm, fine.prior_mean)
+            keep_seen(EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_mean)
         else:
-            fine.prior[:] = fine.posterior
-            fine.prior_mean[:] = fine.mean
+            fine.prior[:], fine.prior_mean[:] = fine.posterior, fine.mean
+        self._carries = self._coarse is not None
 
     def forget(self) -> None:
         self._fine.prior[:] = 0
+        self._carries = False
 
     @property
     def prior(self) -> Float32:
@@ -331,6 +278,7 @@ class StcrfCpu:
         fine.prior[1:-1, :, 1 : fine.shape.columns + 1] = information.transpose(1, 0, 2)
         weak = F(stcrf.height_information), F(stcrf.slope_information)
         solve_field(fine.prior, *weak, fine.shape.columns, fine.prior_mean)
+        self._carries = False  # where nothing is known, these planes say nothing
 
     def move(self, motion: Rolled | Turned) -> None:
         stcrf, fine = self.config.stcrf, self._fine
@@ -340,10 +288,11 @@ class StcrfCpu:
             weak = F(stcrf.height_information), F(stcrf.slope_information)
             transport(fine.prior, fine.shape, origin, rotation, translation, *weak, fine.data, fine.expected)
             fine.take_prior()
+            self._carries = False
             return
         if motion.columns or motion.rows:
             shift(fine.prior, fine.data, fine.shape.columns, motion.columns, motion.rows)
-            shift(fine.prior_mean, fine.expected, fine.shape.columns, motion.columns, motion.rows)
+            shift(fine.prior_mean, fine.expected, fine.shape.columns, motion.columns, motion.rows, edges=True)
             fine.take_prior()
         if motion.climb:
             lower(fine.prior, motion.climb)
@@ -368,7 +317,3 @@ class StcrfCpu:
         )
         lift, slope_x, slope_y, share = fit_tilt(samples, n)
         return None if n < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share)
-
-
-def _arrays(field: Field) -> EmArrays:
-    return EmArrays(field.information, field.prior, field.data, field.expected, field.mean)

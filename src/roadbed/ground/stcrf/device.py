@@ -62,6 +62,7 @@ class StcrfDevice:
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
+        self._carries = False  # the prior has a plane for every node, known or not
         self._offered: Any = None  # points that kernels can read already
         self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it
         self._resident: Resident | None = None  # what the last frame left here
@@ -107,7 +108,7 @@ class StcrfDevice:
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
         self._post(given.warm)
-        return self._tapes.of_frame(given.warm).timed()
+        return self._tapes.of_frame(given.warm, self._carries).timed()
 
     def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
         self._frames["stride"] = alignment_stride(int(given.points.shape[0]))
@@ -125,7 +126,7 @@ class StcrfDevice:
 
     def keep(self) -> None:
         """The posterior becomes the prior of the next frame, where the ground was seen if only that is asked for."""
-        self._kept = self._to_move = True
+        self._kept = self._to_move = self._carries = True
         self._stay()
 
     def forget(self) -> None:
@@ -135,7 +136,7 @@ class StcrfDevice:
         """Carried out before the next frame, in one pass with keeping the posterior."""
         frames = self._frames
         if isinstance(motion, Turned):
-            frames["motion"] = TURNING
+            frames["motion"], self._carries = TURNING, False
             frames["turn"], frames["travel"] = motion.T_old_new.rotation.ravel(), motion.T_old_new.translation
             frames["node_x"], frames["node_y"] = motion.x0, motion.y0
         else:
@@ -152,7 +153,7 @@ class StcrfDevice:
 
     @prior.setter
     def prior(self, information: Float32) -> None:
-        self._kept = self._to_move = False
+        self._kept = self._to_move = self._carries = False
         self._stay()
         stcrf, nodes = self.config.stcrf, self.lattice.size
         planes = planes_of(information, stcrf.height_information, stcrf.slope_information)
@@ -246,7 +247,7 @@ class StcrfDevice:
 
     def _queue(self, warm: bool) -> None:
         self._post(warm)
-        self._tapes.of_frame(warm).run()
+        self._tapes.of_frame(warm, self._carries).run()
 
     def _fetch(self, warm: bool) -> None:
         """Wait for the outputs; where the prior knew too little under the scan, all iterations are run first."""
@@ -258,7 +259,7 @@ class StcrfDevice:
             return
         unknown, known = (int(n) for n in overlap.host[0])
         if known < ENOUGH_PRIOR * max(1, known + unknown):
-            self._tapes.of_frame(warm, few=False).run()
+            self._tapes.of_frame(warm, self._carries, few=False).run()
             self._queue_fetch(0)
             self.backend.finish()
 

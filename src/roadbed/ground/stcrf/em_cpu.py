@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, exp2_negative, njit, prange
+from roadbed.config.ground import StcrfConfig
+from roadbed.ground.stcrf.arrays import Field, ShapingPoints
 
 
 class EmRules(NamedTuple):
@@ -34,6 +36,18 @@ class EmRules(NamedTuple):
     slope_limit: np.float32
 
 
+def em_rules(stcrf: StcrfConfig, **of_lattice) -> EmRules:
+    """The rules of one lattice: what all have in common, and its own."""
+    return EmRules(
+        alpha=F(stcrf.alpha),
+        beta=F(stcrf.beta),
+        neighbours=stcrf.neighbours,
+        sigma_down=F(stcrf.sigma_down),
+        slope_limit=F(stcrf.slope_limit),
+        **of_lattice,
+    )
+
+
 class EmArrays(NamedTuple):
     """A lattice's buffers; see `arrays.Field`."""
 
@@ -42,6 +56,10 @@ class EmArrays(NamedTuple):
     data: np.ndarray
     expected: np.ndarray
     mean: np.ndarray
+
+    @classmethod
+    def of(cls, field: Field) -> EmArrays:
+        return cls(field.information, field.prior, field.data, field.expected, field.mean)
 
 
 class _Iteration(NamedTuple):
@@ -235,3 +253,11 @@ def expectation_maximization(row_chunks, points, arrays, spans, row_sums, work, 
                 row_chunks[i], row_chunks[i + 1], step, points, arrays, spans, row_sums[i], work[i], shape, rules
             )
     return rules.iterations % 2
+
+
+def run_em(field: Field, points: ShapingPoints, rules: EmRules) -> None:
+    """The EM on one lattice; `field.posterior` and `field.mean` hold the result."""
+    arrays = EmArrays.of(field)
+    field.result = expectation_maximization(
+        field.row_chunks, points, arrays, field.spans, field.row_sums, field.work, field.shape, rules
+    )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, ONE, F, U, njit, prange
+from roadbed.compute.cpu import FAST, F, U, njit, prange
 from roadbed.ground.stcrf.model import (
     BANDS,
     FOOT_BY_RATIO,
@@ -23,7 +23,7 @@ from roadbed.ground.stcrf.model import (
     UNKNOWN,
     VOTE_MAY_CHANGE,
 )  # fmt: skip
-from roadbed.ground.stcrf.places_cpu import count_bands, measure_heights
+from roadbed.ground.stcrf.places_cpu import count_bands, list_near, measure_heights
 from roadbed.ground.stcrf.select_cpu import PILLAR
 from roadbed.ground.stcrf.vote_cpu import cast_votes, cell_of, clear_votes, outvoted, places_in_node
 
@@ -34,7 +34,9 @@ class LabelArrays(NamedTuple):
     dz: np.ndarray  # m over the surface
     probability: np.ndarray  # c_j
     ground: np.ndarray  # before the vote
-    bands: np.ndarray  # (nodes, pillars, BANDS) points per band of heights
+    near: np.ndarray  # which points of a node, from its start on, stand near enough to the ground for other rules
+    near_count: np.ndarray  # (nodes,) how many
+    bands: np.ndarray  # (nodes, pillars, BANDS) points per band of heights; undefined where no point is near
     counters: np.ndarray  # (COUNTERS, rows, columns)
     kinds: np.ndarray  # (nodes,) of places
     votes: np.ndarray
@@ -51,7 +53,7 @@ def _step_across(node, place, side):
 
 
 @njit(cache=True)
-def _sum_around(bands, start, node, place, shape, side, sums):
+def _sum_around(bands, near_count, node, place, shape, side, sums):
     """Band counts summed over the 3 x 3 pillars around one, across node borders; node and place are (row, column)."""
     for k in range(BANDS):
         sums[k] = 0
@@ -64,7 +66,7 @@ def _sum_around(bands, start, node, place, shape, side, sums):
             if x < 0 or x >= shape.columns:
                 continue
             node_there = U(y * shape.columns + x)
-            if start[node_there] < start[node_there + ONE]:
+            if near_count[node_there] > 0:
                 inside = U(inside_y * side + inside_x)
                 for k in range(U(BANDS)):
                     sums[k] += np.int64(bands[node_there, inside, k])
@@ -118,6 +120,7 @@ def _raised_is_ground(d, around, kind, support, rules):
 def _decide_nodes(first_node, last_node, points, shape, side, rules, p00, work):
     """Ground or not for every point of a range of nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
+    near, near_count, nothing = work.near, work.near_count, np.zeros(BANDS, np.uint16)
     around = np.zeros((side * side, BANDS), np.int64)
     summed_for = np.full(side * side, -1, np.int64)  # node whose sums `around` holds, per pillar
     along, across = places_in_node(side)
@@ -130,7 +133,10 @@ def _decide_nodes(first_node, last_node, points, shape, side, rules, p00, work):
         support = p00[node_row + 1, node_column + 1]
         at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
-        for k in range(start[c], start[c + 1]):
+        # Elsewhere than at feet only the listed points are in question: the others were decided by their height.
+        last = start[c + 1] if at_foot else start[c] + near_count[c]
+        for place_listed in range(start[c], last):
+            k = place_listed if at_foot else np.int64(near[place_listed])
             d = dz[k]
             if d >= limit or d < -rules.low_outlier:
                 ground[k] = False
@@ -140,18 +146,27 @@ def _decide_nodes(first_node, last_node, points, shape, side, rules, p00, work):
                 continue
             inside = np.int64(pillar[k] & PILLAR)
             if d < rules.threshold:
-                answer = _low_by_own_pillar(d, bands[c, inside], kind, rules)
+                own = bands[c, inside] if near_count[c] > 0 else nothing
+                answer = _low_by_own_pillar(d, own, kind, rules)
                 if answer != _ASK_AROUND:
                     ground[k] = answer == _YES
                     continue
             if summed_for[inside] != c:
                 summed_for[inside] = c
                 place = np.int64(along[inside]), np.int64(across[inside])
-                _sum_around(bands, start, (node_row, node_column), place, shape, side, around[inside])
+                _sum_around(bands, near_count, (node_row, node_column), place, shape, side, around[inside])
             if d < rules.threshold:
                 ground[k] = _low_by_pillars_around(around[inside], kind, rules)
             else:
                 ground[k] = _raised_is_ground(d, around[inside], kind, support, rules)
+
+
+@njit(cache=True, fastmath=FAST)
+def _judge_by_height(first_point, last_point, rules, dz, ground):
+    """All points by their own height alone."""
+    highest, lowest = rules.foot if rules.around else rules.threshold, -rules.low_outlier
+    for k in range(U(first_point), U(last_point)):
+        ground[k] = (dz[k] < highest) & (dz[k] >= lowest)
 
 
 @njit(cache=True, fastmath=FAST)
@@ -161,27 +176,25 @@ def _write_nodes(first_node, last_node, points, shape, side, rules, work, out):
     dz, sorted_probability, ground, votes = work.dz, work.probability, work.ground, work.votes
     label, probability, height = out.label, out.probability, out.height
     along, across = places_in_node(side)
-    for c in range(first_node, last_node):
-        if start[c] == start[c + 1]:
+    for c in range(first_node, last_node if rules.vote else first_node):
+        if work.near_count[c] == 0:
             continue
         row = c // shape.columns
         top, left = U(row * side), U((c - row * shape.columns) * side)
-        for k in range(U(start[c]), U(start[c + 1])):
+        for place in range(U(start[c]), U(start[c]) + U(work.near_count[c])):
+            k = U(work.near[place])
             d = dz[k]
-            i = U(origin[k])
-            height[i] = d
-            probability[i] = sorted_probability[k]
-            is_ground = ground[k]
-            if rules.vote and d >= VOTE_MAY_CHANGE and d < rules.highest:
+            if d >= VOTE_MAY_CHANGE and d < rules.highest:
                 inside = U(pillar[k] & PILLAR)
                 y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
-                is_ground = outvoted(y, x, d, is_ground, votes)
-            if is_ground:
-                label[i] = GROUND
-            elif d < -rules.low_outlier:
-                label[i] = LOW_OUTLIER
-            else:
-                label[i] = OVERHANG if d >= rules.clearance else OBSTACLE
+                ground[k] = outvoted(y, x, d, ground[k], votes)
+    for k in range(U(start[first_node]), U(start[last_node])):
+        d = dz[k]
+        i = U(origin[k])
+        height[i] = d
+        probability[i] = sorted_probability[k]
+        other = LOW_OUTLIER if d < -rules.low_outlier else (OVERHANG if d >= rules.clearance else OBSTACLE)
+        label[i] = GROUND if ground[k] else other
 
 
 @njit(cache=True)
@@ -203,13 +216,22 @@ def _relabel_standing(first, last, points, label):
 
 @njit(cache=True)
 def _write_outside(node, first, last, out):
-    for i in range(first, last):
-        if node[i] < 0:
-            out.label[i] = UNKNOWN
-            out.probability[i] = F(0)
-            out.height[i] = F(np.nan)
+    """Points without a place on the lattice; there are few, so that blocks are asked first, which vectorises."""
+    for block in range(U(first), U(last), _BLOCK):
+        end = min(block + _BLOCK, U(last))
+        least = np.int32(0)
+        for i in range(block, end):
+            least = min(least, node[i])
+        if least == 0:
+            continue
+        for i in range(block, end):
+            if node[i] < 0:
+                out.label[i] = UNKNOWN
+                out.probability[i] = F(0)
+                out.height[i] = F(np.nan)
 
 
+_BLOCK = U(256)  # points
 MEASURE, DECIDE, WRITE, CLEAR = 0, 1, 2, 3  # phases of `label_points`, in this order
 
 
@@ -221,17 +243,15 @@ def _label_range(phase, chunks, part, points, shape, side, rules, surface, work,
     if phase == MEASURE:
         measure_heights(first, last, points, shape, mean, rules, work.dz, work.probability)
         if rules.around:
-            count_bands(first, last, points, shape, rules, work.dz, work.bands, work.counters)
-        else:
-            dz = work.dz
-            for k in range(first_point, last_point):
-                work.ground[k] = dz[k] < rules.threshold and dz[k] >= -rules.low_outlier
+            list_near(first, last, points.start, rules, work.dz, work.near, work.near_count)
+            count_bands(first, last, points, shape, rules, work)
+        _judge_by_height(first_point, last_point, rules, work.dz, work.ground)
     elif phase == DECIDE:
         _decide_nodes(first, last, points, shape, side, rules, p00, work)
         if some_stand:
             _rule_out_standing(first_point, last_point, points, work.ground)
         if rules.vote:
-            cast_votes(first, last, points, shape, side, work.dz, work.ground, work.votes)
+            cast_votes(first, last, points, shape, side, work)
     elif phase == WRITE:
         n, parts = points.node.shape[0], chunks.shape[0] - 1
         _write_outside(points.node, part * n // parts, (part + 1) * n // parts, out)
@@ -239,7 +259,7 @@ def _label_range(phase, chunks, part, points, shape, side, rules, surface, work,
         if some_stand:
             _relabel_standing(first_point, last_point, points, out.label)
     else:
-        clear_votes(first, last, points.start, shape.columns, side, work.votes)
+        clear_votes(first, last, work.near_count, shape.columns, side, work.votes)
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)

@@ -33,7 +33,8 @@ SIDES = 4  # seen neighbours between which an unseen node is filled in
 FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node
 ISLAND_REACH = 5  # nodes to each side within which seen ones are counted
 NOTHING_KNOWN = _F(1e-6)  # effective points below which a carried prior is empty
-LEAST_WEIGHT = _F(1e-9)  # of a coarse node, so that weights never sum to zero
+COARSE_KNOWS = _F(1e-7)  # effective points from which the coarse start tells a node what to expect
+PLANE_FROM = _F(0.3)  # effective points, its neighbours' among them, from which a node's plane is carried on
 
 # The climbing start: how far its envelope reaches, and when it explains the lowest points of a region better.
 CLIMB_STEPS = 24  # wide nodes; even, so that the envelope ends where it began

@@ -66,25 +66,28 @@ FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GL
     else store_node(to, node, turned(found, plane, turn[0] / length, turn[3] / length), plane);
 }
 
-FUNCTION void roll(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL const uchar *seen, GLOBAL float4 *to,
-                   int node) {
+// A plane comes along from every node, what was expected where too little is known, and enters like the nearest one: the
+// next frame's coarse lattice starts there.
+FUNCTION void roll(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL const uchar *seen,
+                   GLOBAL const float4 *expected, GLOBAL float4 *to, int node) {
     int column = node % COLUMNS + frame->shift_columns, row = node / COLUMNS + frame->shift_rows;
-    int old = row * COLUMNS + column;
+    int inside = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS;
+    int old = min(max(row, 0), ROWS - 1) * COLUMNS + min(max(column, 0), COLUMNS - 1);
     Information s = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    float4 plane = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (column >= 0 && column < COLUMNS && row >= 0 && row < ROWS && stays(frame, seen, old)) {
-        float4 last = from[3 * old + 2];
+    int kept = stays(frame, seen, old);
+    if (inside && kept) {
         s = load_information(from, old);
         s.x0 -= frame->lower * s.p00;
         s.x1 -= frame->lower * s.p01;
         s.x2 -= frame->lower * s.p02;
-        plane = FLOAT4(last.y - frame->lower, last.z, last.w, 0.0f);
     }
-    store_node(to, node, s, plane);
+    float4 last = from[3 * old + 2], plane = FLOAT4(last.y, last.z, last.w, 0.0f);
+    if (!kept && from[3 * old].x <= PLANE_FROM) plane = expected[old];
+    store_node(to, node, s, FLOAT4(plane.x - frame->lower, plane.y, plane.z, 0.0f));
 }
 
 KERNEL move_prior(GLOBAL const Frame *frames, GLOBAL const float4 *posterior, GLOBAL const uchar *seen_all,
-                  GLOBAL float4 *priors) {
+                  GLOBAL const float4 *expected, GLOBAL float4 *priors) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     GLOBAL const Frame *frame = &frames[SLOT];
@@ -94,5 +97,5 @@ KERNEL move_prior(GLOBAL const Frame *frames, GLOBAL const float4 *posterior, GL
     GLOBAL const uchar *seen = seen_all + SLOT * NODES;
     GLOBAL float4 *to = own + 3 * frame->prior * NODES;
     if (frame->motion == TURNING) transport(frame, from, seen, to, node);
-    else roll(frame, from, seen, to, node);
+    else roll(frame, from, seen, expected + SLOT * NODES, to, node);
 }

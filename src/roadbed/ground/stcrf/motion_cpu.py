@@ -132,10 +132,11 @@ def transport(source, shape, origin, rotation, translation, height_information, 
             mean[row + 1, 2, column + 1] = sy
 
 
-def shift(layers: Float32, out: Float32, width: int, columns: int, rows: int) -> None:
+def shift(layers: Float32, out: Float32, width: int, columns: int, rows: int, edges: bool = False) -> None:
     """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
 
-    `width` is the number of columns that are nodes. Nodes that enter are empty: undefined, as the paper asks.
+    `width` is the number of columns that are nodes. Nodes that enter are empty: undefined, as the paper asks; or, with
+    `edges`, like the nearest one.
     """
     out[:] = 0
     height = layers.shape[0] - 2
@@ -144,6 +145,12 @@ def shift(layers: Float32, out: Float32, width: int, columns: int, rows: int) ->
     to_rows, from_rows = _overlap(height, rows)
     to_columns, from_columns = _overlap(width, columns)
     out[to_rows, :, to_columns] = layers[from_rows, :, from_columns]
+    if edges:
+        first, last = to_rows.start, to_rows.stop
+        out[1:first], out[last : 1 + height] = out[first], out[last - 1]
+        first, last = to_columns.start, to_columns.stop
+        out[:, :, 1:first] = out[:, :, first : first + 1]
+        out[:, :, last : 1 + width] = out[:, :, last - 1 : last]
 
 
 def _overlap(size: int, step: int) -> tuple[slice, slice]:

@@ -31,6 +31,8 @@ from roadbed.ground.stcrf.model import (
     ROUGH_SHARE,
     SEEN_GROUND,
     SMOOTH,
+    VOTE_LOWEST,
+    VOTE_TOP,
     WALL_RETURNS,
     WALL_TOP,
 )  # fmt: skip
@@ -56,6 +58,18 @@ def measure_heights(first_node, last_node, points, shape, mean, rules, dz, proba
         probability[k] = exp2_negative(dz[k] * dz[k] * (up if dz[k] >= F(0) else down))
 
 
+@njit(cache=True)
+def list_near(first_node, last_node, start, rules, dz, near, near_count):
+    """Points over which more than their own height decides, per node from its start on: a quarter of a scan."""
+    lowest, highest = min(min(rules.foot, VOTE_LOWEST), rules.smooth_threshold), max(rules.standing, VOTE_TOP)
+    for c in range(first_node, last_node):
+        first, place = U(start[c]), U(start[c])
+        for k in range(first, U(start[c + 1])):
+            near[place] = k  # written over where it does not count: cheaper than a branch
+            place += U(1) if (dz[k] >= lowest) & (dz[k] < highest) else U(0)
+        near_count[c] = place - first
+
+
 @njit(cache=True, fastmath=FAST)
 def _count_node(dz, pillar, first, last, clear_threshold):
     """The counters of one node, as float32 and without a branch: whole numbers are exact, and the loop vectorises."""
@@ -75,25 +89,31 @@ def _count_node(dz, pillar, first, last, clear_threshold):
 
 
 @njit(cache=True, fastmath=FAST)
-def count_bands(first_node, last_node, points, shape, rules, dz, bands, counters):
+def count_bands(first_node, last_node, points, shape, rules, work):
     """Per pillar how many points lie in each band of heights; per node the counters of the model."""
     start, pillar, columns = points.start, points.pillar, shape.columns
+    dz, near, near_count, bands, counters = work.dz, work.near, work.near_count, work.bands, work.counters
+    flat = counters.reshape((COUNTERS, start.shape[0] - 1))
+    for counter in range(COUNTERS):
+        for c in range(U(first_node), U(last_node)):
+            flat[counter, c] = 0
     for c in range(first_node, last_node):
         first, last = U(start[c]), U(start[c + 1])
-        row = c // columns
-        at = c - row * columns
         if first == last:
-            for counter in range(COUNTERS):
-                counters[counter, row, at] = 0
             continue
-        for inside in range(bands.shape[1]):
-            for band in range(BANDS):
-                bands[c, inside, band] = 0
+        row = c // columns  # costs more than all else that is done for an empty node
+        at = c - row * columns
         counts = _count_node(dz, pillar, first, last, rules.clear_threshold)
         counters[NEAR, row, at], counters[NEAR_HIGH, row, at] = np.int32(counts[0]), np.int32(counts[1])
         counters[OPEN_NEAR, row, at], counters[OPEN_HIGH, row, at] = np.int32(counts[2]), np.int32(counts[3])
         counters[SEEN_GROUND, row, at], counters[WALL_RETURNS, row, at] = np.int32(counts[4]), np.int32(counts[5])
-        for k in range(first, last):
+        if near_count[c] == 0:
+            continue
+        for inside in range(bands.shape[1]):
+            for band in range(BANDS):
+                bands[c, inside, band] = 0
+        for place in range(first, first + U(near_count[c])):
+            k = U(near[place])
             d = dz[k]
             if d >= rules.foot and d < rules.standing:
                 # The band's number: how many of the limits lie below d.
@@ -102,12 +122,15 @@ def count_bands(first_node, last_node, points, shape, rules, dz, bands, counters
                 bands[c, pillar[k] & PILLAR, band] += np.uint16(1)
 
 
-@njit(cache=True)
+_ROUGH = np.int32(1 << 16)  # counts of smooth and of rough nodes are summed as one number: neither reaches 2^16
+_SMOOTH = _ROUGH - np.int32(1)
+
+
+@njit(inline="always")
 def _state(points, raised):
-    """0: too few points, 1: smooth, 2: rough."""
-    if points < FEWEST_RETURNS:
-        return 0
-    return 2 if raised >= ROUGH_RETURNS and F(raised) > ROUGH_SHARE * F(points) else 1
+    """0: too few points, 1: smooth, _ROUGH: rough."""
+    rough = raised >= ROUGH_RETURNS and F(raised) > ROUGH_SHARE * F(points)
+    return (_ROUGH if rough else np.int32(1)) if points >= FEWEST_RETURNS else np.int32(0)
 
 
 @njit(cache=True)
@@ -139,25 +162,6 @@ def _add(total, values, sign):
 
 
 @njit(cache=True)
-def _ring_sum(values, planes):
-    """Replace `values` by its sum over the 16 nodes exactly two away."""
-    box_sum(values, 2, planes[6], planes[4])
-    box_sum(values, 1, planes[6], planes[5])
-    for row in range(values.shape[0]):
-        for column in range(values.shape[1]):
-            values[row, column] = planes[4, row, column] - planes[5, row, column]
-
-
-@njit(cache=True)
-def _region_sum(values, planes):
-    """Replace `values` by its sum over the region around each node."""
-    box_sum(values, REGION, planes[6], planes[4])
-    for row in range(values.shape[0]):
-        for column in range(values.shape[1]):
-            values[row, column] = planes[4, row, column]
-
-
-@njit(cache=True)
 def box_sum(values, reach, across, out):
     """Sum over the (2 reach + 1)^2 nodes around each node, clipped at the border; `across` is scratch."""
     rows, columns = values.shape
@@ -177,34 +181,37 @@ def box_sum(values, reach, across, out):
 
 
 @njit(cache=True)
-def classify_nodes(counters, p00, shape, rules, planes, kinds):
-    """`kinds`: bits per node from `counters` (6, rows, columns) and information p00. `planes`: int32 scratch.
+def classify_nodes(start, counters, p00, shape, rules, planes, kinds):
+    """`kinds`: bits per node with points from `counters` (6, rows, columns) and information p00. `planes`: scratch.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
     vouch for its own roughness, while a kerb, a bank or a verge crosses the ring.
     """
     rows, columns = shape.rows, shape.columns
-    smooth, rough, even, uneven = planes[0], planes[1], planes[2], planes[3]
+    here, inner, outer, region = planes[0], planes[1], planes[2], planes[3]
+    ground, walls, across = planes[4], planes[5], planes[6]
     for row in range(rows):
         for column in range(columns):
-            state = _state(counters[NEAR, row, column], counters[NEAR_HIGH, row, column])
-            smooth[row, column], rough[row, column] = state == 1, state == 2
-            state = _state(counters[OPEN_NEAR, row, column], counters[OPEN_HIGH, row, column])
-            even[row, column], uneven[row, column] = state == 1, state == 2
-    _ring_sum(rough, planes)
-    _ring_sum(smooth, planes)
-    _region_sum(even, planes)
-    _region_sum(uneven, planes)
-    ground, walls = planes[4], planes[5]
-    box_sum(counters[SEEN_GROUND], 1, planes[6], ground)
-    box_sum(counters[WALL_RETURNS], 1, planes[6], walls)
+            here[row, column] = _state(counters[NEAR, row, column], counters[NEAR_HIGH, row, column])
+    box_sum(here, 1, across, inner)
+    box_sum(here, 2, across, outer)
     for row in range(rows):
         for column in range(columns):
+            here[row, column] = _state(counters[OPEN_NEAR, row, column], counters[OPEN_HIGH, row, column])
+    box_sum(here, REGION, across, region)
+    box_sum(counters[SEEN_GROUND], 1, across, ground)
+    box_sum(counters[WALL_RETURNS], 1, across, walls)
+    for row in range(rows):
+        for column in range(columns):
+            if start[row * columns + column] == start[row * columns + column + 1]:
+                continue
             support = p00[row + 1, column + 1]
-            total = even[row, column] + uneven[row, column]
-            is_even = F(even[row, column]) > EVEN_SHARE * F(total)
+            ring = outer[row, column] - inner[row, column]
+            smooth, rough = ring & _SMOOTH, ring // _ROUGH
+            even, uneven = region[row, column] & _SMOOTH, region[row, column] // _ROUGH
+            is_even = F(even) > EVEN_SHARE * F(even + uneven)
             kind = np.uint8(0)
-            if rough[row, column] <= RING_ROUGH and smooth[row, column] >= RING_SMOOTH:
+            if rough <= RING_ROUGH and smooth >= RING_SMOOTH:
                 kind |= SMOOTH
             if support < rules.support_ratio and F(ground[row, column]) < FOOT_RATIO * F(walls[row, column] + 1):
                 kind |= FOOT_BY_RATIO

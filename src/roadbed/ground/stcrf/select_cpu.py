@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import FAST, F, U, njit, prange
-from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE
+from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
 PAD = 8  # points of a node are filled up to a multiple of this
 PILLAR = np.uint16(0x3FFF)  # bits of a point's `pillar` that number it inside its node
@@ -27,6 +27,22 @@ class Selection(NamedTuple):
     wall_high: np.float32  # 0: walls are not looked for
     walls_out: bool
     low_side: np.int32  # parts along a node whose lowest point is wanted; 0: none
+
+
+@njit(cache=True)
+def mark_anchors(shape, x0, y0, yaw, plane, anchored, planes):
+    """Marks nodes under the vehicle at (x0, y0), and gives them the plane (h, sx, sy) of its wheels."""
+    cosine, sine, spacing = np.cos(yaw), np.sin(yaw), np.float64(shape.spacing)
+    reach = np.int64(np.hypot(FOOTPRINT_X, FOOTPRINT_Y) / spacing) + 2
+    row0, column0 = np.int64(y0 / spacing), np.int64(x0 / spacing)
+    for row in range(max(row0 - reach, 0), min(row0 + reach + 1, shape.rows)):
+        for column in range(max(column0 - reach, 0), min(column0 + reach + 1, shape.columns)):
+            x, y = (column + 0.5) * spacing - x0, (row + 0.5) * spacing - y0
+            if abs(cosine * x + sine * y) < FOOTPRINT_X and abs(cosine * y - sine * x) < FOOTPRINT_Y:
+                node = row * shape.columns + column
+                anchored[node] = 1
+                planes[node, 0] = plane[0] + plane[1] * x + plane[2] * y
+                planes[node, 1], planes[node, 2] = plane[1], plane[2]
 
 
 @njit(cache=True)
@@ -67,6 +83,11 @@ def _number_pillars(x, y, half, scale, side, pillar):
 @njit(cache=True, fastmath=FAST)
 def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls."""
+    low, high = UNSEEN, -UNSEEN
+    for k in range(U(z.shape[0])):
+        low, high = min(low, z[k]), max(high, z[k])
+    if not high - low > wall_low:  # as on most of the road: no pillar can be one
+        return
     for inside in range(lowest.shape[0]):
         lowest[inside] = UNSEEN
         is_wall[inside] = 0
@@ -166,15 +187,16 @@ def _select_nodes(nodes_first, nodes_last, points, shape, rules, anchored, ancho
     lowest = np.empty(side * side, np.float32)
     is_wall = np.empty(side * side, np.uint8)
     out = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT
+    begin, end = points.start[nodes_first], points.start[nodes_last]
+    _number_pillars(points.x[begin:end], points.y[begin:end], half, F(side) / spacing, side, points.pillar[begin:end])
     for c in range(nodes_first, nodes_last):
         first, last = points.start[c], points.start[c + 1]
-        for part in range(low_side * low_side):
-            low[c, part, 2] = UNSEEN
         place = shaping.reserved[c]
         if first < last:
+            for part in range(low_side * low_side):
+                low[c, part, 2] = UNSEEN
             x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
             pillar = points.pillar[first:last]
-            _number_pillars(x, y, half, F(side) / spacing, side, pillar)
             if rules.wall_high > F(0):
                 _mark_walls(z, pillar, lowest, is_wall, rules.wall_low, rules.wall_high)
             if moving.mask.shape[0] > 0:

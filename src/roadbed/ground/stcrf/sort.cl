@@ -51,6 +51,12 @@ FUNCTION float height_under_vehicle(GLOBAL const Frame *frame, int node) {
     return under ? frame->road + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y : NOT_A_NUMBER;
 }
 
+// The plane that the last frame left at a node, whether its ground was seen or not.
+FUNCTION float4 carried_plane(GLOBAL const Frame *frame, GLOBAL const float4 *priors, int node) {
+    float4 last = priors[3 * ((2 * SLOT + frame->prior) * NODES + node) + 2];
+    return FLOAT4(last.y, last.z, last.w, 0.0f);
+}
+
 // The state from which the EM starts: the prior's information or none, and the plane it gives with what is expected.
 FUNCTION void begin_node(GLOBAL const Frame *frame, GLOBAL const float4 *priors, GLOBAL float4 *start,
                          GLOBAL float4 *expected, int node, float4 plane) {
@@ -61,12 +67,12 @@ FUNCTION void begin_node(GLOBAL const Frame *frame, GLOBAL const float4 *priors,
 }
 
 // Step 2, per node: room for its points (ANCHORS_USED more under the vehicle), and the first plane: its own, or that of the
-// coarse node of the same number. Nodes with more than FEW points join the list of their kind: {node, place, count}.
+// coarse node of the same number, level or as `carried` from the last frame. Nodes with more than FEW points join the list of their kind: {node, place, count}.
 // cursors: {next free place; nodes with some points, with many, with more; nodes with points that the prior does not and
 // does know}.
 KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors,
                 GLOBAL int4 *lists, GLOBAL const float4 *priors, GLOBAL float4 *start, GLOBAL float4 *expected,
-                GLOBAL float4 *coarse_start, GLOBAL float4 *coarse_expected) {
+                GLOBAL float4 *coarse_start, GLOBAL float4 *coarse_expected, int carried) {
     LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int first;
     GLOBAL const Frame *frame = &frames[SLOT];
@@ -92,6 +98,11 @@ KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *seg
 #if COARSE_START
     if (node < COARSE_NODES) {
         Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+        if (carried) {  // the last frame's plane in the middle of the wide node
+            int row = min(node / COARSE_COLUMNS * RATIO + RATIO / 2, ROWS - 1);
+            int column = min(node % COARSE_COLUMNS * RATIO + RATIO / 2, COLUMNS - 1);
+            level = carried_plane(frame, priors, row * COLUMNS + column);
+        }
         coarse_expected[SLOT * COARSE_NODES + node] = level;
         store_node(coarse_start + 3 * SLOT * COARSE_NODES, node, nothing, level);
     }

@@ -7,9 +7,11 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
-from roadbed.ground.stcrf.model import STAYS_FROM
+from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM
 
 VECTOR = 8  # nodes handled at once by vectorised loops
+CHUNKS = 16  # ranges of rows handed to threads; results do not depend on it
+NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
 
 
 @njit(cache=True)
@@ -93,21 +95,28 @@ def share_rows(reserved, shape, chunks, node_cost):
 
 
 @njit(cache=True)
-def keep_seen(arrays, information, spans, use_prior, prior_mean):
+def keep_seen(arrays, information, spans, use_prior, planes):
     """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined.
+
+    So do `planes`, also of nodes that others tell enough; the rest, what was expected of them, stays: the next frame's
+    coarse lattice starts there.
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
     """
-    prior, data, mean = arrays.prior, arrays.data, arrays.mean
+    prior, data = arrays.prior, arrays.data
+    before = F(1) if use_prior else F(0)
+    stays = np.zeros(prior.shape[2], np.bool_)
     for row in range(spans.lo.shape[0]):
-        r = row + 1
-        for c in range(prior.shape[2]):
-            seen = data[r, 0, c] > STAYS_FROM or (use_prior and prior[r, 0, c] > STAYS_FROM)
-            if spans.lo[row] <= c < spans.hi[row] and seen:
-                for k in range(9):
-                    prior[r, k, c] = information[r, k, c]
-                for k in range(3):
-                    prior_mean[r, k, c] = mean[r, k, c]
-            elif prior[r, 0, c] != F(0):
-                for k in range(9):
-                    prior[r, k, c] = F(0)
+        first, last = U(spans.lo[row]), U(max(spans.hi[row], spans.lo[row]))
+        own, known, new, out = data[row + 1, 0], prior[row + 1, 0], information[row + 1], prior[row + 1]
+        for c in range(first, last):
+            stays[c] = (own[c] > STAYS_FROM) | (before * known[c] > STAYS_FROM)
+        for k in range(9):
+            out[k, :first] = F(0)
+            for c in range(first, last):
+                out[k, c] = new[k, c] if stays[c] else F(0)
+            out[k, last:] = F(0)
+        for k in range(3):
+            for c in range(first, last):
+                known = stays[c] | (new[0, c] > PLANE_FROM)
+                planes[row + 1, k, c] = arrays.mean[row + 1, k, c] if known else planes[row + 1, k, c]

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, njit, prange
-from roadbed.ground.stcrf.model import FAR_ABOVE, LEAST_WEIGHT
+from roadbed.compute.cpu import FAST, ONE, F, U, njit, prange
+from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
 from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 
 
 @njit(cache=True, fastmath=FAST)
-def gather_lowest(low, shape, ratio, coarse_shape, shaping):
+def gather_lowest(start, low, shape, ratio, coarse_shape, shaping):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants."""
     total = 0
     middle = F(0.5) * F(ratio - 1)
@@ -25,6 +25,8 @@ def gather_lowest(low, shape, ratio, coarse_shape, shaping):
             for row in range(coarse_row * ratio, min((coarse_row + 1) * ratio, rows)):
                 for column in range(coarse_column * ratio, min((coarse_column + 1) * ratio, columns)):
                     node = row * columns + column
+                    if start[node] == start[node + 1]:
+                        continue
                     for part in range(low.shape[1]):
                         if low[node, part, 2] < UNSEEN:
                             x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
@@ -38,29 +40,53 @@ def gather_lowest(low, shape, ratio, coarse_shape, shaping):
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
 
+@njit(cache=True)
+def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
+    """The carried plane in the middle of each wide node is where its EM starts."""
+    for coarse_row in range(coarse_shape.rows):
+        row = min(coarse_row * ratio + ratio // 2, shape.rows - 1)
+        for coarse_column in range(coarse_shape.columns):
+            column = min(coarse_column * ratio + ratio // 2, shape.columns - 1)
+            for k in range(3):
+                plane = planes[row + 1, k, column + 1]
+                mean[coarse_row + 1, k, coarse_column + 1] = plane
+                expected[coarse_row + 1, k, coarse_column + 1] = plane
+
+
+@njit(cache=True, fastmath=FAST)
+def _blend_row(p00, mean, weight, v, j, most, wide, sums):
+    """Adds a row of coarse nodes, as seen from the line v, to weights, weighted heights and weighted slopes."""
+    across = (v - F(j)) * wide
+    for i in range(U(sums.shape[1])):
+        w = weight * min(p00[j + 1, i + ONE], most)
+        sums[0, i] += w
+        sums[1, i] += w * (mean[j + 1, 0, i + ONE] + across * mean[j + 1, 2, i + ONE])
+        sums[2, i] += w * mean[j + 1, 1, i + ONE]
+        sums[3, i] += w * mean[j + 1, 2, i + ONE]
+
+
 @njit(parallel=True, cache=True, fastmath=FAST)
-def spread_coarse(p00, mean, coarse_shape, ratio, most, spans, expected):
-    """Blend the four coarse planes around each fine node, weighted by what they know, into `expected`."""
+def spread_coarse(p00, mean, coarse_shape, ratio, most, columns, expected):
+    """Blend the four coarse planes around each fine node, weighted by what they know.
+
+    Where they know nothing, `expected` stays as it is.
+    """
     wide, last_column, last_row = coarse_shape.spacing, coarse_shape.columns - 1, coarse_shape.rows - 1
-    lo, hi = spans.lo, spans.hi
-    for row in prange(lo.shape[0]):
+    for row in prange(expected.shape[0] - 2):
         v = (F(row) + F(0.5)) / F(ratio) - F(0.5)
-        row0 = np.int32(np.floor(v))
-        for c in range(lo[row], hi[row]):
+        sums = np.zeros((4, coarse_shape.columns), np.float32)
+        for j in range(np.int32(np.floor(v)), np.int32(np.floor(v)) + 2):
+            _blend_row(p00, mean, F(1) - abs(v - F(j)), v, min(max(j, 0), last_row), most, wide, sums)
+        for c in range(1, columns + 1):
             u = (F(c) - F(0.5)) / F(ratio) - F(0.5)
-            column0 = np.int32(np.floor(u))
-            height = slope_x = slope_y = total = F(0)
-            for corner in range(4):
-                i, j = column0 + corner % 2, row0 + corner // 2
-                weight = (F(1) - abs(u - F(i))) * (F(1) - abs(v - F(j)))
-                i = min(max(i, 0), last_column)
-                j = min(max(j, 0), last_row)
-                weight = weight * min(p00[j + 1, i + 1], most) + LEAST_WEIGHT
-                sx, sy = mean[j + 1, 1, i + 1], mean[j + 1, 2, i + 1]
-                height += weight * (mean[j + 1, 0, i + 1] + (sx * (u - F(i)) + sy * (v - F(j))) * wide)
-                slope_x += weight * sx
-                slope_y += weight * sy
-                total += weight
-            expected[row + 1, 0, c] = height / total
-            expected[row + 1, 1, c] = slope_x / total
-            expected[row + 1, 2, c] = slope_y / total
+            i = np.int32(np.floor(u))
+            right = u - F(i)
+            left = F(1) - right
+            a, b = min(max(i, 0), last_column), min(max(i + 1, 0), last_column)
+            total = left * sums[0, a] + right * sums[0, b]
+            if total > COARSE_KNOWS:
+                along_a, along_b = (u - F(a)) * wide, (u - F(b)) * wide
+                height = left * (sums[1, a] + along_a * sums[2, a]) + right * (sums[1, b] + along_b * sums[2, b])
+                expected[row + 1, 0, c] = height / total
+                expected[row + 1, 1, c] = (left * sums[2, a] + right * sums[2, b]) / total
+                expected[row + 1, 2, c] = (left * sums[3, a] + right * sums[3, b]) / total

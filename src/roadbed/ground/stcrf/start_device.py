@@ -38,19 +38,26 @@ class CoarseLattice:
         self._lists = backend.upload(np.tile(listed, (slots, 3, 1)))
         cursors = [0, self._nodes, 0, 0, 0, 0] if self._per_node <= SOME else [0, 0, self._nodes, 0, 0, 0]
         self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
-        iterations = self._stcrf.coarse.iterations
-        self.start, self.result = self._states[iterations % 2], self._states[0]
+        self.result = self._states[0]
         if self._stcrf.coarse.climb:
             self._climbing = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
             self._envelope = zeros(slots * self._nodes * 4, np.float32)
             self._heights = zeros(slots * self._nodes * 2, np.float32)
             self._counts = zeros(slots * self._nodes * 4, np.int32)
 
-    def launches(self, frames: Any) -> list[Launch]:
-        """The EM from a level surface, then the start that climbs; `result` holds the better of both."""
+    def start(self, carried: bool) -> Any:
+        """The states from which the EM ends in `result`."""
+        return self._states[self._iterations_of(carried) % 2]
+
+    def launches(self, frames: Any, carried: bool) -> list[Launch]:
+        """The EM from the last frame's surface; or from a level one, then the one that climbs, and the better."""
         coarse = self._stcrf.coarse
-        launches = self._iterations(coarse.iterations, coarse.sigma_up, self._states, self.expected)
-        return [*launches, *self._climb(frames)] if coarse.climb else launches
+        launches = self._iterations(self._iterations_of(carried), coarse.sigma_up, self._states, self.expected)
+        return [*launches, *self._climb(frames)] if coarse.climb and not carried else launches
+
+    def _iterations_of(self, carried: bool) -> int:
+        coarse = self._stcrf.coarse
+        return coarse.warm_iterations if carried else coarse.iterations
 
     def _climb(self, frames: Any) -> list[Launch]:
         coarse, over_nodes = self._stcrf.coarse, -(-self._nodes // GROUP)

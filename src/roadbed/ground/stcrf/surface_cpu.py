@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The surface as lattice layers, with its uncertainty."""
+"""The surface as lattice layers, with its uncertainty. Row by row and without branches, so that the loops vectorise."""
 
 from __future__ import annotations
 
@@ -8,64 +8,64 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, njit
+from roadbed.compute.cpu import FAST, ONE, F, U, njit
 from roadbed.ground.stcrf.model import FILLED_VARIANCE, ISLAND_REACH, SEEN_FROM, SIDES
 
-
-@njit(cache=True)
-def _is_seen(data, prior, use_prior, row, column):
-    own = data[row + 1, 0, column + 1]
-    return own + (prior[row + 1, 0, column + 1] if use_prior else F(0)) > SEEN_FROM
+_REACH = U(ISLAND_REACH)
 
 
 @njit(cache=True)
-def _seen_beside(data, prior, use_prior, row, column, rows, columns):
-    """How many of the eight neighbours were seen."""
-    seen = 0
-    for r in range(max(row - 1, 0), min(row + 2, rows)):
-        for c in range(max(column - 1, 0), min(column + 2, columns)):
-            seen += _is_seen(data, prior, use_prior, r, c)
-    return seen
-
-
-@njit(cache=True)
-def _is_island(data, prior, use_prior, row, column, rows, columns, fewest):
-    """Whether fewer than `fewest` nodes around, itself among them, were seen: a crown, a sign, not a surface."""
-    seen = 0
-    for r in range(max(row - ISLAND_REACH, 0), min(row + ISLAND_REACH + 1, rows)):
-        for c in range(max(column - ISLAND_REACH, 0), min(column + ISLAND_REACH + 1, columns)):
-            seen += _is_seen(data, prior, use_prior, r, c)
-        if seen >= fewest:
-            return False
-    return True
-
-
-@njit(cache=True)
-def _disagreement(data, prior, use_prior, mean, row, column, rows, columns, spacing):
-    """Mean squared difference, m^2, between a node's height and the planes of the seen nodes beside it."""
-    total, count = F(0), F(0)
-    for r in range(max(row - 1, 0), min(row + 2, rows)):
-        for c in range(max(column - 1, 0), min(column + 2, columns)):
-            if (r == row and c == column) or not _is_seen(data, prior, use_prior, r, c):
-                continue
-            along = mean[r + 1, 1, c + 1] * F(column - c) + mean[r + 1, 2, c + 1] * F(row - r)
-            apart = mean[r + 1, 0, c + 1] + spacing * along - mean[row + 1, 0, column + 1]
-            total += apart * apart
-            count += F(1)
-    return total / max(count, F(1))
+def _mark_seen(data, prior, use_prior, columns, seen):
+    """1 where a node was seen, now or before; `seen` has ISLAND_REACH empty nodes around the lattice."""
+    weight = F(1) if use_prior else F(0)
+    for row in range(data.shape[0] - 2):
+        own, before, out = data[row + 1, 0], prior[row + 1, 0], seen[row + ISLAND_REACH]
+        for c in range(U(columns)):
+            out[c + _REACH] = F(1) if own[c + ONE] + weight * before[c + ONE] > SEEN_FROM else F(0)
 
 
 @njit(cache=True, fastmath=FAST)
-def _height_variance(p, c, height_information, slope_information):
-    """[(P + P0)^-1]_00 by the L D L^T of the solve."""
-    p00 = p[0, c] + height_information
-    l1, l2 = p[1, c] / p00, p[2, c] / p00
-    d1 = p[3, c] + slope_information - l1 * p[1, c]
-    t = p[4, c] - l1 * p[2, c]
-    l3 = t / d1
-    d2 = p[5, c] + slope_information - l2 * p[2, c] - l3 * t
-    lever = l1 * l3 - l2
-    return F(1) / p00 + l1 * l1 / d1 + lever * lever / d2
+def _sum_along_x(seen, reach, first, last, out):
+    """How many of the 2 reach + 1 nodes of a row around each were seen."""
+    for c in range(first, last):
+        out[c] = F(0)
+    for j in range(_REACH - reach, _REACH + reach + ONE):
+        for c in range(first, last):
+            out[c] += seen[c + j]
+
+
+@njit(cache=True, fastmath=FAST)
+def _sum_along_y(sums, row, reach, first, last, out):
+    """The same of the rows around, from their sums along x."""
+    for c in range(first, last):
+        out[c] = F(0)
+    for r in range(U(row) + _REACH - reach, U(row) + _REACH + reach + ONE):
+        for c in range(first, last):
+            out[c] += sums[r, c]
+
+
+@njit(cache=True, fastmath=FAST)
+def _height_variances(p, height_information, slope_information, scale, first, last, out):
+    """scale [(P + P0)^-1]_00 by the L D L^T of the solve."""
+    for c in range(first, last):
+        p00 = p[0, c + ONE] + height_information
+        l1, l2 = p[1, c + ONE] / p00, p[2, c + ONE] / p00
+        d1 = p[3, c + ONE] + slope_information - l1 * p[1, c + ONE]
+        t = p[4, c + ONE] - l1 * p[2, c + ONE]
+        l3 = t / d1
+        d2 = p[5, c + ONE] + slope_information - l2 * p[2, c + ONE] - l3 * t
+        lever = l1 * l3 - l2
+        out[c] = scale * (F(1) / p00 + l1 * l1 / d1 + lever * lever / d2)
+
+
+@njit(cache=True, fastmath=FAST)
+def _add_squares(mean, own, line, i, j, spacing, first, last, out):
+    """out += squared difference between each height and the plane of its neighbour (i, j), where that was seen."""
+    left, down = F(-i) * spacing, F(-j) * spacing
+    at, place = U(1 + i), U(ISLAND_REACH + i)
+    for c in range(first, last):
+        apart = mean[0, c + at] + left * mean[1, c + at] + down * mean[2, c + at] - own[c + ONE]
+        out[c] += line[c + place] * apart * apart
 
 
 class SurfaceRules(NamedTuple):
@@ -83,35 +83,68 @@ class SurfaceRules(NamedTuple):
 
 
 @njit(cache=True, fastmath=FAST)
+def _judge_row(near, seen, beside, squares, around, rules, first, last, out):
+    """The variance that is reported: of what was seen, or lies between seen nodes, and is no island."""
+    unknown = rules.scale / rules.height_information
+    fewest, most, share = F(rules.islands), rules.largest_variance, rules.disagreement
+    for c in range(first, last):
+        own = seen[c + _REACH]
+        filled = near[c] + FILLED_VARIANCE if beside[c] >= F(SIDES) else unknown
+        value = near[c] if own > F(0) else filled
+        differ = share * squares[c] / max(beside[c] - own, F(1))
+        value += differ if value <= most else F(0)
+        # What is known already by too few nodes around it is a crown, a sign, not a surface.
+        out[c] = unknown if (value <= most) & (around[c] < fewest) else value
+
+
+@njit(cache=True, fastmath=FAST)
 def describe_surface(information, arrays, use_prior, spans, rules, elevation, slope, variance):
     """Elevation, slope and variance = scale [(P + P0)^-1]_00; NaN where the variance exceeds what counts as known.
 
     Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
     Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
     """
-    nothing = F(np.nan)
-    data, prior, mean = arrays.data, arrays.prior, arrays.mean
+    mean = arrays.mean
     rows, columns = elevation.shape
-    unknown_variance = rules.scale / rules.height_information
+    seen = np.zeros((rows + 2 * ISLAND_REACH, columns + 2 * ISLAND_REACH), np.float32)
+    sums = np.zeros((2, rows + 2 * ISLAND_REACH, columns), np.float32)  # of three and of eleven nodes along x
+    work = np.empty((4, columns), np.float32)
+    near, beside, squares, around = work[0], work[1], work[2], work[3]
+    if rules.seen_only:
+        _mark_seen(arrays.data, arrays.prior, use_prior, columns, seen)
+        for r in range(ISLAND_REACH, rows + ISLAND_REACH):
+            _sum_along_x(seen[r], ONE, U(0), U(columns), sums[0, r])
+            _sum_along_x(seen[r], _REACH, U(0), U(columns), sums[1, r])
     for row in range(rows):
-        for column in range(columns):
-            c = column + 1
-            value = unknown_variance
-            if spans.lo[row] <= c < spans.hi[row]:
-                p = information[row + 1]
-                near = rules.scale * _height_variance(p, c, rules.height_information, rules.slope_information)
-                if not rules.seen_only or _is_seen(data, prior, use_prior, row, column):
-                    value = near
-                elif _seen_beside(data, prior, use_prior, row, column, rows, columns) >= SIDES:
-                    value = near + FILLED_VARIANCE
-            if rules.seen_only and rules.disagreement > 0 and value <= rules.largest_variance:
-                differ = _disagreement(data, prior, use_prior, mean, row, column, rows, columns, rules.spacing)
-                value += rules.disagreement * differ
-            reported = rules.seen_only and value <= rules.largest_variance
-            if reported and _is_island(data, prior, use_prior, row, column, rows, columns, rules.islands):
-                value = unknown_variance
-            variance[row, column] = value
-            known = value <= rules.largest_variance
-            elevation[row, column] = mean[row + 1, 0, c] + rules.base if known else nothing
-            slope[row, column, 0] = mean[row + 1, 1, c] if known else nothing
-            slope[row, column, 1] = mean[row + 1, 2, c] if known else nothing
+        out = variance[row]
+        out[:] = rules.scale / rules.height_information
+        first, last = U(max(spans.lo[row] - 1, 0)), U(max(min(spans.hi[row] - 1, columns), 0))
+        if first < last:
+            weak = rules.height_information, rules.slope_information
+            if not rules.seen_only:
+                _height_variances(information[row + 1], *weak, rules.scale, first, last, out)
+            else:
+                _height_variances(information[row + 1], *weak, rules.scale, first, last, near)
+                _sum_along_y(sums[0], row, ONE, first, last, beside)
+                _sum_along_y(sums[1], row, _REACH, first, last, around)
+                for c in range(first, last):
+                    squares[c] = F(0)
+                for j in range(-1, 2):
+                    line = seen[row + ISLAND_REACH + j]
+                    for i in range(-1, 2):  # its own plane agrees with it
+                        _add_squares(
+                            mean[row + 1 + j], mean[row + 1, 0], line, i, j, rules.spacing, first, last, squares
+                        )
+                _judge_row(near, seen[row + ISLAND_REACH], beside, squares, around, rules, first, last, out)
+        _write_row(mean[row + 1], rules, out, elevation[row], slope[row])
+
+
+@njit(cache=True)
+def _write_row(mean, rules, variance, elevation, slope):
+    nothing = F(np.nan)
+    for c in range(U(variance.shape[0])):
+        elevation[c] = mean[0, c + ONE] + rules.base if variance[c] <= rules.largest_variance else nothing
+    for c in range(U(variance.shape[0])):
+        known = variance[c] <= rules.largest_variance
+        slope[c, 0] = mean[1, c + ONE] if known else nothing
+        slope[c, 1] = mean[2, c + ONE] if known else nothing

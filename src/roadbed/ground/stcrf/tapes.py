@@ -33,15 +33,19 @@ class Tapes:
         self._coarse = CoarseLattice(backend, config, buffers.slots) if self._stcrf.start == "coarse" else None
         self.record()
 
-    def of_frame(self, warm: bool, few: bool = True) -> Tape:
-        """A whole frame; `few`: with a prior fewer iterations are enough."""
+    def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> Tape:
+        """A whole frame, recorded at its first use. `carried`: the prior has a plane for every node, known or not, from
+        which the coarse lattice starts; `few`: with a prior fewer iterations are enough.
+        """
         stcrf = self._stcrf
-        return self._frames[warm, stcrf.warm_iterations if warm and few else stcrf.iterations]
+        kind = (warm, stcrf.warm_iterations if warm and few else stcrf.iterations, warm and carried)
+        if kind not in self._frames:
+            self._frames[kind] = self._backend.tape(self._program, self._frame(*kind))
+        return self._frames[kind]
 
     def record(self) -> None:
-        stcrf, tape = self._stcrf, self._backend.tape
-        kinds = ((False, stcrf.iterations), (True, stcrf.warm_iterations), (True, stcrf.iterations))
-        self._frames = {kind: tape(self._program, self._frame(*kind)) for kind in kinds}
+        tape = self._backend.tape
+        self._frames: dict[tuple[bool, int, bool], Tape] = {}
         self.motion = tape(self._program, self._motion())
         self.alignment = tape(self._program, self._alignment())
 
@@ -58,13 +62,14 @@ class Tapes:
     def _launch(self, kernel: str, groups: int, *arguments: object) -> Launch:
         return Launch(kernel, groups, GROUP, arguments, self._slots)
 
-    def _frame(self, warm: bool, iterations: int) -> list[Launch]:
+    def _frame(self, warm: bool, iterations: int, carried: bool) -> list[Launch]:
         """The kernels of one frame, in order."""
         b, coarse, capacity = self._buffers, self._coarse, np.int32(self._buffers.capacity)
         start = b.states[iterations % 2]  # the EM then ends in the first buffer
-        coarse_start = (coarse.start, coarse.expected) if coarse else (start, b.expected)
+        coarse_start = (coarse.start(carried), coarse.expected) if coarse else (start, b.expected)
         locate = (b.frames, b.intake, b.located, b.rank, b.counts, b.cursors, b.tallies, capacity)
-        allocate = (b.frames, b.counts, b.segments, b.cursors, b.lists, b.priors, start, b.expected, *coarse_start)
+        states = (b.priors, start, b.expected, *coarse_start)
+        allocate = (b.frames, b.counts, b.segments, b.cursors, b.lists, *states, np.int32(carried))
         launches = [
             self._launch("locate", self._over_points, *locate),
             self._launch("allocate", self._over_nodes, *allocate),
@@ -73,8 +78,8 @@ class Tapes:
         if selects(self._config):
             launches += self._select()
         if coarse:
-            launches += coarse.launches(b.frames)
-            spread = (b.frames, coarse.result, b.priors, start, b.expected)
+            launches += coarse.launches(b.frames, carried)
+            spread = (b.frames, coarse.result, b.priors, start, b.expected, np.int32(carried))
             launches.append(self._launch("spread", self._over_nodes, *spread))
         return [*launches, *self._iterations(iterations, warm), *self._labelling()]
 
@@ -130,7 +135,7 @@ class Tapes:
 
     def _motion(self) -> list[Launch]:
         b = self._buffers
-        return [self._launch("move_prior", self._over_nodes, b.motion, b.states[0], b.seen, b.priors)]
+        return [self._launch("move_prior", self._over_nodes, b.motion, b.states[0], b.seen, b.expected, b.priors)]
 
     def _alignment(self) -> list[Launch]:
         b, capacity = self._buffers, np.int32(self._buffers.capacity)

@@ -44,16 +44,18 @@ def _layer(d):
 
 
 @njit(cache=True)
-def cast_votes(first_node, last_node, points, shape, side, dz, ground, votes):
+def cast_votes(first_node, last_node, points, shape, side, work):
     """+1 for ground, -1 against, into the cell of every point that stands low enough."""
     start, pillar, columns = points.start, points.pillar, shape.columns
+    dz, ground, votes, near, near_count = work.dz, work.ground, work.votes, work.near, work.near_count
     along, across = places_in_node(side)
     for c in range(first_node, last_node):
-        if start[c] == start[c + 1]:
+        if near_count[c] == 0:
             continue
         row = c // columns
         top, left = U(row * side), U((c - row * columns) * side)
-        for k in range(U(start[c]), U(start[c + 1])):
+        for place in range(U(start[c]), U(start[c]) + U(near_count[c])):
+            k = U(near[place])
             d = dz[k]
             if d >= VOTE_LOWEST and d < VOTE_TOP:
                 inside = U(pillar[k] & PILLAR)
@@ -62,10 +64,10 @@ def cast_votes(first_node, last_node, points, shape, side, dz, ground, votes):
 
 
 @njit(cache=True)
-def clear_votes(first_node, last_node, start, columns, side, votes):
-    """Empty the cells of nodes with points: far fewer than all."""
+def clear_votes(first_node, last_node, near_count, columns, side, votes):
+    """Empty the cells of nodes whose points may have voted: far fewer than all."""
     for c in range(first_node, last_node):
-        if start[c] == start[c + 1]:
+        if near_count[c] == 0:
             continue
         row = c // columns
         top, left = row * side, (c - row * columns) * side

@@ -131,9 +131,15 @@ def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
     scale_bar(axes)
 
 
-def motion(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
-    """Static and moving cells, velocity arrows (one second long) and tracked objects."""
-    _motion(axes, occupancy, shown_extent(ground), ground)
+def motion(
+    axes: Any,
+    ground: GroundFrame,
+    occupancy: OccupancyFrame,
+    extent: tuple[float, float, float, float] | None = None,
+) -> None:
+    """Static and moving cells, velocity arrows (one second long) and tracked objects, around the vehicle or within
+    `extent` (x_min, x_max, y_min, y_max)."""
+    _motion(axes, occupancy, extent or shown_extent(ground), ground)
 
 
 def grid_alone(axes: Any, occupancy: OccupancyFrame) -> None:
@@ -148,7 +154,9 @@ def _motion(
     axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
     _cell_arrows(axes, occupancy)
     speeds: list[tuple[Float64, str]] = []
-    for thing in sorted(occupancy.objects, key=lambda thing: -np.hypot(*thing.velocity)):
+    left, right, bottom, top = extent
+    shown = [t for t in occupancy.objects if left < t.position[0] < right and bottom < t.position[1] < top]
+    for thing in sorted(shown, key=lambda thing: -np.hypot(*thing.velocity)):
         corners, tip = box_corners(thing), thing.position + thing.velocity
         axes.fill(*corners.T, facecolor="none", edgecolor=palette.VEHICLE, lw=1.2)
         arrow = {"arrowstyle": "-|>", "color": palette.VEHICLE, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}

@@ -81,9 +81,9 @@ def _tiles(found: Collection) -> list[tuple[str, str]]:
     processor, frames = sum(d.processor_s for d in found.drives), sum(d.frames for d in found.drives)
     if frames:
         tiles.append((f"{1e3 * processor / frames:.1f} ms", "processor time per frame, with all that is written"))
-    scores = [drive.scores["F1"] for drive in found.drives if drive.scores.get("F1") is not None]
+    scores = [score for drive in found.drives if (score := drive.scores.get("F1")) is not None]
     if scores:
-        tiles.append((percent(float(np.mean(scores))), "F1 of the ground, mean over drives"))  # type: ignore[arg-type]
+        tiles.append((percent(float(np.mean(scores))), "F1 of the ground, mean over drives"))
     return tiles
 
 

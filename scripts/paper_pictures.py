@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What figures 5, 7, 8 and 9 of the STCRF paper (IV 2017) show, drawn here from simulated drives: `make pictures`.
+
+`python scripts/paper_pictures.py [FOLDER]`. With `Config.preset("paper")`; figure 8 also without gamma.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+import roadbed
+from roadbed.frames import GroundFrame
+from roadbed.outputs.pictures import palette, png_bytes
+from roadbed.outputs.pictures.figure import STYLE
+from roadbed.outputs.pictures.perspective import Camera, Canvas
+from roadbed.outputs.pictures.scene3d import Image, chase_camera, mesh_edges
+from roadbed.outputs.pictures.vehicle import T_lattice_vehicle, height_at, solid
+
+PAPER = roadbed.Config.preset("paper")
+ALONE = PAPER.with_changes(ground={"stcrf": {"gamma": 0.0}})
+CAR = "sim:highway?frames=26"  # the land on the right lies 2.5 m below the road, and cars are overtaken
+COLOURS = [("ground", palette.GROUND), ("obstacle", palette.OBSTACLE), ("elevation", palette.SURFACE)]
+SIZE = (760, 460)
+
+
+def main() -> None:
+    paper_pictures(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"))
+
+
+def paper_pictures(folder: Path) -> None:
+    parking = last_frame("sim:parking?frames=48", 40)
+    views(folder / "paper-5-parking.png", [("A parking lot, HDL-64E", view(parking, from_the_left(parking)))])
+    lux = "sim:mountain?sensor=lux4&frames=30&seed=1"
+    roads = [
+        ("HDL-64E, paper preset", mountain(last_frame("sim:mountain?frames=12&seed=1"))),
+        ("4 x LUX, paper preset", mountain(last_frame(lux), 0.16)),
+        ("4 x LUX, default preset", mountain(last_frame(lux, config=roadbed.Config()), 0.16)),
+    ]
+    views(folder / "paper-7-mountain.png", roads)
+    hidden_ground(folder / "paper-8-time.png")
+    city = last_frame("sim:city?frames=12&seed=3")
+    views(folder / "paper-9-city.png", [("A street with traffic, HDL-64E", view(city, chase_camera(city, 24, 12, 10)))])
+
+
+def mountain(frame: GroundFrame, size: float = 0.07) -> Image:
+    return view(frame, chase_camera(frame, distance=30, height=13, ahead=14), size)
+
+
+def from_the_left(frame: GroundFrame) -> Camera:
+    """Over the vehicle to what stands on its right."""
+    eye, target = T_lattice_vehicle(frame) @ np.array([[-12.0, 12.0, 11.0], [6.0, -14.0, 0.0]])
+    return Camera(tuple(eye.tolist()), tuple(target.tolist()))
+
+
+def last_frame(location: str, first: int = 0, config: roadbed.Config = PAPER) -> GroundFrame:
+    source = roadbed.open(location)
+    ground = roadbed.GroundFilter(config)
+    *_, frame = (ground(source[index]) for index in range(first, len(source)))
+    return frame
+
+
+def view(frame: GroundFrame, camera: Camera, size: float = 0.07) -> Image:
+    """Points in the colours of their labels, the mesh of the elevation and the vehicle."""
+    canvas = Canvas(*SIZE, camera)
+    segments, certainty = mesh_edges(frame)
+    strength = certainty[:, None]
+    canvas.lines(
+        segments, (palette.rgb(palette.SURFACE) * strength + 255 * (1 - strength)).astype(np.uint8), nearer=0.0
+    )
+    canvas.points(frame.points_lattice, palette.label_colours(frame.label), size=size, nearer=0.1)
+    body, shade = solid(frame)
+    canvas.points(body, np.repeat((110 * shade).astype(np.uint8)[:, None], 3, 1), size=0.18, largest=16)
+    return canvas.image()
+
+
+def views(path: Path, named: list[tuple[str, Image]]) -> None:
+    """Perspective views side by side, each under its name."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(len(named) * SIZE[0] / 100, (SIZE[1] + 60) / 100), dpi=100)
+        for column, (name, image) in enumerate(named):
+            panel(figure, (column / len(named), 0, 1 / len(named), SIZE[1] / (SIZE[1] + 60)), name, image)
+        legend(figure)
+    save(path, figure)
+
+
+def panel(figure: Any, place: tuple[float, float, float, float], name: str, image: Image) -> None:
+    axes = figure.add_axes(place)
+    axes.imshow(image, interpolation="nearest")
+    axes.set_axis_off()
+    axes.set_title(f"  {name}", loc="left", fontsize=14, y=1.02)
+
+
+def legend(figure: Any) -> None:
+    patches = [Patch(facecolor=colour, edgecolor="#808080", lw=0.6, label=text) for text, colour in COLOURS]
+    figure.legend(handles=patches, loc="upper right", ncols=len(patches), frameon=False, fontsize=11, handlelength=1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """A scan in which a car hides ground that the scan before showed: with time, without it, and the truth."""
+
+    before: GroundFrame
+    alone: GroundFrame
+    carried: GroundFrame
+    kept: np.ndarray  # nodes that only the frame with a past knows
+    truth: np.ndarray  # their true heights, with those of all nodes
+
+    @property
+    def ahead(self) -> float:
+        """Where to cut across them, m."""
+        return float(np.median(self.carried.lattice.mesh()[0][self.kept]))
+
+
+def find_hidden() -> Hidden:
+    """The scan of the drive in which most ground beside the road is known from before alone."""
+    source = roadbed.open(CAR)
+    with_time, without = roadbed.GroundFilter(PAPER), roadbed.GroundFilter(ALONE)
+    best: Hidden | None = None
+    before = None
+    for index, scan in enumerate(source):
+        carried, alone = with_time(scan), without(scan)
+        x, y = carried.lattice.mesh()
+        beside = (np.abs(x) < 20) & (y < -13) & (y > -30)
+        kept = np.isfinite(carried.elevation) & ~np.isfinite(alone.elevation) & beside
+        if before is not None and (best is None or kept.sum() > best.kept.sum()):
+            truth = source.truth(index).elevation(carried.lattice, carried.T_lattice_sensor)
+            best = Hidden(before, alone, carried, kept, truth)
+        before = carried
+    assert best is not None
+    return best
+
+
+def hidden_ground(path: Path) -> None:
+    """The surface at t, and at t + 1 without and with time; below, a cut across what a car hides."""
+    found = find_hidden()
+    x = found.ahead
+    error = (found.carried.elevation - found.truth)[found.kept]
+    print(f"{path.name}: {found.kept.sum()} nodes kept, rms error {np.sqrt(np.mean(error**2)):.3f} m")
+    steps = [
+        ("t", found.before, False), ("t + 1, without the last frame", found.alone, True),
+        ("t + 1, with it (outlined: known from there alone)", found.carried, True),
+    ]  # fmt: skip
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(15, 7.6), dpi=100)
+        for column, (name, frame, marked) in enumerate(steps):
+            axes = figure.add_axes((0.012 + 0.331 * column, 0.42, 0.314, 0.52))
+            draw_surface(axes, frame, (x - 27, x + 27, -34, 8))
+            axes.set_title(name, loc="left", fontsize=14)
+            if marked:
+                outline(axes, found)
+        axes = figure.add_axes((0.06, 0.08, 0.92, 0.28))
+        draw_cut(axes, found, x)
+    save(path, figure)
+
+
+def draw_surface(axes: Any, frame: GroundFrame, extent: tuple[float, float, float, float]) -> None:
+    """Heights against the road from above, the vehicle's heading to the right, with the obstacles."""
+    axes.imshow(
+        frame.elevation - T_lattice_vehicle(frame).translation[2], origin="lower", extent=frame.lattice.extent,
+        cmap="cividis", vmin=-3, vmax=0.5,
+    )  # fmt: skip
+    obstacles = frame.points_lattice[frame.label == roadbed.Label.OBSTACLE]
+    axes.plot(obstacles[:, 0], obstacles[:, 1], ".", ms=1.2, color=palette.OBSTACLE)
+    axes.set(xlim=extent[:2], ylim=extent[2:], aspect="equal", facecolor="#DDDDDD", xticks=[], yticks=[])
+
+
+def outline(axes: Any, found: Hidden) -> None:
+    lattice = found.carried.lattice
+    for row, column in np.argwhere(found.kept):
+        corner = lattice.x[column] - lattice.spacing / 2, lattice.y[row] - lattice.spacing / 2
+        axes.add_patch(Rectangle(corner, lattice.spacing, lattice.spacing, fill=False, ec="#F0E442", lw=1.4))
+
+
+def draw_cut(axes: Any, found: Hidden, x: float) -> None:
+    """The surface across the road, seen along the vehicle's heading."""
+    right = np.arange(-8.0, 34.0, 0.25)
+    along = np.full_like(right, x)
+    surfaces = [
+        ("truth", found.truth.astype(np.float32), {"color": "#2B2B2B", "lw": 5, "alpha": 0.25}),
+        ("t + 1, without the last frame", found.alone.elevation, {"color": palette.STATIC, "lw": 2}),
+        ("t + 1, with it", found.carried.elevation, {"color": palette.SURFACE, "lw": 2}),
+    ]
+    for name, surface, style in surfaces:
+        axes.plot(right, height_at(found.carried.lattice, surface, along, -right), label=name, **style)
+    where = f"{abs(x):.0f} m {'ahead of' if x > 0 else 'behind'} it"
+    axes.set(xlabel=f"m to the right of the vehicle, {where}", ylabel="height, m", xlim=(-8, 34))
+    axes.legend(loc="lower left", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def save(path: Path, figure: Any) -> None:
+    path.write_bytes(png_bytes(figure))
+    print(f"{path}: {path.stat().st_size / 1024:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

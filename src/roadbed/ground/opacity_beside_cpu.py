@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Opaque ground, seen beside: what stands among standing returns, and the road at the foot of what stands."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import njit
+from roadbed.ground.opacity_cpu import RISE
+
+GROW, GROW_HEIGHT = 0.6, 0.08  # m aside and in height within which
+GROW_FROM = 8  # returns that stand make one stand that shows nothing by itself
+FOOT_BEFORE, FOOT_NEAR = 0.05, 0.5  # m of range before what is above it, on average and at most, at which the road ends
+FOOT, FOOT_HEIGHT = 2.0, 0.05  # m aside and in height within which
+FOOT_FROM = 8  # returns that do not stand are the same road
+
+
+@njit(cache=True)
+def _level(rotation, points, chosen):
+    """Chosen points (K, 3) along the level axes, in the order of the first."""
+    place = np.empty((chosen.shape[0], 3))
+    for k in range(chosen.shape[0]):
+        x, y, z = points[chosen[k], 0], points[chosen[k], 1], points[chosen[k], 2]
+        for axis in range(3):
+            place[k, axis] = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
+    return place[np.argsort(place[:, 0])]
+
+
+@njit(cache=True)
+def _count_near(place, of, aside, height):
+    """How many of the sorted places lie within `aside` and `height` of one."""
+    found = 0
+    for k in range(np.searchsorted(place[:, 0], of[0] - aside), place.shape[0]):
+        along = place[k, 0] - of[0]
+        if along > aside:
+            break
+        distance2 = along * along + (place[k, 1] - of[1]) ** 2
+        found += distance2 < aside * aside and abs(place[k, 2] - of[2]) < height
+    return found
+
+
+@njit(cache=True)
+def _is_return(points, i):
+    x, y, z = points[i, 0], points[i, 1], points[i, 2]
+    return np.isfinite(x + y + z) and not (x == 0 and y == 0 and z == 0)
+
+
+@njit(cache=True)
+def grow_standing(points, rotation, standing):
+    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
+    place = _level(rotation, points, np.flatnonzero(standing))
+    one = np.empty(1, np.int64)
+    for i in range(points.shape[0]):
+        if standing[i] or not _is_return(points, i):
+            continue
+        one[0] = i
+        standing[i] = _count_near(place, _level(rotation, points, one)[0], GROW, GROW_HEIGHT) >= GROW_FROM
+
+
+@njit(cache=True)
+def _lies_before(own, others, place):
+    """Whether a return lies before those above it: a wall is not nearer at its foot, the road that ends there is."""
+    r, z = place[own, 0], place[own, 1]
+    total, count = 0.0, 0
+    for other in others:
+        if place[other, 1] > z + RISE and abs(place[other, 0] - r) < FOOT_NEAR:
+            total += place[other, 0] - r
+            count += 1
+    return count > 0 and total > FOOT_BEFORE * count
+
+
+@njit(cache=True)
+def release_feet(points, rotation, order, start, place, standing):
+    """The road just before what stands does not stand, where there is more of it around at the same height."""
+    road = np.empty(points.shape[0], np.int64)
+    used = 0
+    for k in range(start[start.shape[0] - 1]):
+        if not standing[order[k]]:
+            road[used] = order[k]
+            used += 1
+    around = _level(rotation, points, road[:used])
+    one = np.empty(1, np.int64)
+    for c in range(start.shape[0] - 1):
+        others = order[start[c] : start[c + 1]]
+        for own in others:
+            if not standing[own] or not _lies_before(own, others, place):
+                continue
+            one[0] = own
+            standing[own] = _count_near(around, _level(rotation, points, one)[0], FOOT, FOOT_HEIGHT) < FOOT_FROM

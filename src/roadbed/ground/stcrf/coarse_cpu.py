@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coarse start on the CPU: the EM on wide nodes, from the last frame's surface or from a level one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.config.ground import GroundConfig
+from roadbed.geometry import Float32
+from roadbed.ground.engine import Vehicle
+from roadbed.ground.stcrf.arrays import Field, Int32, Shape, ShapingPoints
+from roadbed.ground.stcrf.climb_cpu import (
+    climb_arrays,
+    count_all,
+    count_explained,
+    expect_envelope,
+    find_heights,
+    lower_envelope,
+    may_be_better,
+    take_better,
+)  # fmt: skip
+from roadbed.ground.stcrf.em_cpu import EmRules, em_rules, run_em
+from roadbed.ground.stcrf.select_cpu import PAD
+from roadbed.ground.stcrf.sizes import low_side_of, ratio_of
+from roadbed.ground.stcrf.spans_cpu import CHUNKS, NODE_COST, VECTOR, clear_spans, fill_expected, find_spans, share_rows
+from roadbed.ground.stcrf.start_cpu import expect_carried, gather_lowest, spread_coarse
+
+F = np.float32
+
+
+class CoarseStart:
+    """`low` takes the lowest points of fine nodes; `find` gives wide planes, `spread` what fine nodes are to expect."""
+
+    def __init__(self, config: GroundConfig, fine: Shape) -> None:
+        self._stcrf, self._fine, self._ratio = config.stcrf, fine, ratio_of(config)
+        wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
+        spacing = config.stcrf.spacing * self._ratio
+        self._level, self._climbing = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
+        self._climb_arrays = climb_arrays(*wide)
+        self.low = np.zeros((fine.rows * fine.columns, low_side_of(config) ** 2, 3), F)
+        x, y, z, weight = np.zeros((4, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
+        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, weight)
+
+    def find(self, start: Int32, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
+        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`.
+
+        `start` is the sorted points': nodes without any have no lowest.
+        """
+        stcrf, level, lowest = self._stcrf, self._level, self._lowest
+        gather_lowest(start, self.low, self._fine, self._ratio, level.shape, lowest)
+        clear_spans(level.information, level.data, level.spans)
+        find_spans(level.count, level.prior, False, level.shape, stcrf.reach, level.spans)
+        share_rows(level.reserved, level.shape, level.row_chunks, NODE_COST)
+        if carried is not None:
+            expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
+            run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up))
+            return
+        fill_expected(level.expected, level.spans, F(road))
+        level.mean[:, 0], level.mean[:, 1:] = road, 0  # where nothing is near: not what an earlier scan left there
+        run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up))
+        if stcrf.coarse.climb:
+            self._climb(vehicle, road)
+
+    def spread(self, expected: Float32) -> None:
+        """What the fine nodes are to expect; where the wide ones know nothing, `expected` stays."""
+        level, most = self._level, F(self._stcrf.coarse.most_information)
+        spread_coarse(level.posterior[:, 0], level.mean, level.shape, self._ratio, most, self._fine.columns, expected)
+
+    def _climb(self, vehicle: Vehicle, road: float) -> None:
+        """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
+        stcrf, level, climbing, lowest = self._stcrf, self._level, self._climbing, self._lowest
+        shape, (heights, counts, sums) = level.shape, self._climb_arrays
+        count_all(lowest, shape, counts[0])
+        count_explained(lowest, level.mean, shape, counts[1])
+        if not may_be_better(counts, sums):
+            return
+        slope = F(stcrf.slope_limit)
+        find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
+        lower_envelope(heights, slope, shape)
+        expect_envelope(heights[0], F(road), slope, shape, climbing.expected)
+        clear_spans(climbing.information, climbing.data, climbing.spans)
+        for own, ends in zip(climbing.spans, level.spans):
+            own[:] = ends
+        climbing.row_chunks[:] = level.row_chunks
+        run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up))
+        count_explained(lowest, climbing.mean, shape, counts[2])
+        take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)
+
+    def _rules(self, iterations: int, sigma_up: float) -> EmRules:
+        stcrf, wide = self._stcrf, self._ratio
+        return em_rules(
+            stcrf,
+            iterations=iterations,
+            gamma=F(0),
+            sigma_up_early=F(sigma_up),
+            sigma_up=F(sigma_up),
+            pull=F(stcrf.coarse.pull),
+            height_information=F(stcrf.height_information),
+            # Over a wide node a slope matters more: its information grows with the lever arm.
+            slope_information=F(stcrf.slope_information * (wide**2 / 4 if wide > 1 else 1)),
+        )

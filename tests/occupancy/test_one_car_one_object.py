@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole chain in a simulated street: every car that drives is one object, of a car's size and speed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import roadbed
+from roadbed.evaluate.occupancy_boxes import inside
+
+KNOWN_AFTER = 1.0  # s
+
+
+def test_every_car_that_drives_is_one_object_with_its_extent():
+    source = roadbed.open("sim:city?frames=16")
+    pipeline = roadbed.Pipeline()
+    judged, names = 0, {}
+    for index, result in enumerate(pipeline.run(source[k] for k in range(len(source)))):
+        truth, frame = source.truth(index), result.occupancy
+        if frame.time < KNOWN_AFTER - 1e-6:
+            continue
+        T_grid_world = frame.T_lattice_grid.inverse() @ result.ground.T_lattice_sensor @ truth.T_world_sensor.inverse()
+        seen = np.bincount(truth.object_id[truth.object_id > 0], minlength=1000)
+        for car in truth.objects():
+            if car.kind != "car" or not car.moving or seen[car.id] < 100:
+                continue
+            corners = np.column_stack([car.footprint, np.full(4, car.T_world_object.translation[2])])
+            footprint = (T_grid_world @ corners)[:, :2]
+            mine = [thing for thing in frame.objects if inside(footprint, *thing.position, 0.5).all()]
+            assert len(mine) == 1, (index, car.id, [thing.position for thing in mine])
+            np.testing.assert_allclose(mine[0].extent, car.size[:2], rtol=0.25)
+            speed, true_speed = np.linalg.norm(mine[0].velocity), np.linalg.norm(car.velocity)
+            assert abs(speed - true_speed) < 0.1 * true_speed
+            assert names.setdefault(car.id, mine[0].id) == mine[0].id
+            judged += 1
+    assert len(names) >= 3
+    assert judged >= 15
