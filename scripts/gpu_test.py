@@ -16,12 +16,13 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import date
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed import Config, GroundFilter, Pipeline, Pose, Scan
 from roadbed.bench.agreement import agreement_rows, summary
 from roadbed.bench.masses import mass_rows
 from roadbed.bench.occupancy import layouts, time_steps
@@ -36,6 +37,7 @@ from roadbed.sources import open_source
 ROOT = Path(__file__).resolve().parent.parent
 HEIGHT = 1.73  # m, of the sensor over the road
 POINTS = 124_668
+DRIVES = 8  # at once on one device
 
 
 def main() -> None:
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("--scan", type=Path, help="a KITTI .bin file; a simulated HDL-64E scan otherwise")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks-gpu.json")
     parser.add_argument("--no-tests", action="store_true")
+    parser.add_argument("--gpus-only", action="store_true", help="do not time OpenCL on the CPU")
     parser.add_argument("--repeats", type=int, default=500)
     options = parser.parse_args()
     use_installed_drivers()
@@ -58,6 +61,8 @@ def main() -> None:
     if not options.no_tests:
         report["tests"] = run_tests()
     for device in devices():
+        if options.gpus_only and device.kind != "gpu":
+            continue
         label = f"{device.backend}: {device.name}"
         print(f"\n{label}")
         report[label] = benchmark(device, points, options.repeats if device.kind == "gpu" else 20)
@@ -151,6 +156,8 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
     rows["EM iteration"] = {"median_us": em_iteration(backend, sources.get("GPU array", points))}
     rows.update(variance(backend, sources, repeats))
     rows.update(occupancy(backend, device.kind == "gpu"))
+    if device.backend == "cuda":
+        rows["whole chain, VLP-16, frames/s"] = drives(device)
     rows["batch, labels"] = {"scans_per_s": batch(backend, best, device.kind == "gpu")}
     show(rows)
     return rows
@@ -240,6 +247,38 @@ def occupancy(backend: Any, large: bool) -> dict[str, Any]:
     rows["occupancy, agreement"] = summary(list(agreement_rows(scans, Config(), backend)))
     rows["occupancy, masses"] = list(mass_rows(backend, 10_000 if large else 500))[-1]
     return rows
+
+
+def drives(device: Any, seconds: float = 6.0) -> dict[str, Any]:
+    """Frames per second of the whole chain, one drive alone and several at once, each in a process of its own."""
+    context, rows = get_context("spawn"), {}
+    for count in (1, DRIVES):
+        given = [(device.backend, device.index, seed, seconds) for seed in range(count)]
+        with context.Pool(count, wait_at, (context.Barrier(count),)) as pool:
+            frames = pool.starmap(drive, given, chunksize=1)
+        rows[f"{count} at once"] = round(sum(frames) / seconds, 1)
+    return {**rows, "ratio": round(rows[f"{DRIVES} at once"] / rows["1 at once"], 2)}
+
+
+def wait_at(start: Any) -> None:
+    """Where the processes wait for each other."""
+    globals()["_start"] = start
+
+
+def drive(backend: str, index: int, seed: int, seconds: float) -> int:
+    """How many frames of one drive are computed in that time, once all processes are ready."""
+    scans = list(open_source(f"sim:city?sensor=vlp16&frames=20&seed={seed}"))
+    pipeline = Pipeline(Config(), backend, index)
+    for scan in scans:
+        pipeline(scan)
+    globals()["_start"].wait()
+    begin, frames = time.perf_counter(), 0
+    while time.perf_counter() < begin + seconds:
+        if frames % len(scans) == 0:
+            pipeline.reset()
+        pipeline(scans[frames % len(scans)])
+        frames += 1
+    return frames
 
 
 def batch(backend: Any, points: Any, many: bool) -> float:
