@@ -269,4 +269,4 @@ def label_points(phase, chunks, points, shape, side, rules, surface, work, out):
     `surface` is (planes, effective points) of the padded lattice.
     """
     for i in prange(chunks.shape[0] - 1):
-        _label_range(phase, chunks, i, points, shape, side, rules, surface, work, out)
+        _label_range(phase, chunks, np.int64(i), points, shape, side, rules, surface, work, out)
