@@ -66,9 +66,9 @@ def main() -> None:
         label = f"{device.backend}: {device.name}"
         print(f"\n{label}")
         report[label] = benchmark(device, points, options.repeats if device.kind == "gpu" else 20)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    print(f"\nwrote {options.output}")
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        print(f"\nwrote {options.output}")
     if report.get("tests", {}).get("exit"):
         sys.exit(1)
 

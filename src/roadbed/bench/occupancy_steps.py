@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from roadbed.compute import primitives
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host
 from roadbed.config.occupancy import FilterConfig, FusionConfig
@@ -23,6 +24,9 @@ from roadbed.occupancy.register_device import RegistrationDevice
 from roadbed.timing import timed
 
 Given = tuple[float, GridMotion, tuple[float, float]]  # seconds since the last step, the grid's motion, own velocity
+
+
+_LAYERS = Observation._fields
 
 
 class Steps(Protocol):
@@ -85,14 +89,18 @@ class _DeviceSteps:
         self._buffers: list = []
 
     def pack(self, reports: Mapping[str, Observation]) -> Any:
-        layers = [np.stack([getattr(grid, name) for grid in reports.values()]) for name in Observation._fields]
-        return tuple(reports), layers
+        """Onto the device, with what copies it to where the sensors' reports lie."""
+        grids = [np.concatenate([getattr(grid, name).reshape(-1) for grid in reports.values()]) for name in _LAYERS]
+        layers = [np.append(grid, np.zeros(grid.size % 2, grid.dtype)) for grid in grids]  # whole words
+        self._buffers = self._buffers or [self.backend.zeros(layer.size, layer.dtype) for layer in layers]
+        held = [self.backend.upload(layer) for layer in layers]
+        words = [layer.nbytes // 4 for layer in layers]
+        copies = [primitives.copy(*each) for each in zip(held, self._buffers, words)]
+        return tuple(reports), self.backend.tape(primitives.build(self.backend), copies), held
 
     def load(self, time: float, packed: Any, given: Given) -> None:
-        sensors, layers = packed
-        self._buffers = self._buffers or [self.backend.zeros(layer.size, layer.dtype) for layer in layers]
-        for layer, buffer in zip(layers, self._buffers):
-            self.backend.upload(layer, buffer)
+        sensors, copying, _ = packed
+        copying.run()
         self._now = time, Reports(sensors, *self._buffers), given
         self._fusion.move(given[1])
         self.backend.finish()
