@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
 import roadbed
@@ -14,7 +16,7 @@ KNOWN_AFTER = 1.0  # s
 def test_every_car_that_drives_is_one_object_with_its_extent():
     source = roadbed.open("sim:city?frames=16")
     pipeline = roadbed.Pipeline()
-    judged, names = 0, {}
+    speeds, names = defaultdict(list), {}
     for index, result in enumerate(pipeline.run(source[k] for k in range(len(source)))):
         truth, frame = source.truth(index), result.occupancy
         if frame.time < KNOWN_AFTER - 1e-6:
@@ -29,9 +31,10 @@ def test_every_car_that_drives_is_one_object_with_its_extent():
             mine = [thing for thing in frame.objects if inside(footprint, *thing.position, 0.5).all()]
             assert len(mine) == 1, (index, car.id, [thing.position for thing in mine])
             np.testing.assert_allclose(mine[0].extent, car.size[:2], rtol=0.25)
-            speed, true_speed = np.linalg.norm(mine[0].velocity), np.linalg.norm(car.velocity)
-            assert abs(speed - true_speed) < 0.1 * true_speed
+            speeds[car.id].append(np.linalg.norm(mine[0].velocity) / np.linalg.norm(car.velocity))
             assert names.setdefault(car.id, mine[0].id) == mine[0].id
-            judged += 1
     assert len(names) >= 3
-    assert judged >= 15
+    assert sum(map(len, speeds.values())) >= 15
+    for ratios in speeds.values():  # an oncoming car seems slower while other faces of it come into view
+        np.testing.assert_allclose(np.median(ratios), 1, atol=0.1)
+        np.testing.assert_allclose(ratios, 1, atol=0.2)
