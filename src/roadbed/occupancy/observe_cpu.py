@@ -173,7 +173,10 @@ def covered_at(cover, azimuth, bin_, beside):
     """The slope under which a beam passes beneath something in its ray, or in as many beside it."""
     slope, rays = cover[azimuth, bin_], cover.shape[0]
     for k in range(1, beside + 1):
-        slope = max(slope, cover[(azimuth + rays - k) % rays, bin_], cover[(azimuth + k) % rays, bin_])
+        before, after = azimuth - k, azimuth + k
+        before += rays if before < 0 else 0
+        after -= rays if after >= rays else 0
+        slope = max(slope, cover[before, bin_], cover[after, bin_])
     return slope
 
 
@@ -223,18 +226,19 @@ def judge_cells(first, last, collected, sensor, grid, ground, model, probability
             distance = math.sqrt(dx * dx + dy * dy)
             cell = row * grid.columns + column
 
-            lowest, beneath = NO_BEAM, -NO_BEAM
+            lowest, beneath, azimuth = NO_BEAM, -NO_BEAM, 0
             bin_ = int(distance / grid.spacing)
             if bin_ < model.range_bins:
                 azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
                 lowest = table[azimuth, bin_]
-                beneath = covered_at(cover, azimuth, bin_, model.rays_beside)
             n_o = min(hits[cell] / WEIGHT_ONE, model.hits)
             if lowest >= NO_BEAM and n_o == 0 and ground_seen[cell] == 0:
                 probability[row, column] = 0.5
                 observedness[row, column] = 0
                 continue
 
+            if bin_ < model.range_bins and model.beneath < 1:
+                beneath = covered_at(cover, azimuth, bin_, model.rays_beside)
             odds = 1.0
             surface, sigma, known = surface_at(ground, x, y, model)
             trust = model.beneath if lowest < beneath else 1.0

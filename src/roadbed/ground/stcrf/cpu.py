@@ -68,7 +68,7 @@ class StcrfCpu:
         self._low_side = np.int32(low_side_of(self.config) if self._coarse else 0)
         self._start = np.zeros(nodes + 1, np.int32)
         self._counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
-        self._low = self._coarse.low if self._coarse else np.zeros((0, 0, 3), F)
+        self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
         self._rules = LabelRules.of(config)
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The surface as the caller's layers, without its islands: few nodes apart from all others are a crown, not the ground.
 
-#if ISLANDS
 // Every node's variance as it was seen; clean nodes hang on themselves. `sizes` ends with the number of known nodes.
 KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL float4 *surface_all, GLOBAL const uchar *seen, GLOBAL int *clean,
                   GLOBAL int *sizes) {
@@ -43,7 +42,6 @@ FUNCTION int on_mainland(GLOBAL const int *clean, GLOBAL const int *sizes, int n
         }
     return found;
 }
-#endif
 
 // The surface as the caller's layers; unknown where its variance is too large.
 FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL const int *clean,
@@ -52,7 +50,7 @@ FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, G
         float4 plane = surface[node];
 #if ISLANDS
         if (plane.w <= KNOWN_VARIANCE && !on_mainland(clean, sizes, node)) plane.w = VARIANCE_SCALE / HEIGHT_INFORMATION;
-#elif SEEN_ONLY
+#else
         plane.w = variance_as_seen(surface, seen, node);
 #endif
         int known = plane.w <= KNOWN_VARIANCE;

@@ -35,4 +35,6 @@ FUNCTION float variance_as_seen(GLOBAL const float4 *surface, GLOBAL const uchar
     if (DISAGREEMENT > 0.0f && variance <= KNOWN_VARIANCE) variance += DISAGREEMENT * disagreement(surface, seen, node);
     return variance;
 }
+#else
+FUNCTION float variance_as_seen(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) { return surface[node].w; }
 #endif
