@@ -36,7 +36,7 @@ def _draw(draw: Callable[[Any, dict[str, Any]], None], out: dict[str, Any], path
     panel = figure.subplots()
     draw(panel, out)
     panel.grid(alpha=0.3)
-    panel.set_title(f"{path.stem.replace('-', ' ')}: {out['device']}, {out['date']}", fontsize=8)
+    panel.set_title(f"{path.stem.replace('-', ' ')}: {out['device']},\n{out['date']}", fontsize=8)
     with atomic_write(path) as file:
         figure.savefig(file, dpi=120, format="png")
     return path
