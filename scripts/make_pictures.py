@@ -11,6 +11,7 @@ from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import numpy as np
 from paper_pictures import paper_pictures
@@ -86,7 +87,8 @@ def moments_picture(folder: Path) -> None:
         *_, last = drive(location)
         assert last.occupancy is not None
         assert last.occupancy.T_lattice_grid is not None
-        truth = roadbed.open(location).truth(len(roadbed.open(location)) - 1)  # type: ignore[attr-defined]
+        source: Any = roadbed.open(location)
+        truth = source.truth(len(source) - 1)
         T_grid_sensor = last.occupancy.T_lattice_grid.inverse() @ last.ground.T_lattice_sensor
         T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
         x, y = T_grid_sensor.translation[:2]

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import reduce
 from typing import Any
 
 from occupancy_rules import DRIVE_FRAMES, ROOT, Remembered, judged
@@ -18,7 +17,9 @@ from roadbed.config import Config
 
 
 def config_of(setting: str, value: float, seed: int) -> Config:
-    changes: Any = reduce(lambda inner, name: {name: inner}, reversed(setting.split(".")), value)  # type: ignore[arg-type]
+    changes: Any = value
+    for name in reversed(setting.split(".")):
+        changes = {name: changes}
     return Config().with_changes(seed=seed, occupancy=changes)
 
 

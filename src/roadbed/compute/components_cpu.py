@@ -8,7 +8,8 @@ from roadbed.compute.kernels import njit
 
 
 @njit(cache=True, inline="always")
-def _root(parent, cell):
+def root_of(parent, cell):
+    """What a cell hangs on in the end; the way there becomes shorter."""
     while parent[cell] != cell:
         parent[cell] = parent[parent[cell]]
         cell = parent[cell]
@@ -31,7 +32,7 @@ def label_components(inside, label):
                 r, c = row - (k > 0), column - 1 + max(k - 1, 0)
                 if r < 0 or c < 0 or c >= columns or not inside[r, c]:
                     continue
-                one, other = _root(parent, cell), _root(parent, r * columns + c)
+                one, other = root_of(parent, cell), root_of(parent, r * columns + c)
                 parent[max(one, other)] = min(one, other)
     count = 0
     for cell in range(parent.shape[0]):

@@ -7,16 +7,9 @@ import math
 
 import numpy as np
 
+from roadbed.compute.components_cpu import root_of
 from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import HIT, SUBCELLS
-
-
-@njit(cache=True)
-def _root(parent, i):
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
 
 
 @njit(cache=True)
@@ -29,9 +22,9 @@ def label_components(rows, columns, reach):
             if rows[j] - rows[i] > reach:
                 break
             if abs(columns[j] - columns[i]) <= reach:
-                parent[_root(parent, j)] = _root(parent, i)
+                parent[root_of(parent, j)] = root_of(parent, i)
     for i in range(count):
-        parent[i] = _root(parent, i)
+        parent[i] = root_of(parent, i)
     return parent
 
 
