@@ -90,7 +90,7 @@ def _look_up(row, begin, count, collected, ground, model, block):
 
 @njit(cache=True, inline="always")
 def _weigh(sensor_z, ground, model, block):
-    """How sure the beam that shows a cell free would have been stopped by an obstacle: detection, and the exponent of the
+    """How surely an obstacle would have stopped the beam that shows a cell free: its detection, and the exponent of the
     share of obstacles that are high enough. Where the ground is unknown the vehicle's plane is taken for it."""
     plane = ground.plane[0], ground.plane[1], ground.plane[2]
     for i in range(U(_BLOCK)):
