@@ -61,18 +61,15 @@ def maturity_around(prior, row, column, rules):
 def test_particles(first, last, particles, free, observation, rules):
     """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
     empty now. Particles inside a large object are not tested, whatever their velocity."""
-    probability, observedness, tested = observation.probability, observation.observedness, particles.tested
-    columns = free.shape[1]
+    probability, observedness = observation.probability.reshape(-1), observation.observedness.reshape(-1)
+    tested, was_free = particles.tested, free.reshape(-1)
     for i in range(U(first), U(last)):
         tested[i] *= rules.test_memory
         here, before = particles.cell[i], particles.origin[i]
-        row, column = here // columns, here % columns
-        if here == before or before < 0 or probability[row, column] <= HIT:
+        if here == before or before < 0 or probability[here] <= HIT:
             continue
-        old_row, old_column = before // columns, before % columns
-        arrived = free[row, column] > WAS_EMPTY
-        left = probability[old_row, old_column] < CLEAR and observedness[old_row, old_column] > WATCHED
-        if arrived or left:
+        left = probability[before] < CLEAR and observedness[before] > WATCHED
+        if left or was_free[here] > WAS_EMPTY:
             tested[i] = 1
 
 

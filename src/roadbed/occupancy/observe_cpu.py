@@ -7,15 +7,11 @@ import math
 
 import numpy as np
 
-from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import (
     MARKING_WEIGHT,
     MOST_WEIGHT,
     NO_BEAM,
-    SOFT_SIGMAS,
-    SUBCELLS,
-    WEIGHT_ONE,
 )
 
 
@@ -57,65 +53,6 @@ def _azimuth(dx, dy):
     if dx < 0:
         angle = math.pi - angle
     return -angle if dy < 0 else angle
-
-
-@njit(cache=True, nogil=True)
-def locate_points(first, last, cloud, grid, ground, model, out):
-    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
-    ground, and the polar bin where it ends if it is a low obstacle."""
-    points, rotation, translation, sensor = cloud.points, cloud.rotation, cloud.translation, cloud.origin
-    for k in range(U(first), U(last)):
-        j = cloud.chosen[k]
-        out.ray[k] = -1
-        out.cell[k] = -1
-        out.weight[k] = 0
-        out.on_ground[k] = 0
-        out.low[k] = -1
-        dz = cloud.heights[j]
-        px, py, pz = points[j, 0], points[j, 1], points[j, 2]
-        if not (math.isfinite(px) and math.isfinite(py) and math.isfinite(pz)):
-            continue
-        x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + translation[0]
-        y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + translation[1]
-        z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + translation[2]
-        known = math.isfinite(dz)
-        if not known:
-            dz = z - plane_at(ground, x, y)
-        if dz <= -model.low_outlier:
-            continue
-        dx, dy = x - sensor[0], y - sensor[1]
-        distance = math.sqrt(dx * dx + dy * dy)
-        if distance < model.min_range:
-            continue
-        # The last range bin whose centre the beam passed, a margin before its end.
-        last = int((distance - model.range_margin) / grid.spacing - 0.5) - 1
-        if last >= 0:
-            azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
-            out.ray[k] = azimuth * model.range_bins + min(last, model.range_bins - 1)
-            out.slope[k] = (z - sensor[2]) / distance
-            end = int(distance / grid.spacing)
-            if model.obstacle_height < dz < model.underside and end < model.range_bins:
-                out.low[k] = azimuth * model.range_bins + end
-        gx, gy = x - grid.x, y - grid.y
-        fine_column = math.floor((grid.cosine * gx + grid.sine * gy) * SUBCELLS / grid.spacing)
-        fine_row = math.floor((grid.cosine * gy - grid.sine * gx) * SUBCELLS / grid.spacing)
-        column, row = fine_column // SUBCELLS, fine_row // SUBCELLS
-        if column < 0 or row < 0 or column >= grid.columns or row >= grid.rows:
-            continue
-        out.cell[k] = row * grid.columns + column
-        out.subcell[k] = (fine_row % SUBCELLS) * SUBCELLS + fine_column % SUBCELLS
-        lowest = model.obstacle_height - (SOFT_SIGMAS * model.obstacle_height_sigma if known else 0.0)
-        if lowest < dz < model.clearance:
-            # An uncertain ground makes the step from ground to obstacle softer.
-            node = nearest_node(ground, x, y)
-            uncertain = model.ground_sigma**2
-            if known and node >= 0 and math.isfinite(ground.variance[node]):
-                uncertain = min(ground.variance[node], uncertain)
-            variance = model.obstacle_height_sigma**2 + uncertain
-            share = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
-            out.weight[k] = int(share * WEIGHT_ONE + 0.5)
-        if known and dz <= model.obstacle_height:
-            out.on_ground[k] = 1
 
 
 @njit(cache=True)

@@ -154,8 +154,9 @@ def _extent(cells, columns):
 
 @njit(cache=True)
 def _partner(cells, old_label, between, votes, voted):
-    """The old component found most often in the 3 x 3 cells around some cells of now, or -1. `votes` of an old component
-    count where `voted` says that they are of the first of these cells."""
+    """The old component found most often in the 3 x 3 cells around some cells of now, or -1.
+
+    `votes` for an old component count where `voted` names the first of these cells."""
     rows, columns = old_label.shape
     best, now_row = -1, cells[0] // columns
     for k in range(cells.shape[0]):

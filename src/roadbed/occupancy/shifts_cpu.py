@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that lay points over a picture with many shifts at once: each point adds a row of agreements to a row of
-scores, which are vector instructions. Agreement and pictures are those of `register_cpu.py`; places are subcells."""
+"""Numba kernels that lay points over a picture with many shifts at once: each point adds its surroundings to the scores.
+
+That is one run of numbers, and so vector instructions. Places are subcells; `model.py` says what a picture is."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def _by_whole_cells(between):
 
 @njit(cache=True)
 def _agreements(picture, between, left, low, window):
-    """g from the cell (left, low) of now on, [y % 2][x % 2][y // 2][x // 2]: every second subcell is beside the other."""
+    """g from the cell (left, low) of now on, [y % 2][x % 2][y // 2][x // 2]: every second subcell beside the next."""
     if not _by_whole_cells(between):
         for j in range(2 * window.shape[2]):
             for i in range(2 * window.shape[3]):
@@ -81,7 +82,7 @@ def _agreements(picture, between, left, low, window):
 
 @njit(cache=True)
 def scores_around(points, picture, between, reach):
-    """Sum of g at `points` + d for every second shift d from -reach to reach, [y][x]; columns behind these mean nothing."""
+    """Sum of g at `points` + d for every second shift d from -reach to reach, [y][x]; further columns mean nothing."""
     lowest_x, lowest_y, highest_x, highest_y = points[0, 0], points[0, 1], points[0, 0], points[0, 1]
     for k in range(points.shape[0]):
         lowest_x, highest_x = min(lowest_x, points[k, 0]), max(highest_x, points[k, 0])
