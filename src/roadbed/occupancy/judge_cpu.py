@@ -62,22 +62,32 @@ def _covered_at(cover, at, bins, beside):
 
 
 @njit(cache=True, inline="always")
-def _look_up(row, begin, count, collected, ground, model, block):
-    """What was collected in the cells of a block, and the ground under them. Returns how many have something to say."""
-    table, cover, hits, ground_seen, columns = collected
-    some = 0
-    for k in range(count):
-        i, cell = U(k), row * columns + begin + k
+def _collected_in(begin, count, collected, block):
+    """What was collected in `count` cells from `begin` on. Returns how many of them have something to say."""
+    table, _, hits, ground_seen = collected
+    for i in range(U(count)):
         at = int(block[_BEAMS + i])
-        lowest = table[at] if at >= 0 else NO_BEAM
-        block[_LOWEST + i], block[_HITS + i], block[_ON_GROUND + i] = lowest, hits[cell], ground_seen[cell]
-        if lowest >= NO_BEAM and hits[cell] == 0 and ground_seen[cell] == 0:
+        lowest = table[max(at, 0)]
+        block[_LOWEST + i] = lowest if at >= 0 else NO_BEAM
+    some = 0
+    for i in range(U(count)):
+        block[_HITS + i] = hits[U(begin) + i]
+        block[_ON_GROUND + i] = ground_seen[U(begin) + i]
+        some += (block[_LOWEST + i] < NO_BEAM) | (block[_HITS + i] > 0) | (block[_ON_GROUND + i] > 0)
+    return some
+
+
+@njit(cache=True, inline="always")
+def _look_up(count, cover, ground, model, block):
+    """Under what beams passed, and the ground, of those cells that have something to say."""
+    for k in range(count):
+        i = U(k)
+        at, node = int(block[_BEAMS + i]), int(block[_NODE + i])
+        if block[_LOWEST + i] >= NO_BEAM and block[_HITS + i] == 0 and block[_ON_GROUND + i] == 0:
             continue
-        some += 1
         block[_BENEATH + i] = -NO_BEAM
         if at >= 0 and model.beneath < 1:
             block[_BENEATH + i] = _covered_at(cover, at, model.range_bins, model.rays_beside)
-        node = int(block[_NODE + i])
         if node < 0 or not math.isfinite(ground.elevation[node]):
             block[_VARIANCE + i] = np.inf
             continue
@@ -85,7 +95,6 @@ def _look_up(row, begin, count, collected, ground, model, block):
         block[_HEIGHT + i], block[_VARIANCE + i] = ground.elevation[node], ground.variance[node]
         block[_SLOPE_X + i] = ground.slope[node, 0] if sloped else 0.0
         block[_SLOPE_Y + i] = ground.slope[node, 1] if sloped else 0.0
-    return some
 
 
 @njit(cache=True, inline="always")
@@ -143,18 +152,18 @@ def judge_cells(first, last, collected, sensor, grid, ground, model, probability
 
     A beam that went beneath something, as under a car, hardly shows that the space there is free.
     """
-    found = (
-        collected.table.reshape(-1), collected.cover.reshape(-1), collected.hits, collected.ground_seen, grid.columns,
-    )  # fmt: skip
+    cover = collected.cover.reshape(-1)
+    found = (collected.table.reshape(-1), cover, collected.hits, collected.ground_seen)
     block = np.zeros(_NUMBERS * _BLOCK)
     for row in range(first, last):
         for begin in range(0, grid.columns, _BLOCK):
             count = min(_BLOCK, grid.columns - begin)
             _place_block(row, begin, sensor[0], sensor[1], grid, ground, model, block)
-            if _look_up(row, begin, count, found, ground, model, block) == 0:
+            if _collected_in(row * grid.columns + begin, count, found, block) == 0:
                 probability[row, begin : begin + count] = 0.5
                 observedness[row, begin : begin + count] = 0
                 continue
+            _look_up(count, cover, ground, model, block)
             _weigh(sensor[2], ground, model, block)
             for k in range(count):
                 exponent = block[_EXPONENT + U(k)]
