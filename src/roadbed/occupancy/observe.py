@@ -42,7 +42,7 @@ def observe(given: OccupancyInput, view: SensorView, config: Config) -> Observat
     spread(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
     collected = Collected.empty(model.azimuth_bins, model.range_bins, lattice.size)
     collect(located, collected)
-    spread(running_minimum, model.azimuth_bins, collected.table)
+    spread(running_minimum, model.azimuth_bins, collected.table, collected.farthest)
     spread(spread_cover, model.azimuth_bins, collected.cover, model.underside_bins)
 
     probability, observedness = (np.empty(lattice.shape, np.float32) for _ in range(2))

@@ -82,13 +82,18 @@ def collect(located, out):
 
 
 @njit(cache=True, nogil=True)
-def running_minimum(first, last, table):
+def running_minimum(first, last, table, farthest):
     """From far to near: a beam that ended further out passed every nearer bin of its azimuth. (rays, bins)"""
     for azimuth in range(first, last):
+        k = table.shape[1] - 1
+        while k >= 0 and table[azimuth, k] >= NO_BEAM:
+            k -= 1
+        farthest[azimuth] = k
         lowest = NO_BEAM
-        for k in range(table.shape[1] - 1, -1, -1):
+        while k >= 0:
             lowest = min(lowest, table[azimuth, k])
             table[azimuth, k] = lowest
+            k -= 1
 
 
 @njit(cache=True, nogil=True)
@@ -98,6 +103,13 @@ def spread_cover(first, last, cover, bins):
     In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath something.
     """
     for azimuth in range(first, last):
+        low = 0
+        for k in range(cover.shape[1]):
+            low += cover[azimuth, k] < NO_BEAM
+        if low == 0:
+            for k in range(cover.shape[1]):
+                cover[azimuth, k] = -NO_BEAM
+            continue
         slope, until = -NO_BEAM, -1
         for k in range(cover.shape[1]):
             found = cover[azimuth, k]
