@@ -97,10 +97,10 @@ def test_what_is_no_reference_is_named(tmp_path):
 
 def test_simulated_truth_counts_within_a_circle_round_the_sensor():
     source = open_source("sim:city?sensor=vlp16&frames=1")
-    frame = replace(ground_frame([[0, 0, 0]]), T_lattice_sensor=Pose.from_euler(-2.5, 0.5, 0.0))
+    frame = replace(ground_frame([[0, 0, 0]]), T_lattice_sensor=Pose.from_euler(-3.5, 0.5, 0.0))
     x, y = LATTICE.mesh()
     score = SimulatedElevation(source, 1.1)(0, frame)
-    assert score.nodes == (np.hypot(x + 2.5, y - 0.5) <= 1.1).sum() == 5
+    assert score.nodes == (np.hypot(x + 3.5, y - 0.5) <= 1.1).sum() == 4
 
 
 def test_averages_over_frames_count_scores_equally_and_surfaces_by_their_nodes():
