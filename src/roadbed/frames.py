@@ -17,6 +17,7 @@ from roadbed.config import TraversabilityConfig
 from roadbed.display import Shown
 from roadbed.errors import ConfigError, InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
+from roadbed.tracked import TrackedObject
 from roadbed.traversability import Traversability, traversability
 
 # Cells, along the axes of the ground's lattice frame, and which of them move: [y][x], on the host or on a device.
@@ -295,23 +296,6 @@ class GroundFrame(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class TrackedObject:
-    """Something that moves, followed over time; its box is as large as it was ever seen."""
-
-    id: int
-    position: Float64  # (2,) m, middle of its box, lattice frame
-    extent: Float64  # (2,) m, length along the heading and width across it
-    heading: float  # rad, of its box
-    velocity: Float64  # (2,) m/s
-    velocity_covariance: Float64  # (2, 2)
-    cells: int  # of it that move in this frame
-    age: float  # s since first seen
-    existence: float = 1.0  # probability that there is something
-    acceleration: Float64 = field(default_factory=lambda: np.zeros(2))  # (2,) m/s^2
-    yaw_rate: float = 0.0  # rad/s of the direction in which it moves
-
-
-@dataclass(frozen=True, eq=False)
 class OccupancyFrame(Shown):
     """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
 
@@ -327,7 +311,7 @@ class OccupancyFrame(Shown):
     moving: NDArray[np.bool_]  # cells that surely move
     observation: Float32 | None = None  # p_z of the fused sensors
     observedness: Float32 | None = None  # lambda, 0 = nothing seen
-    objects: tuple[TrackedObject, ...] = ()
+    objects: Sequence[TrackedObject] = ()  # things that move, followed over time
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     T_lattice_grid: Pose | None = None  # from this grid's axes to the ground's lattice frame; None: they are the same

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan, TrackedObject
+from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
 from roadbed.geometry import Lattice, Pose
+from roadbed.tracked import TrackedObject
 
 SLOPE = 0.05  # rise per metre along x
 

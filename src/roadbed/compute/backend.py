@@ -105,6 +105,7 @@ class Backend(Protocol):
 
     device: Device
     failures: tuple[type[Exception], ...]  # what its runtime raises when the device is lost or full
+    branches_are_free: bool  # a tape with branches costs the host no more than one without
 
     def build(self, program: Program) -> Any:
         """Compile for this device."""

@@ -99,6 +99,8 @@ class CudaBackend:
     device first, which leaves the multiprocessors to other scans under way.
     """
 
+    branches_are_free = True
+
     def __init__(self, device: Device, copies: bool = False) -> None:
         import cupy
         import cupyx

@@ -82,6 +82,8 @@ def why_missing() -> str:
 class OpenclBackend:
     """One OpenCL device with an in-order queue."""
 
+    branches_are_free = False  # every launch of a branch is queued with its events
+
     def __init__(self, device: Device, units: int | None = None, optimise: bool = True) -> None:
         """With `units`, on a sub-device of so many compute units. Without `optimise` programs build faster than run."""
         import pyopencl as cl
