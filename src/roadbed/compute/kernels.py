@@ -29,8 +29,7 @@ def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Call
     def decorate(function: Callable) -> Any:
         if options.get("parallel"):
             options.update(parallel=PRANGE_ONLY)
-        if not allocates:
-            options.update(_nrt=False)
+        options.update(_nrt=allocates)  # said always: what is not said is as in the kernel that calls
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
         kernel: Any = _njit(no_cfunc_wrapper=True, pipeline_class=LeanCompiler, **options)(function)
         compiled = isinstance(kernel, Dispatcher)  # with NUMBA_DISABLE_JIT it stays a function
