@@ -56,7 +56,7 @@ class Tree:
         for name in ("pyproject.toml", "README.md", "Makefile", "LICENSE"):
             shutil.copy2(ROOT / name, folder / name)
         self._environment = os.environ | {
-            "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}",
+            "PYTHONPATH": os.pathsep.join([str(folder / "src"), str(folder), *_packages()]),
             "PYTHONDONTWRITEBYTECODE": "1",  # of two changes within a second, one would look like the other
             "ROADBED_DATA": str(data_folder() or ""),
             "NUMBA_CACHE_DIR": str(kernels),
@@ -103,6 +103,11 @@ class Tree:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         return Said(process.returncode, output, json.loads(told.read_text()) if told.exists() else {})
+
+
+def _packages() -> list[str]:
+    """Where this process finds packages besides those that are installed."""
+    return [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
 
 
 def share_kernels(folder: Path) -> None:
