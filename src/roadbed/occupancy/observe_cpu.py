@@ -186,7 +186,7 @@ def surface_at(ground, x, y, model):
     node = nearest_node(ground, x, y)
     if node >= 0 and math.isfinite(ground.elevation[node]):
         variance = ground.variance[node]
-        if variance < model.ground_sigma**2:
+        if variance <= model.ground_sigma**2:
             nx = ground.x0 + (node % ground.columns) * ground.spacing
             ny = ground.y0 + (node // ground.columns) * ground.spacing
             surface = float(ground.elevation[node])

@@ -129,15 +129,16 @@ class Tapes:
                 self._launch("decide", over_points, *decide),
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
+        if self._stcrf.seen_only:
+            judge = b.frames, b.surface, b.seen, b.judged, b.clean, b.clean_sizes
+            launches.append(self._launch("find_clean", over_nodes, *judge))
         if self._stcrf.seen_only and self._stcrf.islands:
             launches += [
-                self._launch("find_clean", over_nodes, b.frames, b.surface, b.seen, b.clean, b.clean_sizes),
                 self._launch("join_clean", over_nodes, b.frames, b.clean),
-                self._launch("count_clean", over_nodes, b.frames, b.surface, b.clean, b.clean_sizes),
+                self._launch("count_clean", over_nodes, b.frames, b.judged, b.clean, b.clean_sizes),
             ]
-        given = (
-            b.frames, b.located, b.surface, b.seen, b.clean, b.clean_sizes, b.tallies, b.standing, b.decisions
-        )  # fmt: skip
+        nodes = b.surface, b.seen, b.judged, b.clean, b.clean_sizes
+        given = (b.frames, b.located, *nodes, b.tallies, b.standing, b.decisions)
         label = (*given, *outputs, b.cursors, b.overlap.buffer, capacity)
         return [*launches, self._launch("label", over_points, *label)]
 
