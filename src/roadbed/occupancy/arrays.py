@@ -88,6 +88,17 @@ class Velocities(NamedTuple):
     covariance: Float32  # (rows, columns, 3) xx, xy, yy
     moving: NDArray[np.bool_]  # by its own velocity, before its neighbours are asked
 
+    @classmethod
+    def unknown(cls, shape: tuple[int, int]) -> Velocities:
+        mean, covariance = (np.full((*shape, count), np.nan, np.float32) for count in (2, 3))
+        return cls(np.zeros(shape, np.float32), mean, covariance, np.zeros(shape, np.bool_))
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int]) -> Velocities:
+        """To be filled by a kernel."""
+        mean, covariance = (np.empty((*shape, count), np.float32) for count in (2, 3))
+        return cls(np.empty(shape, np.float32), mean, covariance, np.empty(shape, np.bool_))
+
 
 class Particles(NamedTuple):
     """Arrays of equal length; positions count from the grid's lower left corner."""
@@ -143,6 +154,7 @@ class Collected(NamedTuple):
     """The points of a sensor, by polar bin and by cell."""
 
     table: Float32  # (rays, bins) lowest slope of the beams that passed
+    farthest: Int32  # (rays,) last bin that a beam passed, -1: none did
     cover: Float32  # (rays, bins) lowest slope of low obstacles, then the slope under which a beam passes beneath one
     hits: Int32  # (cells,) sum of the weights
     surface: NDArray[np.uint16]  # (cells,)
@@ -152,7 +164,7 @@ class Collected(NamedTuple):
     def empty(cls, rays: int, bins: int, cells: int) -> Collected:
         table, cover = (np.empty((rays, bins), np.float32) for _ in range(2))
         hits, surface = np.empty(cells, np.int32), np.empty(cells, np.uint16)
-        return cls(table, cover, hits, surface, np.empty(cells, np.uint8))
+        return cls(table, np.empty(rays, np.int32), cover, hits, surface, np.empty(cells, np.uint8))
 
 
 class GridShape(NamedTuple):

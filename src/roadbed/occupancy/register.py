@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from roadbed.compute.threads import spread
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Between, Cells, Hits, Observation, Registered
 from roadbed.occupancy.components_cpu import gather_cells, label_hits
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
-from roadbed.occupancy.register_cpu import draw_picture, register_components
+from roadbed.occupancy.picture_cpu import draw_picture
+from roadbed.occupancy.register_cpu import register_components
 from roadbed.occupancy.remembered import STORED, Stored, StoredScans
 from roadbed.occupancy.rules import RegistrationRule
 
@@ -52,7 +54,7 @@ class Registration:
         velocity = np.empty((max(len(hits.start) - 1, 1), 2), np.float32)
         rule = RegistrationRule.of(self.config, old.age, self.cells.spacing)
         between = between_scans(old.motion, self.cells.spacing)
-        register_components(hits, old.hits, between, rule, velocity[: len(hits.start) - 1])
+        spread(register_components, len(hits.start) - 1, hits, old.hits, between, rule, velocity)
         return Registered(hits.label, velocity * np.float32(self.cells.spacing / SUBCELLS))
 
 
@@ -69,7 +71,7 @@ def connected_hits(observation: Observation) -> Hits:
     """The 8-connected components of what a scan hit."""
     shape = observation.probability.shape
     picture, label = np.empty(shape, np.int64), np.empty(shape, np.int32)
-    draw_picture(observation, picture)
+    spread(draw_picture, len(picture), observation, picture)
     count = label_hits(picture, label)
     start, cells = np.empty(count + 1, np.int32), np.empty(np.count_nonzero(label >= 0), np.int32)
     gather_cells(label, start, cells)
