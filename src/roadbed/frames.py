@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -176,6 +178,12 @@ class Scan:
         named: Any = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
         return replace(self, points=self.points[chosen], channels=arrays, **named)
 
+    def with_points(self, points: Float32) -> Scan:
+        """The same scan with as many other points of the same kind: nothing has to be checked again."""
+        other = object.__new__(Scan)
+        other.__dict__.update(self.__dict__, points=points)
+        return other
+
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
         """The same scan with another pose (and time)."""
         return replace(self, T_world_sensor=T_world_sensor, time=self.time if time is None else time)
@@ -301,11 +309,9 @@ class OccupancyFrame(Shown):
 
     lattice: Lattice  # of cells
     time: float
-    occupied: Float32  # (rows, columns) P(occupied) = static + dynamic + unknown / 2
-    static: Float32
+    static: Float32  # (rows, columns)
     dynamic: Float32
     free: Float32
-    unknown: Float32
     velocity: Float32  # (rows, columns, 2) m/s, NaN where nothing moves
     velocity_covariance: Float32  # (rows, columns, 3) xx, xy, yy in m^2/s^2, NaN where nothing moves
     moving: NDArray[np.bool_]  # cells that surely move
@@ -322,19 +328,30 @@ class OccupancyFrame(Shown):
         """A copy, here or in another process, has nothing on the device."""
         return {**self.__dict__, "moving_on_device": None}
 
+    @cached_property
+    def unknown(self) -> Float32:
+        """(rows, columns) what the other masses leave of 1."""
+        return np.maximum(1 - self.static - self.dynamic - self.free, 0, dtype=np.float32)
+
+    @cached_property
+    def occupied(self) -> Float32:
+        """(rows, columns) P(occupied) = static + dynamic + unknown / 2."""
+        return self.static + self.dynamic + np.float32(0.5) * self.unknown
+
     def moving_cells(self) -> tuple[Lattice, NDArray[np.bool_]]:
         """What moves, along the axes of the lattice frame: what `GroundFilter(..., moving=)` leaves out."""
         if self.T_lattice_grid is None:
             return self.lattice, self.moving
         grid = self.lattice
-        size = float(np.hypot(grid.columns, grid.rows)) * grid.spacing
-        centre = np.array([grid.x.mean(), grid.y.mean(), 0.0])
-        middle = self.T_lattice_grid @ centre
+        size = math.hypot(grid.columns, grid.rows) * grid.spacing
+        x = grid.x0 + (grid.columns - 1) / 2 * grid.spacing
+        y = grid.y0 + (grid.rows - 1) / 2 * grid.spacing
+        middle_x, middle_y, _ = self.T_lattice_grid.of(x, y, 0.0)
         if abs(self.T_lattice_grid.yaw) * size / 2 < grid.spacing:  # turned by less than a cell: moving it is enough
-            aside = middle - centre
-            return replace(grid, x0=grid.x0 + float(aside[0]), y0=grid.y0 + float(aside[1])), self.moving
-        upright = Lattice.centred(size, size, grid.spacing, float(middle[0]), float(middle[1]))
-        x, y = upright.mesh()
-        turned = self.T_lattice_grid.inverse() @ np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
+            corner = grid.x0 + (middle_x - x), grid.y0 + (middle_y - y)
+            return Lattice(*corner, grid.spacing, grid.columns, grid.rows), self.moving
+        upright = Lattice.centred(size, size, grid.spacing, middle_x, middle_y)
+        xs, ys = upright.mesh()
+        turned = self.T_lattice_grid.inverse() @ np.stack([xs.ravel(), ys.ravel(), np.zeros(xs.size)], axis=1)
         cell = grid.index(turned[:, 0], turned[:, 1])
         return upright, ((cell >= 0) & self.moving.ravel()[cell]).reshape(upright.shape)

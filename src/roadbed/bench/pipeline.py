@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
+from roadbed.bench.host import host_figures
 from roadbed.bench.timing import measure
 from roadbed.config import Config
 from roadbed.frames import Scan
@@ -22,7 +23,9 @@ _STEP = "occupancy: "  # before the names of its steps
 def pipeline_rows(
     backend: str = "cpu", device: str | None = None, sensors: Sequence[str] = tuple(SENSORS), seconds: float = 8.0
 ) -> Iterator[dict[str, Any]]:
-    """One row per sensor: median and 95th percentile of a whole frame, its stages, and the steps of its occupancy."""
+    """One row per sensor: median and 95th percentile of a whole frame, its stages, the steps of its occupancy, and what
+    it costs the host.
+    """
     for sensor in sensors:
         scans = list(open_source(f"sim:city?sensor={sensor}&frames=24"))
         pipeline = Pipeline(Config.parse({"backend": backend, "device": device}))
@@ -46,6 +49,7 @@ def pipeline_rows(
             "hz": round(1e3 / timing.median_ms, 1),
             **{f"{stage}_ms": round(value, 2) for stage, value in phases.items() if not stage.startswith(_STEP)},
             "steps_ms": {k.removeprefix(_STEP): round(v, 2) for k, v in phases.items() if k.startswith(_STEP)},
+            **host_figures(pipeline, list(islice(frames, len(scans)))),
         }
 
 

@@ -84,14 +84,15 @@ def pipeline(
     seconds: Seconds = 8.0,
     as_json: Json = False,
 ) -> None:
-    """The whole chain, scan in to occupancy out, for three sensors."""
+    """The whole chain, scan in to occupancy out, for three sensors, and what a frame costs the host beside kernels."""
     from roadbed.bench.pipeline import SENSORS, pipeline_rows
     from roadbed.bench.timing import report
 
     rows = list(progress(pipeline_rows(backend, device, sensor or tuple(SENSORS), seconds), "measuring"))
     times = ("median_ms", "p95_ms", "processor_ms", "hz", "ground_ms", "occupancy_ms")
     out = report("pipeline", rows, backend=backend)
-    _show(out, ("case", "sensors", "points", "cells", *times), as_json)
+    host = ("host_calls", "host_ms", "tapes", "launches", "uploads", "downloads", "waits")
+    _show(out, ("case", "sensors", "points", "cells", *times, *(name for name in host if name in rows[0])), as_json)
     if not as_json:
         steps = [[step, *(row["steps_ms"].get(step, 0.0) for row in rows)] for step in rows[0]["steps_ms"]]
         table("occupancy: ms per step", ["step", *(row["case"] for row in rows)], steps)

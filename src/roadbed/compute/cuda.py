@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -116,6 +116,7 @@ class CudaBackend:
             self.stream = cupy.cuda.Stream(non_blocking=True)
         self.copies = copies
         self._letter = 0
+        self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
         self._built: dict[str, Any] = {}  # programs by their text
 
@@ -156,6 +157,7 @@ class CudaBackend:
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
         if buffer is None:
             buffer = self.zeros(array.shape, array.dtype)
+        self.traffic.uploads += 1
         with self._handle, self.stream:
             buffer.reshape(-1)[start : start + array.size].set(np.ascontiguousarray(array).reshape(-1))
         return buffer
@@ -197,6 +199,7 @@ class CudaBackend:
         return 0
 
     def _copy(self, target: int, source: int, size: int) -> None:
+        self.traffic.uploads += 1
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
     def _offer_device_array(self, array: Any, dtype: np.dtype) -> int:
@@ -214,10 +217,15 @@ class CudaBackend:
     def _is_pinned(self, array: NDArray) -> bool:
         return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
 
-    def download(self, buffer: Any, start: int, count: int) -> NDArray:
+    def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array = self.host(count, buffer.dtype)
         with self._handle:
             buffer.reshape(-1)[start : start + count].get(stream=self.stream, out=array, blocking=False)
+        self.traffic.downloads += 1
+        return array
+
+    def download(self, buffer: Any, start: int, count: int) -> NDArray:
+        array = self.queue_download(buffer, start, count)
         self.finish()
         return array
 
@@ -239,9 +247,19 @@ class CudaBackend:
         """Nothing to do: kernels wrote the pinned array in place."""
 
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaTape:
-        return CudaTape(self, program, launches, after)
+        steps = []
+        for launch in launches:
+            arguments = tuple(_argument(a) for a in launch.arguments)
+            kernel = (launch.program or program).get_function(launch.kernel)
+            shape = ((launch.groups, launch.slots), (launch.size,))
+            steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
+        return CudaTape(self, [(steps, after)])
+
+    def joined(self, tapes: Sequence[Any]) -> CudaTape:
+        return CudaTape(self, [run for tape in tapes for run in tape.runs])
 
     def finish(self) -> None:
+        self.traffic.waits += 1
         try:
             self.stream.synchronize()
         finally:
@@ -251,33 +269,29 @@ class CudaBackend:
 class CudaTape:
     """Launches captured once as a graph; a frame is then one call to the driver."""
 
-    def __init__(
-        self, owner: CudaBackend, program: Any, launches: Sequence[Launch], after: Order | None = None
-    ) -> None:
-        self._owner = owner
-        self._steps = []
-        for launch in launches:
-            arguments = tuple(_argument(a) for a in launch.arguments)
-            kernel = (launch.program or program).get_function(launch.kernel)
-            shape = ((launch.groups, launch.slots), (launch.size,))
-            self._steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
-        queues = common.queues_of(after) if after else {}
+    def __init__(self, owner: CudaBackend, runs: Sequence[tuple[Sequence[tuple], Order | None]]) -> None:
+        """`runs` come one after the other: steps in line, or by phases `after` each other."""
+        self._owner, self.runs = owner, runs
+        self._steps = [step for steps, _ in runs for step in steps]
+        branches = max((max(common.queues_of(after).values()) for _, after in runs if after), default=0)
         with owner._handle, owner.stream:
-            beside = [owner._cupy.cuda.Stream(non_blocking=True) for _ in range(max(queues.values(), default=0))]
+            beside = [owner._cupy.cuda.Stream(non_blocking=True) for _ in range(branches)]
             owner.stream.begin_capture()
-            if after is None:
-                for _, kernel, groups, size, arguments in self._steps:
-                    kernel(groups, size, arguments)
-            else:
-                self._capture_branches(after, queues, [owner.stream, *beside])
+            for steps, after in runs:
+                if after is None:
+                    for _, kernel, groups, size, arguments in steps:
+                        kernel(groups, size, arguments)
+                else:
+                    self._capture_branches(steps, after, [owner.stream, *beside])
             self._graph = owner.stream.end_capture()
 
-    def _capture_branches(self, after: Order, queues: Mapping[str, int], streams: Sequence[Any]) -> None:
+    @staticmethod
+    def _capture_branches(steps: Sequence[tuple], after: Order, streams: Sequence[Any]) -> None:
         """Each phase on its own stream; events make branches of the graph of them, which join in the owner's stream."""
-        main = streams[0]
+        main, queues = streams[0], common.queues_of(after)
         begin = main.record()
         done: dict[str, Any] = {}
-        for phase, kernel, groups, size, arguments in self._steps:
+        for phase, kernel, groups, size, arguments in steps:
             stream = streams[queues[phase]]
             if phase not in done:
                 for event in (begin, *(done[before] for before in after[phase])):
@@ -289,6 +303,8 @@ class CudaTape:
             main.wait_event(event)
 
     def run(self) -> None:
+        self._owner.traffic.tapes += 1
+        self._owner.traffic.launches += len(self._steps)
         self._graph.launch(self._owner.stream)
 
     def timed(self) -> dict[str, float]:

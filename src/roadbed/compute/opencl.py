@@ -102,6 +102,7 @@ class OpenclBackend:
         except cl.Error as error:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
         self._queues = [self._queue]
+        self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
         self._built: dict[str, Any] = {}  # programs by their text
 
@@ -161,6 +162,7 @@ class OpenclBackend:
             offset = start * buffer.dtype.itemsize
             self._cl.enqueue_copy(self._queue, buffer.data, array, dst_offset=offset, is_blocking=False)
             self._in_flight.append(array)
+            self.traffic.uploads += 1
         return 0
 
     intake = zeros
@@ -171,10 +173,16 @@ class OpenclBackend:
     def post(self, array: NDArray, mailbox: Buffer) -> None:
         self.offer(array.view(np.uint8).copy(), mailbox)
 
+    def queue_download(self, buffer: Buffer, start: int, count: int) -> NDArray:
+        host, offset = np.empty(count, buffer.dtype), start * buffer.dtype.itemsize
+        self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=offset, is_blocking=False)
+        self._in_flight.append(host)
+        self.traffic.downloads += 1
+        return host
+
     def download(self, buffer: Buffer, start: int, count: int) -> NDArray:
+        host = self.queue_download(buffer, start, count)
         self.finish()
-        host = np.empty(count, buffer.dtype)
-        self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=start * buffer.dtype.itemsize)
         return host
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
@@ -191,11 +199,15 @@ class OpenclBackend:
             host = output.host[slot].reshape(-1)
             offset = slot * host.nbytes
             self._cl.enqueue_copy(self._queue, host[:count], output.buffer.data, src_offset=offset, is_blocking=False)
+            self.traffic.downloads += 1
 
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> OpenclTape:
         return (
             OpenclTape(self, program, launches) if after is None else ParallelOpenclTape(self, program, launches, after)
         )
+
+    def joined(self, tapes: Sequence[Any]) -> OpenclTape:
+        return JoinedOpenclTape(self, tapes)
 
     def queue(self, number: int) -> Any:
         """The backend's own queue, or another one beside it."""
@@ -204,6 +216,7 @@ class OpenclBackend:
         return self._queues[number]
 
     def finish(self) -> None:
+        self.traffic.waits += 1
         try:
             self._queue.finish()
         finally:
@@ -223,6 +236,11 @@ class OpenclTape:
             self._steps.append((launch.phase or launch.kernel, kernel, *shape))
 
     def run(self) -> None:
+        self._owner.traffic.tapes += 1
+        self._owner.traffic.launches += len(self._steps)
+        self.queue()
+
+    def queue(self) -> None:
         enqueue, queue = self._owner._cl.enqueue_nd_range_kernel, self._owner._queue
         for _, kernel, size, group in self._steps:
             enqueue(queue, kernel, size, group)
@@ -247,7 +265,7 @@ class ParallelOpenclTape(OpenclTape):
         self._after, queues = after, common.queues_of(after)
         self._queues = {phase: owner.queue(number) for phase, number in queues.items()}
 
-    def run(self) -> None:
+    def queue(self) -> None:
         cl, owner = self._owner._cl, self._owner
         begin = cl.enqueue_marker(owner._queue)
         owner._queue.flush()
@@ -260,6 +278,19 @@ class ParallelOpenclTape(OpenclTape):
             queue.flush()
         cl.enqueue_barrier(owner._queue, wait_for=list(done.values()))
         owner._queue.flush()
+
+
+class JoinedOpenclTape(OpenclTape):
+    """Tapes one after the other: OpenCL has no call for several launches."""
+
+    def __init__(self, owner: OpenclBackend, tapes: Sequence[OpenclTape]) -> None:
+        super().__init__(owner, None, ())
+        self._tapes = tapes
+        self._steps = [step for tape in tapes for step in tape._steps]
+
+    def queue(self) -> None:
+        for tape in self._tapes:
+            tape.queue()
 
 
 def _cache_folder() -> str | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -61,7 +61,7 @@ class OccupancyFilter:
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._wanted = names_wanted(wanted, WANTED)
         self._turn = threading.RLock()
-        self._engine = _engine(self.config, self.backend)
+        self._engine = _engine(self.config, self.backend, self._wanted)
         self._placement = GridPlacement(self.config.occupancy.grid)
         self._timeline = Timeline(self.config.timeline, in_order=True)
         objects, spacing = self.config.occupancy.objects, self.config.occupancy.grid.spacing
@@ -128,16 +128,12 @@ class OccupancyFilter:
 
     def _layers(self, output: OccupancyOutput) -> dict[str, Any]:
         """The frame's layers, empty where nobody wants them: what lies on a device then stays there."""
-        layers: dict[str, Any] = dict.fromkeys(("occupied", *_MASSES, "unknown", *_VELOCITY), _NOTHING)
+        layers: dict[str, Any] = dict.fromkeys((*_MASSES, *_VELOCITY), _NOTHING)
         wanted = self._wanted
         for name in (*_MASSES, *_VELOCITY, *_OBSERVATION):
             group = "masses" if name in _MASSES else "velocity" if name in _VELOCITY else "observation"
             if group in wanted:
                 layers[name] = getattr(output, name)
-        if "masses" in wanted:
-            static, dynamic, free = (layers[name] for name in _MASSES)
-            layers["unknown"] = np.maximum(1 - static - dynamic - free, 0, dtype=np.float32)
-            layers["occupied"] = static + dynamic + np.float32(0.5) * layers["unknown"]
         return layers
 
     def _follow(self, given: OccupancyInput, output: OccupancyOutput) -> Tracks:
@@ -147,8 +143,8 @@ class OccupancyFilter:
             velocity = output.velocity, output.velocity_covariance
             layers = MovingLayers.of(*velocity, output.surface, output.observation, output.dynamic, output.static)
             things = self._finder(given.lattice, output.moving, layers, self._tracker.known, given.time)
-        viewpoint = given.T_lattice_grid.inverse() @ given.T_lattice_sensor.translation
-        return self._tracker.update(things, given.time, (float(viewpoint[0]), float(viewpoint[1])))
+        x, y, _ = given.T_lattice_grid.inverse().of(*given.T_lattice_sensor.translation.tolist())
+        return self._tracker.update(things, given.time, (x, y))
 
     def _forget(self) -> None:
         """Everything but the timeline, which has judged that nothing before counts."""
@@ -196,8 +192,8 @@ class OccupancyFilter:
         return time, 0.0
 
 
-def _engine(config: Config, backend: Backend | Host) -> OccupancyEngine:
-    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend)
+def _engine(config: Config, backend: Backend | Host, wanted: Collection[str]) -> OccupancyEngine:
+    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend, wanted)
 
 
 def _is_placed(scan: Scan) -> bool:

@@ -129,7 +129,7 @@ def _weigh(sensor_z, ground, model, block):
     plane = ground.plane[0], ground.plane[1], ground.plane[2]
     for i in range(U(_BLOCK)):
         distance, lowest, beneath = block[_DISTANCE + i], block[_LOWEST + i], block[_BENEATH + i]
-        known = block[_VARIANCE + i] < model.ground_sigma**2
+        known = block[_VARIANCE + i] <= model.ground_sigma**2
         over = block[_HEIGHT + i] + (block[_SLOPE_X + i] * block[_TO_X + i] + block[_SLOPE_Y + i] * block[_TO_Y + i])
         surface = over if known else plane_at(plane, block[_X + i], block[_Y + i])
         sigma = float(np.float32(math.sqrt(block[_VARIANCE + i]))) if known else model.ground_sigma

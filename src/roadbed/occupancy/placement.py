@@ -15,6 +15,7 @@ from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.engine import GridMotion
 
 _SAME = 1e-6  # m, rad: poses closer than this are one
+_NO_TURN = np.eye(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,4 +107,4 @@ def lattice_of(grid: GridConfig) -> Lattice:
 
 
 def _is_identity(pose: Pose) -> bool:
-    return bool(np.abs(pose.matrix - np.eye(4)).max() < _SAME)
+    return float(np.abs(pose.rotation - _NO_TURN).max()) < _SAME and max(map(abs, pose.translation.tolist())) < _SAME

@@ -59,18 +59,21 @@ class RegistrationDevice:
 
     def __call__(self, observation: Observation, dt: float, motion: GridMotion) -> Registered:
         """The motion of this scan's connected hits; `dt` seconds ago the grid lay `motion` before."""
+        for tape in self.prepare(observation, dt, motion):
+            tape.run()
+        return self.registered
+
+    def prepare(self, observation: Observation, dt: float, motion: GridMotion) -> tuple[Tape, ...]:
+        """The tapes that find it; it lies in `registered`."""
         if not self.config.enabled:
-            return self.registered
+            return ()
         old = self._scans.old_enough(dt, motion)
         taken = self._scans.grids()
         now = next(place for place in range(_SLOTS) if place not in taken)
         self._post(now, old)
         components, registration = self._tapes(observation)
-        components.run()
-        if old is not None:
-            registration.run()
         self._scans.store(now)
-        return self.registered
+        return (components,) if old is None else (components, registration)
 
     def _post(self, now: int, old: Stored[int] | None) -> None:
         spacing = self.cells.spacing

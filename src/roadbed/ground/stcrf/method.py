@@ -133,7 +133,8 @@ class Stcrf:
             notes.append(f"scan does not fit the prior surface ({near}): started cold")
             return place, replace(given, warm=False)
         place = place.corrected(found, config.alignment_trust)
-        return place, replace(given, placement=place.placement, vehicle=place.vehicle, road=place.road)
+        beside = (given.moving, given.warm, given.standing)
+        return place, FrameInput(given.points, place.placement, place.vehicle, place.road, *beside)
 
 
 def _input(
@@ -169,5 +170,7 @@ def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
         slope_information=stcrf.slope_information,
         point_variance=stcrf.sigma_up**2 * stcrf.variance_factor,
         known_variance=stcrf.known_sigma**2,
+        disagreement=stcrf.disagreement,
+        islands=stcrf.islands,
     )
     return TileMap(folder, stcrf.spacing, time.map_tiles_in_memory, surface)
