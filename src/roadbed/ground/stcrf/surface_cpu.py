@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, ONE, F, U, njit
+from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
 from roadbed.ground.stcrf.model import FILLED_VARIANCE, POINT_NOISE, POINT_UNEVENNESS, SEEN_FROM, SIDES
 
 
-@njit(cache=True)
+@inner()
 def _mark_seen(data, prior, use_prior, columns, seen):
     """1 where a node was seen, now or before; `seen` has one empty node around the lattice."""
     weight = F(1) if use_prior else F(0)
@@ -22,14 +22,14 @@ def _mark_seen(data, prior, use_prior, columns, seen):
             out[c + ONE] = F(1) if own[c + ONE] + weight * before[c + ONE] > SEEN_FROM else F(0)
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _sum_along_x(seen, first, last, out):
     """How many of the three nodes of a row around each were seen."""
     for c in range(first, last):
         out[c] = seen[c] + seen[c + ONE] + seen[c + U(2)]
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _sum_along_y(sums, row, first, last, out):
     """The same of the rows around, from their sums along x."""
     before, own, after = sums[row], sums[row + 1], sums[row + 2]
@@ -37,7 +37,7 @@ def _sum_along_y(sums, row, first, last, out):
         out[c] = before[c] + own[c] + after[c]
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _height_variances(p, height_information, slope_information, scale, first, last, out):
     """scale [(P + P0)^-1]_00 by the L D L^T of the solve."""
     for c in range(first, last):
@@ -51,7 +51,7 @@ def _height_variances(p, height_information, slope_information, scale, first, la
         out[c] = scale * (F(1) / p00 + l1 * l1 / d1 + lever * lever / d2)
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _add_squares(mean, own, line, i, j, spacing, first, last, out):
     """out += squared difference between each height and the plane of its neighbour (i, j), where that was seen."""
     left, down = F(-i) * spacing, F(-j) * spacing
@@ -74,7 +74,7 @@ class SurfaceRules(NamedTuple):
     base: np.float32  # m, added to heights
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _judge_row(near, seen, beside, bump, rules, first, last, out):
     """How far a node is in doubt, m^2: of what was seen, or lies between seen nodes. `bump`: squares become means."""
     unknown = rules.scale / rules.height_information
@@ -160,7 +160,7 @@ def tell_variance(evidence, rules, variance):
             out[c] = min(told, most) if out[c] <= most else out[c]
 
 
-@njit(cache=True)
+@inner()
 def _write_row(mean, rules, doubt, elevation, slope):
     nothing = F(np.nan)
     for c in range(U(doubt.shape[0])):
