@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,9 +55,13 @@ def _mean_around(values: NDArray, known: NDArray[np.bool_]) -> NDArray:
 
 def _islands(known: NDArray[np.bool_], fewest: float) -> NDArray[np.bool_]:
     """Nodes of components of fewer nodes; one that reaches the edge may go on beyond it."""
-    edge = known.copy()
-    edge[1:-1, 1:-1] = False
-    left, islands = known & ~_component(edge, known), np.zeros_like(known)
+    mainland = known.copy()
+    mainland[1:-1, 1:-1] = False
+    side = math.ceil(math.sqrt(fewest))  # a whole block of known nodes is no island: few nodes are left to look at
+    rows, columns = (n // side for n in known.shape)
+    whole = known[: rows * side, : columns * side].reshape(rows, side, columns, side).all(axis=(1, 3))
+    mainland[: rows * side, : columns * side] |= whole.repeat(side, 0).repeat(side, 1)
+    left, islands = known & ~_component(mainland, known), np.zeros_like(known)
     while left.any():
         first = np.zeros_like(known)
         first.flat[left.argmax()] = True
