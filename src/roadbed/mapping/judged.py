@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.components_cpu import label_components
 from roadbed.mapping.information import POINT_NOISE, Planes, SurfaceRules
 
 _BESIDE = [(rows, columns) for rows in (-1, 0, 1) for columns in (-1, 0, 1) if rows or columns]
@@ -54,9 +55,29 @@ def _mean_around(values: NDArray, known: NDArray[np.bool_]) -> NDArray:
 
 def _islands(known: NDArray[np.bool_], fewest: float) -> NDArray[np.bool_]:
     """Nodes of components of fewer nodes; one that reaches the edge may go on beyond it."""
-    label = np.empty(known.shape, np.int32)
-    count = label_components(known, label)
-    size = np.bincount(label[known], minlength=count)
-    edges = np.concatenate([label[0], label[-1], label[:, 0], label[:, -1]])
-    size[edges[edges >= 0]] = known.size
-    return known & (size[label] < fewest) if count else np.zeros_like(known)
+    mainland = known.copy()
+    mainland[1:-1, 1:-1] = False
+    side = math.ceil(math.sqrt(fewest))  # a whole block of known nodes is no island: few nodes are left to look at
+    rows, columns = (n // side for n in known.shape)
+    whole = known[: rows * side, : columns * side].reshape(rows, side, columns, side).all(axis=(1, 3))
+    mainland[: rows * side, : columns * side] |= whole.repeat(side, 0).repeat(side, 1)
+    left, islands = known & ~_component(mainland, known), np.zeros_like(known)
+    while left.any():
+        first = np.zeros_like(known)
+        first.flat[left.argmax()] = True
+        one = _component(first, left)
+        left &= ~one
+        if np.count_nonzero(one) < fewest:
+            islands |= one
+    return islands
+
+
+def _component(start: NDArray[np.bool_], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The 8-connected nodes `inside` that hang together with those at the start."""
+    reached, grown = np.zeros_like(start), start
+    while (grown != reached).any():
+        reached = grown
+        wide = np.pad(reached, 1)
+        wide = wide[:-2] | wide[1:-1] | wide[2:]
+        grown = inside & (wide[:, :-2] | wide[:, 1:-1] | wide[:, 2:])
+    return reached
