@@ -43,7 +43,7 @@ from roadbed.ground.stcrf.spans_cpu import (
     keep_seen,
     share_rows,
 )  # fmt: skip
-from roadbed.ground.stcrf.surface_cpu import SurfaceRules, describe_surface
+from roadbed.ground.stcrf.surface_cpu import SurfaceRules, describe_surface, tell_variance
 from roadbed.ground.stcrf.vote_cpu import empty_votes, places_in_node
 from roadbed.mapping.information import lower
 from roadbed.timing import timed
@@ -244,10 +244,13 @@ class StcrfCpu:
             largest_variance=F(stcrf.known_sigma**2),
             base=F(base),
         )
-        describe_surface(fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, elevation, slope, variance)
+        layers = elevation, slope, variance  # at first how far each node is in doubt
+        evidence = describe_surface(fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, *layers)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
-            drop_islands(stcrf.islands, rules.largest_variance, unknown, elevation, slope, variance)
+            drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
+        if stcrf.seen_only and stcrf.disagreement:
+            tell_variance(evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
