@@ -88,6 +88,17 @@ class Velocities(NamedTuple):
     covariance: Float32  # (rows, columns, 3) xx, xy, yy
     moving: NDArray[np.bool_]  # by its own velocity, before its neighbours are asked
 
+    @classmethod
+    def unknown(cls, shape: tuple[int, int]) -> Velocities:
+        mean, covariance = (np.full((*shape, count), np.nan, np.float32) for count in (2, 3))
+        return cls(np.zeros(shape, np.float32), mean, covariance, np.zeros(shape, np.bool_))
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int]) -> Velocities:
+        """To be filled by a kernel."""
+        mean, covariance = (np.empty((*shape, count), np.float32) for count in (2, 3))
+        return cls(np.empty(shape, np.float32), mean, covariance, np.empty(shape, np.bool_))
+
 
 class Particles(NamedTuple):
     """Arrays of equal length; positions count from the grid's lower left corner."""

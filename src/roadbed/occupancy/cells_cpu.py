@@ -10,40 +10,26 @@ import math
 
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
+from roadbed.occupancy.masses_cpu import (
+    compose,
+    forget_and_vacate,
+    looked_at,
+    matured,
+    resolve_unknown,
+    seen_free,
+    transit,
+)
 from roadbed.occupancy.model import (
-    ARRIVAL_CEILING,
     CEILING,
     CLEAR,
     HIT,
-    LONGEST_FREE,
-    MATURING,
     NO_SURFACE,
-    NORMALISE,
-    NOTHING_LEFT,
-    ODDS,
-    OLDEST,
-    PROBABLY_FREE,
     SUBCELLS,
     SURFACE_REACH,
     WAS_EMPTY,
     WATCHED,
 )
-
-
-@njit(cache=True, inline="always")
-def forget_and_vacate(s, d, e, seen, rules):
-    """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty."""
-    if seen <= 0:
-        s *= rules.keep_static
-        # What is not seen may be entered at any moment: soon it is no longer surely free, but probably, for a while.
-        probable = min(e, PROBABLY_FREE)
-        e = probable * rules.keep_free + (e - probable) * rules.keep_sure
-    e += rules.vacated * seen * d
-    total = s + e
-    if total > 1:
-        s /= total
-        e /= total
-    return s, e
+from roadbed.occupancy.quiet_cpu import update_quiet
 
 
 @njit(cache=True, inline="always")
@@ -71,87 +57,19 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
 
 
-@njit(cache=True, inline="always")
-def seen_free(seconds, p_z, seen, rules):
-    """Seconds in which a cell was seen free, after the update."""
-    if p_z > HIT:
-        return seconds * rules.free_decay
-    if seen > WATCHED and p_z < CLEAR:
-        return min(seconds + rules.time_step, LONGEST_FREE)
-    return seconds
-
-
-@njit(cache=True, inline="always")
-def matured(q, s, p_z, seen, rules):
-    """Seconds of static life of a cell after the update."""
-    if p_z > HIT and s > MATURING:
-        return min(q + rules.time_step, OLDEST)
-    if seen > WATCHED and p_z < CLEAR:
-        return q * rules.maturity_decay
-    return q
-
-
-@njit(cache=True, inline="always")
-def transit(s, e, mature, rules):
-    """P9: empty and static mass become static or newborn dynamic mass."""
-    e_sd = rules.static_to_dynamic
-    e_ed = rules.empty_to_dynamic * (1 - mature)
-    e_es = rules.empty_to_static + mature * (rules.maturity_static - rules.empty_to_static)
-    born = e_sd * s + e_ed * e
-    s = (1 - e_sd) * s + e_es * e
-    e = (1 - e_es - e_ed) * e
-    return s, e, born
-
-
-@njit(cache=True, inline="always")
-def compose(s, arriving, e, born, u, rules):
-    """P10: static and arriving dynamic mass exclude each other; the other masses fill the rest."""
-    if rules.compose == NORMALISE:
-        total = s + arriving + e + born + u
-        return s / total, arriving / total, e / total, born / total, u / total
-    if rules.compose == ODDS:
-        d = min(arriving, ARRIVAL_CEILING)
-        only_static, only_dynamic, neither = s * (1 - d), d * (1 - s), (1 - s) * (1 - d)
-        total = only_static + only_dynamic + neither
-        s, d, rest = only_static / total, only_dynamic / total, neither / total
-    else:
-        d = min(arriving, 1 - s)
-        rest = 1 - s - d
-    others = e + born + u
-    if others <= NOTHING_LEFT:
-        return s + rest, d, 0.0, 0.0, 0.0
-    scale = rest / others
-    return s, d, e * scale, born * scale, u * scale
-
-
-@njit(cache=True, inline="always")
-def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
-    """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
-    k = seen * u if rules.keep_unknown else u
-    if hit:
-        k_d = rules.hit_dynamic * (1 - mature)
-        k_s = rules.hit_static + rules.hit_dynamic * mature
-    else:
-        k_s, k_d = rules.free_static, rules.free_dynamic
-    return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
-
-
 @njit(cache=True, nogil=True)
 def test_particles(first, last, particles, free, observation, rules):
     """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
     empty now. Particles inside a large object are not tested, whatever their velocity."""
-    probability, observedness, tested = observation.probability, observation.observedness, particles.tested
-    columns = free.shape[1]
+    probability, observedness = observation.probability.reshape(-1), observation.observedness.reshape(-1)
+    tested, was_free = particles.tested, free.reshape(-1)
     for i in range(U(first), U(last)):
         tested[i] *= rules.test_memory
         here, before = particles.cell[i], particles.origin[i]
-        row, column = here // columns, here % columns
-        if here == before or before < 0 or probability[row, column] <= HIT:
+        if here == before or before < 0 or probability[here] <= HIT:
             continue
-        old_row, old_column = before // columns, before % columns
-        arrived = free[row, column] > WAS_EMPTY
-        left = probability[old_row, old_column] < CLEAR and observedness[old_row, old_column] > WATCHED
-        if arrived or left:
+        left = probability[before] < CLEAR and observedness[before] > WATCHED
+        if left or was_free[here] > WAS_EMPTY:
             tested[i] = 1
 
 
@@ -190,15 +108,18 @@ def update_measurement(first, last, prior, observation, registered, start, parti
 
     Changes their masses in place; `birth` is the newborn part of the dynamic mass.
     """
+    update_quiet(first, last, prior, observation, rules, out, birth)
     mass, surface, width = particles.mass, observation.surface, birth.shape[1]
     row, column = first // width, first % width - 1
     for cell in range(first, last):
-        column += 1  # dividing every cell's number takes longer than half of what follows
+        column += 1
         if column == width:
             row, column = row + 1, 0
-        seen = observation.observedness[row, column]
         p_z = observation.probability[row, column]
         hit = p_z > HIT
+        if not hit and start[cell] == start[cell + 1]:
+            continue
+        seen = observation.observedness[row, column]
         s, e = forget_and_vacate(
             prior.static[row, column], prior.dynamic[row, column], prior.free[row, column], seen, rules
         )
@@ -244,18 +165,14 @@ def update_measurement(first, last, prior, observation, registered, start, parti
             vx, vy = registered.velocity[component, 0], registered.velocity[component, 1]
             _follow_registered(start[cell], start[cell + 1], particles, vx, vy, rules)
 
-        # U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown.
-        z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u
-        gain = p_z / z
+        s, e, gain = looked_at(s, d, e, born, u, p_z)
         if arriving > 0:
             factor = gain * d / arriving
             for i in range(start[cell], start[cell + 1]):
                 mass[i] *= factor
-        s = min(s * gain, CEILING)
         out.static[row, column] = s
         out.dynamic[row, column] = (d + born) * gain
-        out.free[row, column] = min((1 - p_z) * e / z, CEILING)
+        out.free[row, column] = e
         birth[row, column] = born * gain
-
         out.known_free[row, column] = seen_free(prior.known_free[row, column], p_z, seen, rules)
         out.maturity[row, column] = matured(prior.maturity[row, column], s, p_z, seen, rules)

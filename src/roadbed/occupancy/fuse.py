@@ -7,6 +7,7 @@ only its observedness stays, fading with age, so that between two scans its cell
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -36,8 +37,7 @@ def fuse(
     """Pool (sensors, ...) probabilities and observedness; `reliability` is per sensor."""
     if rule not in RULES:
         raise ConfigError(f"fusion rule {rule!r}: expected one of {', '.join(RULES)}")
-    p = np.ascontiguousarray(probability, np.float32)
-    seen = np.ascontiguousarray(observedness, np.float32)
+    p, seen = _stacked(probability), _stacked(observedness)
     if p.shape != seen.shape or p.ndim < 1:
         raise InputError(f"fusion: probabilities have shape {p.shape}, observedness {seen.shape}, expected the same")
     sensors = p.shape[0]
@@ -48,6 +48,13 @@ def fuse(
     given = (RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip)
     spread(pool, fused_p.size, *given, fused_p, fused_seen, grain=CHUNK)
     return fused_p.reshape(p.shape[1:]), fused_seen.reshape(p.shape[1:])
+
+
+def _stacked(grids: ArrayLike) -> Float32:
+    """(sensors, ...); a single grid is not copied."""
+    if isinstance(grids, list) and len(grids) == 1:
+        return np.ascontiguousarray(grids[0], np.float32)[None]
+    return np.ascontiguousarray(grids, np.float32)
 
 
 class Fusion:
@@ -75,7 +82,7 @@ class Fusion:
             self.config.rule,
             self.clip,
         )
-        surface = np.bitwise_or.reduce([grid.surface for grid in grids])
+        surface = functools.reduce(np.bitwise_or, (grid.surface for grid in grids))
         for factor, item in self._watched.silent(time, reports):
             observedness = 1 - (1 - observedness) * (1 - np.float32(factor) * self._carried(item))
         for sensor, grid in reports.items():

@@ -65,13 +65,6 @@ class Hsbof:
         self._order, self._source = np.zeros(count, np.int32), np.zeros(count, np.int32)
         self._birth = np.zeros(shape, np.float32)  # newborn part of the dynamic mass
         self._per_cell = np.zeros(size, np.int32)  # particles born in a cell, then drawn in it
-        self.velocities = Velocities(
-            np.zeros(shape, np.float32),
-            np.zeros((*shape, 2), np.float32),
-            np.zeros((*shape, 3), np.float32),
-            np.zeros(shape, np.bool_),
-        )
-        self.moving = np.zeros(shape, np.bool_)
         self.forget()
 
     @staticmethod
@@ -101,9 +94,8 @@ class Hsbof:
     def _forget_velocities(self) -> None:
         self._registration.forget()
         self.particles.count = 0
-        self.velocities.mean[:] = np.nan
-        self.velocities.covariance[:] = np.nan
-        self.moving[:] = False
+        shape = self.cells.rows, self.cells.columns
+        self.velocities, self.moving = Velocities.unknown(shape), np.zeros(shape, np.bool_)
 
     def step(
         self,
@@ -165,7 +157,9 @@ class Hsbof:
         spread(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
     def _estimate_velocities(self) -> None:
-        """Mean and covariance per cell, and which cells surely move."""
+        """Mean and covariance per cell, and which cells surely move: in new arrays, which belong to whoever takes them."""
+        shape = self.moving.shape
+        self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
         given = (self._start, self._sorted.arrays, self.masses, self._when_moving)
         spread(estimate_velocities, self.moving.size, *given, self.velocities, grain=CHUNK)
         spread(drop_lone_cells, self.cells.rows, self.velocities, self._when_moving.neighbours, self.moving)

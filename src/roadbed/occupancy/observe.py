@@ -17,7 +17,9 @@ from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.arrays import CHUNK, Cloud, Collected, GridShape, Located, Observation, Surface
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.faces_cpu import raise_faces
-from roadbed.occupancy.observe_cpu import collect, judge_cells, locate_points, running_minimum, spread_cover
+from roadbed.occupancy.judge_cpu import judge_cells
+from roadbed.occupancy.locate_cpu import locate_points
+from roadbed.occupancy.observe_cpu import collect, running_minimum, spread_cover
 from roadbed.occupancy.rules import SensorModel
 
 KERNELS = (raise_faces, locate_points, collect, running_minimum, spread_cover, judge_cells)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from roadbed.compute.threads import spread
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Between, Cells, Hits, Observation, Registered
 from roadbed.occupancy.components_cpu import gather_cells, label_hits
@@ -52,7 +53,7 @@ class Registration:
         velocity = np.empty((max(len(hits.start) - 1, 1), 2), np.float32)
         rule = RegistrationRule.of(self.config, old.age, self.cells.spacing)
         between = between_scans(old.motion, self.cells.spacing)
-        register_components(hits, old.hits, between, rule, velocity[: len(hits.start) - 1])
+        spread(register_components, len(hits.start) - 1, hits, old.hits, between, rule, velocity)
         return Registered(hits.label, velocity * np.float32(self.cells.spacing / SUBCELLS))
 
 

@@ -10,8 +10,10 @@ import math
 
 import numpy as np
 
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inlined, njit
+from roadbed.occupancy.arrays import Between
 from roadbed.occupancy.model import CLEAR, COARSE_LOSS, FREE_BIT, HIT, HITS_IN_CELL, NEAR_SHIFT, SUBCELLS, WATCHED
+from roadbed.occupancy.shifts_cpu import agreement, older_place, scores_around
 
 _BITS = SUBCELLS * SUBCELLS
 
@@ -43,20 +45,6 @@ def draw_picture(observation, picture):
                         picture[j // SUBCELLS, i // SUBCELLS] |= np.int64(1) << bit
 
 
-@njit(cache=True, inline="always")
-def _agreement(picture, x, y):
-    """g: 1 within a subcell of a return, -1 where the cell is free, 0 elsewhere."""
-    if x < 0 or y < 0:
-        return 0
-    column, row = x // SUBCELLS, y // SUBCELLS
-    if row >= picture.shape[0] or column >= picture.shape[1]:
-        return 0
-    there = picture[row, column]
-    if (there >> (NEAR_SHIFT + (y % SUBCELLS) * SUBCELLS + x % SUBCELLS)) & 1:
-        return 1
-    return -((there >> FREE_BIT) & 1)
-
-
 @njit(cache=True)
 def _score(present, former, now, old, between, dx, dy, least):
     """Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
@@ -65,15 +53,13 @@ def _score(present, former, now, old, between, dx, dy, least):
     """
     total, left = 0, present.shape[0] + former.shape[0]
     for k in range(present.shape[0]):
-        x, y = present[k, 0] - dx + 0.5, present[k, 1] - dy + 0.5
-        old_x = math.floor(between.xx * x + between.xy * y + between.x)
-        old_y = math.floor(between.yx * x + between.yy * y + between.y)
-        total += _agreement(old, old_x, old_y)
+        x, y = older_place(present[k, 0] - dx, present[k, 1] - dy, between)
+        total += agreement(old, x, y)
         left -= 1
         if total + left < least:
             return total - left
     for k in range(former.shape[0]):
-        total += _agreement(now, former[k, 0] + dx, former[k, 1] + dy)
+        total += agreement(now, former[k, 0] + dx, former[k, 1] + dy)
         left -= 1
         if total + left < least:
             return total - left
@@ -90,12 +76,14 @@ def best_shift(present, former, now, old, between, reach, small, rule):
     wanted = max(rule.good * count, still + (rule.small_gain if small else rule.gain) * count)
     best = math.ceil(wanted - COARSE_LOSS * count) - 1
     found_x = found_y = 0
-    for dy in range(-reach, reach + 1, 2):
-        for dx in range(-reach, reach + 1, 2):
-            if dx * dx + dy * dy <= reach * reach:
-                score = _score(present, former, now, old, between, dx, dy, best + 1)
-                if score > best:
-                    best, found_x, found_y = score, dx, dy
+    back = scores_around(present, old, between, reach)  # points of now are sought where they came from: at -d
+    ahead = scores_around(former, now, Between(1.0, 0.0, 0.0, 1.0, 0.0, 0.0), reach)
+    for j in range(reach + 1):
+        for i in range(reach + 1):
+            dx, dy = 2 * i - reach, 2 * j - reach
+            score = ahead[j, i] + back[reach - j, reach - i]
+            if score > best and dx * dx + dy * dy <= reach * reach:
+                best, found_x, found_y = score, dx, dy
     if found_x == 0 and found_y == 0:
         return 0, 0
     coarse_x, coarse_y = found_x, found_y
@@ -118,70 +106,84 @@ def best_shift(present, former, now, old, between, reach, small, rule):
     return found_x, found_y
 
 
+@inlined()
+def _row_of(cell, columns, row):
+    """The row of a cell, which is `row` or a later one: cells come in order, and dividing takes far longer."""
+    while cell >= (row + 1) * columns:
+        row += 1
+    return row
+
+
 @njit(cache=True)
 def _points_of(picture, cells, most, out):
     """Hit subcells of some cells, every so manyth where there are more than `most`. Returns how many."""
-    columns, hits = picture.shape[1], 0
+    columns, flat, hits = picture.shape[1], picture.reshape(-1), 0
     for k in range(cells.shape[0]):
-        bits = picture[cells[k] // columns, cells[k] % columns] & HITS_IN_CELL
+        bits = flat[cells[k]] & HITS_IN_CELL
         while bits:
             bits &= bits - 1
             hits += 1
-    stride, seen, count = max(1, hits // most), 0, 0
+    stride, count, until_next = max(1, hits // most), 0, 0
+    row = cells[0] // columns
     for k in range(cells.shape[0]):
-        row, column = cells[k] // columns, cells[k] % columns
-        for bit in range(_BITS):
-            if (picture[row, column] >> bit) & 1:
-                if seen % stride == 0:
-                    out[count, 0] = column * SUBCELLS + bit % SUBCELLS
+        row = _row_of(cells[k], columns, row)
+        bits, bit = flat[cells[k]] & HITS_IN_CELL, 0
+        while bits:
+            if bits & 1:
+                if until_next == 0:
+                    out[count, 0] = (cells[k] - row * columns) * SUBCELLS + bit % SUBCELLS
                     out[count, 1] = row * SUBCELLS + bit // SUBCELLS
                     count += 1
-                seen += 1
+                    until_next = stride
+                until_next -= 1
+            bits >>= 1
+            bit += 1
     return count
 
 
 @njit(cache=True)
 def _extent(cells, columns):
     """Cells along the longer side of the box around some cells, less one."""
-    low_row, high_row = cells[0] // columns, cells[cells.shape[0] - 1] // columns
-    low, high = columns, 0
+    first = cells[0] // columns
+    row, low, high = first, columns, 0
     for k in range(cells.shape[0]):
-        low, high = min(low, cells[k] % columns), max(high, cells[k] % columns)
-    return max(high_row - low_row, high - low)
+        row = _row_of(cells[k], columns, row)
+        low, high = min(low, cells[k] - row * columns), max(high, cells[k] - row * columns)
+    return max(row - first, high - low)
 
 
 @njit(cache=True)
-def _partner(cells, old_label, between, votes):
-    """The old component found most often in the 3 x 3 cells around some cells of now, or -1; `votes` stays zero."""
+def _partner(cells, old_label, between, votes, voted):
+    """The old component found most often in the 3 x 3 cells around some cells of now, or -1.
+
+    `votes` for an old component count where `voted` names the first of these cells."""
     rows, columns = old_label.shape
-    best = -1
-    for turn in range(2):
-        for k in range(cells.shape[0]):
-            x = (cells[k] % columns + 0.5) * SUBCELLS
-            y = (cells[k] // columns + 0.5) * SUBCELLS
-            column = math.floor((between.xx * x + between.xy * y + between.x) / SUBCELLS)
-            row = math.floor((between.yx * x + between.yy * y + between.y) / SUBCELLS)
-            for r in range(max(row - 1, 0), min(row + 2, rows)):
-                for c in range(max(column - 1, 0), min(column + 2, columns)):
-                    one = old_label[r, c]
-                    if one < 0:
-                        continue
-                    if turn == 1:
-                        votes[one] = 0
-                        continue
-                    votes[one] += 1
-                    if best < 0 or votes[one] > votes[best] or (votes[one] == votes[best] and one < best):
-                        best = one
+    best, now_row = -1, cells[0] // columns
+    for k in range(cells.shape[0]):
+        now_row = _row_of(cells[k], columns, now_row)
+        x = (cells[k] - now_row * columns + 0.5) * SUBCELLS
+        y = (now_row + 0.5) * SUBCELLS
+        column = math.floor((between.xx * x + between.xy * y + between.x) / SUBCELLS)
+        row = math.floor((between.yx * x + between.yy * y + between.y) / SUBCELLS)
+        for r in range(max(row - 1, 0), min(row + 2, rows)):
+            for c in range(max(column - 1, 0), min(column + 2, columns)):
+                one = old_label[r, c]
+                if one < 0:
+                    continue
+                votes[one] = votes[one] + 1 if voted[one] == cells[0] else 1
+                voted[one] = cells[0]
+                if best < 0 or votes[one] > votes[best] or (votes[one] == votes[best] and one < best):
+                    best = one
     return best
 
 
-@njit(cache=True)
-def register_components(now, old, between, rule, velocity):
-    """Velocity of every component of now, (components, 2) in subcells per second, NaN where it is not known."""
+@njit(cache=True, nogil=True)
+def register_components(first, last, now, old, between, rule, velocity):
+    """Velocity of some components of now, (components, 2) in subcells per second, NaN where it is not known."""
     columns = now.label.shape[1]
-    votes = np.zeros(max(old.start.shape[0] - 1, 1), np.int32)
+    votes, voted = np.zeros(old.start.shape[0], np.int32), np.full(old.start.shape[0], -1, np.int32)
     present, former = np.empty((2 * rule.points, 2), np.int32), np.empty((2 * rule.points, 2), np.int32)
-    for k in range(velocity.shape[0]):
+    for k in range(first, last):
         velocity[k, 0] = velocity[k, 1] = np.nan
         cells = now.cells[now.start[k] : now.start[k + 1]]
         if cells.shape[0] < rule.fewest_cells or cells.shape[0] > rule.most_cells:
@@ -189,7 +191,7 @@ def register_components(now, old, between, rule, velocity):
         extent = _extent(cells, columns)
         if extent > rule.extent:
             continue
-        partner = _partner(cells, old.label, between, votes)
+        partner = _partner(cells, old.label, between, votes, voted)
         if partner < 0:
             continue
         old_cells = old.cells[old.start[partner] : old.start[partner + 1]]

@@ -16,9 +16,11 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
     Particles whose motion was put to the test lately count most: inside a large object any velocity survives a while.
     """
     vx, vy, mass, age, tested = particles.vx, particles.vy, particles.mass, particles.age, particles.tested
-    velocity, covariance, columns = out.mean, out.covariance, out.mass.shape[1]
+    # Flat, as finding the row of a cell takes longer than all the rest where no particle is.
+    velocity, covariance = out.mean.reshape(-1, 2), out.covariance.reshape(-1, 3)
+    out_mass, moving = out.mass.reshape(-1), out.moving.reshape(-1)
+    static, dynamic, free = masses.static.reshape(-1), masses.dynamic.reshape(-1), masses.free.reshape(-1)
     for cell in range(first, last):
-        row, column = cell // columns, cell % columns
         old = m = mx = my = mxx = mxy = myy = 0.0
         for i in range(start[cell], start[cell + 1]):
             if age[i] >= rule.age:
@@ -30,33 +32,33 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
                 mxx += w * vx[i] * vx[i]
                 mxy += w * vx[i] * vy[i]
                 myy += w * vy[i] * vy[i]
-        out.mass[row, column] = old
-        out.moving[row, column] = False
+        out_mass[cell] = old
+        moving[cell] = False
         if old <= LEAST_MASS:
-            velocity[row, column, 0] = velocity[row, column, 1] = np.nan
-            covariance[row, column, 0] = covariance[row, column, 1] = covariance[row, column, 2] = np.nan
+            velocity[cell, 0] = velocity[cell, 1] = np.nan
+            covariance[cell, 0] = covariance[cell, 1] = covariance[cell, 2] = np.nan
             continue
         mx /= m
         my /= m
         cxx = max(mxx / m - mx * mx, LEAST_VARIANCE)
         cyy = max(myy / m - my * my, LEAST_VARIANCE)
         cxy = mxy / m - mx * my
-        velocity[row, column, 0] = mx
-        velocity[row, column, 1] = my
+        velocity[cell, 0] = mx
+        velocity[cell, 1] = my
         doubt = old / m  # 1 where every particle was tested, up to 1 / untested
-        covariance[row, column, 0] = cxx * doubt
-        covariance[row, column, 1] = cxy * doubt
-        covariance[row, column, 2] = cyy * doubt
+        covariance[cell, 0] = cxx * doubt
+        covariance[cell, 1] = cxy * doubt
+        covariance[cell, 2] = cyy * doubt
 
-        s, d = masses.static[row, column], masses.dynamic[row, column]
-        occupancy = 0.5 * (1 + s + d - masses.free[row, column])  # S + D + U/2
+        s, d = static[cell], dynamic[cell]
+        occupancy = 0.5 * (1 + s + d - free[cell])  # S + D + U/2
         if occupancy <= rule.occupancy or d <= rule.dynamic_share * (s + d) or old < rule.old_share * d:
             continue
         if mx * mx + my * my <= rule.speed**2:
             continue
         a, c = cxx + STANDSTILL_VARIANCE, cyy + STANDSTILL_VARIANCE
         distance = (c * mx * mx - 2 * cxy * mx * my + a * my * my) / (a * c - cxy * cxy)
-        out.moving[row, column] = distance > rule.mahalanobis
+        moving[cell] = distance > rule.mahalanobis
 
 
 @njit(cache=True, nogil=True)

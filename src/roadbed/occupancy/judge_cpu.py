@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernel of the observation grid: what passed a cell and what was hit in it become probabilities.
+
+Cells are taken in blocks. What is computed of all of them has no branches, and its numbers lie in one array at constant
+distances, so that it becomes vector instructions; looking things up and taking powers stay between these loops.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit
+from roadbed.occupancy.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
+from roadbed.occupancy.observe_cpu import azimuth_part
+
+_BLOCK = 64  # cells of a row
+(
+    _X, _Y, _DISTANCE, _BEAMS, _NODE, _TO_X, _TO_Y,
+    _LOWEST, _BENEATH, _HEIGHT, _VARIANCE, _SLOPE_X, _SLOPE_Y, _HITS, _ON_GROUND,
+    _DETECTION, _EXPONENT, _ODDS, _P, _SEEN,
+) = (U(k * _BLOCK) for k in range(20))  # fmt: skip
+_NUMBERS = 20  # per cell
+
+
+@njit(cache=True, inline="always")
+def _place_block(row, begin, origin_x, origin_y, grid, ground, model, block):
+    """Where the cells are, their bins of the polar table, and their nodes of the ground; -1 outside of these."""
+    gy = (row + 0.5) * grid.spacing
+    for i in range(U(_BLOCK)):
+        gx = (begin + np.int64(i) + 0.5) * grid.spacing
+        x = grid.x + grid.cosine * gx - grid.sine * gy
+        y = grid.y + grid.sine * gx + grid.cosine * gy
+        dx, dy = x - origin_x, y - origin_y
+        distance = math.sqrt(dx * dx + dy * dy)
+        bin_ = np.floor(distance / grid.spacing)
+        azimuth = min(np.floor(azimuth_part(dx, dy, model.azimuth_bins)), model.azimuth_bins - 1.0)
+        column = np.floor((x - ground.x0) / ground.spacing + 0.5)
+        node_row = np.floor((y - ground.y0) / ground.spacing + 0.5)
+        within = (column >= 0) & (node_row >= 0) & (column < ground.columns) & (node_row < ground.rows)
+        block[_X + i] = x
+        block[_Y + i] = y
+        block[_DISTANCE + i] = distance
+        block[_BEAMS + i] = azimuth * model.range_bins + bin_ if bin_ < model.range_bins else -1.0
+        block[_NODE + i] = node_row * ground.columns + column if within else -1.0
+        block[_TO_X + i] = x - (ground.x0 + column * ground.spacing)
+        block[_TO_Y + i] = y - (ground.y0 + node_row * ground.spacing)
+
+
+@njit(cache=True, inline="always")
+def _covered_at(cover, at, bins, beside):
+    """The slope under which a beam passes beneath something in its ray, or in as many beside it."""
+    slope, size = cover[at], cover.shape[0]
+    for k in range(1, beside + 1):
+        before, after = at - k * bins, at + k * bins
+        before += size if before < 0 else 0
+        after -= size if after >= size else 0
+        slope = max(slope, cover[before], cover[after])
+    return slope
+
+
+@njit(cache=True, inline="always")
+def _look_up(row, begin, count, collected, ground, model, block):
+    """What was collected in the cells of a block, and the ground under them. Returns how many have something to say."""
+    table, cover, hits, ground_seen, columns = collected
+    some = 0
+    for k in range(count):
+        i, cell = U(k), row * columns + begin + k
+        at = int(block[_BEAMS + i])
+        lowest = table[at] if at >= 0 else NO_BEAM
+        block[_LOWEST + i], block[_HITS + i], block[_ON_GROUND + i] = lowest, hits[cell], ground_seen[cell]
+        if lowest >= NO_BEAM and hits[cell] == 0 and ground_seen[cell] == 0:
+            continue
+        some += 1
+        block[_BENEATH + i] = -NO_BEAM
+        if at >= 0 and model.beneath < 1:
+            block[_BENEATH + i] = _covered_at(cover, at, model.range_bins, model.rays_beside)
+        node = int(block[_NODE + i])
+        if node < 0 or not math.isfinite(ground.elevation[node]):
+            block[_VARIANCE + i] = np.inf
+            continue
+        sloped = math.isfinite(ground.slope[node, 0])
+        block[_HEIGHT + i], block[_VARIANCE + i] = ground.elevation[node], ground.variance[node]
+        block[_SLOPE_X + i] = ground.slope[node, 0] if sloped else 0.0
+        block[_SLOPE_Y + i] = ground.slope[node, 1] if sloped else 0.0
+    return some
+
+
+@njit(cache=True, inline="always")
+def _weigh(sensor_z, ground, model, block):
+    """How surely an obstacle would have stopped the beam that shows a cell free: its detection, and the exponent of the
+    share of obstacles that are high enough. Where the ground is unknown the vehicle's plane is taken for it."""
+    plane = ground.plane[0], ground.plane[1], ground.plane[2]
+    for i in range(U(_BLOCK)):
+        distance, lowest, beneath = block[_DISTANCE + i], block[_LOWEST + i], block[_BENEATH + i]
+        known = block[_VARIANCE + i] < model.ground_sigma**2
+        over = block[_HEIGHT + i] + (block[_SLOPE_X + i] * block[_TO_X + i] + block[_SLOPE_Y + i] * block[_TO_Y + i])
+        surface = over if known else plane[0] + plane[1] * block[_X + i] + plane[2] * block[_Y + i]
+        sigma = float(np.float32(math.sqrt(block[_VARIANCE + i]))) if known else model.ground_sigma
+        trust = model.beneath if lowest < beneath else 1.0
+        # The beam that ended here on the ground may itself have come from beneath.
+        ended = model.beneath if surface - sensor_z < beneath * distance else trust
+        clearance = sensor_z + lowest * distance - surface
+        excess = max(clearance, 0.0) - model.sure_height
+        # The ground's own uncertainty adds to the scatter of obstacle heights.
+        exponent = -excess * excess / (2 * (model.height_spread**2 + sigma**2))
+        detection = trust * (model.detection if known else model.detection * model.unknown_ground)
+        passed = (lowest < NO_BEAM) & (clearance < FAR_ABOVE)
+        on_ground = block[_ON_GROUND + i] > 0
+        block[_DETECTION + i] = ended * model.ground_detection if on_ground else (detection if passed else 0.0)
+        block[_EXPONENT + i] = exponent if (excess > 0) & passed & (not on_ground) else 0.0
+
+
+@njit(cache=True, inline="always")
+def _conclude(clip, block):
+    """p_z and lambda of cells without returns, from LR_free = P(beam passes | occupied) / P(beam passes | empty)."""
+    for i in range(U(_BLOCK)):
+        odds = 1 - block[_DETECTION + i] * block[_EXPONENT + i]
+        p, seen = odds / (1 + odds), 1 - odds
+        unseen = seen < LEAST_SEEN
+        block[_ODDS + i] = odds
+        block[_P + i] = min(max(0.5 if unseen else p, clip), 1 - clip)
+        block[_SEEN + i] = 0.0 if unseen else seen
+
+
+@njit(cache=True, inline="always")
+def _with_returns(n_o, odds, model):
+    """p_z and lambda of a cell with obstacle returns that weigh `n_o` together."""
+    log_occupied = n_o * model.log_hit_ratio
+    kappa = model.mixed_free if n_o >= MIXED_HITS else 1.0
+    p = 1 / (1 + math.exp(-log_occupied - kappa * math.log(max(odds, LEAST_ODDS))))
+    seen = 1 - math.exp(-log_occupied) * odds
+    if seen < LEAST_SEEN:
+        p, seen = 0.5, 0.0
+    return min(max(p, model.clip), 1 - model.clip), seen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def judge_cells(first, last, collected, sensor, grid, ground, model, probability, observedness):
+    """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
+
+    A beam that went beneath something, as under a car, hardly shows that the space there is free.
+    """
+    found = (
+        collected.table.reshape(-1), collected.cover.reshape(-1), collected.hits, collected.ground_seen, grid.columns,
+    )  # fmt: skip
+    block = np.zeros(_NUMBERS * _BLOCK)
+    for row in range(first, last):
+        for begin in range(0, grid.columns, _BLOCK):
+            count = min(_BLOCK, grid.columns - begin)
+            _place_block(row, begin, sensor[0], sensor[1], grid, ground, model, block)
+            if _look_up(row, begin, count, found, ground, model, block) == 0:
+                probability[row, begin : begin + count] = 0.5
+                observedness[row, begin : begin + count] = 0
+                continue
+            _weigh(sensor[2], ground, model, block)
+            for k in range(count):
+                exponent = block[_EXPONENT + U(k)]
+                block[_EXPONENT + U(k)] = math.exp(exponent) if exponent < 0 else 1.0
+            _conclude(model.clip, block)
+            for k in range(count):
+                i = U(k)
+                n_o = min(block[_HITS + i] / WEIGHT_ONE, model.hits)
+                if n_o > 0:
+                    block[_P + i], block[_SEEN + i] = _with_returns(n_o, block[_ODDS + i], model)
+                probability[row, begin + k] = block[_P + i]
+                observedness[row, begin + k] = block[_SEEN + i]

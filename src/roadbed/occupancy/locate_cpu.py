@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernel of the observation grid: where each point of a sensor lies, and what it shows.
+
+Points are taken in blocks, as cells are in `judge_cpu.py`: the loop over one has no branches and becomes vector
+instructions, and only the weights of obstacles, which need a power, are found one by one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit
+from roadbed.occupancy.model import SOFT_SIGMAS, SUBCELLS, WEIGHT_ONE
+from roadbed.occupancy.observe_cpu import azimuth_part
+
+_BLOCK = 64  # points
+(
+    _PX, _PY, _PZ, _HEIGHT, _DZ, _NODE, _RAY, _SLOPE, _LOW, _CELL, _SUBCELL, _ON_GROUND, _OBSTACLE,
+) = (U(k * _BLOCK) for k in range(13))  # fmt: skip
+_NUMBERS = 13  # per point
+
+
+@njit(cache=True, inline="always")
+def _place(cloud, grid, ground, model, block):
+    """Where the points of a block are; -1 outside of table, grid or ground, and for points that say nothing."""
+    r00, r01, r02 = cloud.rotation[0, 0], cloud.rotation[0, 1], cloud.rotation[0, 2]
+    r10, r11, r12 = cloud.rotation[1, 0], cloud.rotation[1, 1], cloud.rotation[1, 2]
+    r20, r21, r22 = cloud.rotation[2, 0], cloud.rotation[2, 1], cloud.rotation[2, 2]
+    t0, t1, t2 = cloud.translation[0], cloud.translation[1], cloud.translation[2]
+    origin_x, origin_y, origin_z = cloud.origin[0], cloud.origin[1], cloud.origin[2]
+    plane_0, plane_x, plane_y = ground.plane[0], ground.plane[1], ground.plane[2]
+    for i in range(U(_BLOCK)):
+        px, py, pz, height = block[_PX + i], block[_PY + i], block[_PZ + i], block[_HEIGHT + i]
+        x = r00 * px + r01 * py + r02 * pz + t0
+        y = r10 * px + r11 * py + r12 * pz + t1
+        z = r20 * px + r21 * py + r22 * pz + t2
+        known = abs(height) < np.inf
+        dz = height if known else z - (plane_0 + plane_x * x + plane_y * y)
+        dx, dy = x - origin_x, y - origin_y
+        distance = math.sqrt(dx * dx + dy * dy)
+        says = (abs(px + py + pz) < np.inf) & (dz > -model.low_outlier) & (distance >= model.min_range)
+
+        # The last range bin whose centre the beam passed, a margin before its end.
+        passed = np.trunc((distance - model.range_margin) / grid.spacing - 0.5) - 1
+        end = np.floor(distance / grid.spacing)
+        azimuth = min(np.floor(azimuth_part(dx, dy, model.azimuth_bins)), model.azimuth_bins - 1.0)
+        beam = says & (passed >= 0)
+        low = beam & (dz > model.obstacle_height) & (dz < model.underside) & (end < model.range_bins)
+        block[_RAY + i] = azimuth * model.range_bins + min(passed, model.range_bins - 1.0) if beam else -1.0
+        block[_LOW + i] = azimuth * model.range_bins + end if low else -1.0
+        block[_SLOPE + i] = (z - origin_z) / distance
+
+        gx, gy = x - grid.x, y - grid.y
+        fine_column = np.floor((grid.cosine * gx + grid.sine * gy) * SUBCELLS / grid.spacing)
+        fine_row = np.floor((grid.cosine * gy - grid.sine * gx) * SUBCELLS / grid.spacing)
+        column, row = np.floor(fine_column / SUBCELLS), np.floor(fine_row / SUBCELLS)
+        inside = says & (column >= 0) & (row >= 0) & (column < grid.columns) & (row < grid.rows)
+        subcell = (fine_row - row * SUBCELLS) * SUBCELLS + (fine_column - column * SUBCELLS)
+        block[_CELL + i] = row * grid.columns + column if inside else -1.0
+        block[_SUBCELL + i] = subcell if inside else 0.0
+
+        lowest = model.obstacle_height - (SOFT_SIGMAS * model.obstacle_height_sigma if known else 0.0)
+        column = np.floor((x - ground.x0) / ground.spacing + 0.5)
+        row = np.floor((y - ground.y0) / ground.spacing + 0.5)
+        within = known & (column >= 0) & (row >= 0) & (column < ground.columns) & (row < ground.rows)
+        block[_DZ + i] = dz
+        block[_NODE + i] = row * ground.columns + column if within else -1.0
+        block[_OBSTACLE + i] = 1.0 if inside & (dz > lowest) & (dz < model.clearance) else 0.0
+        block[_ON_GROUND + i] = 1.0 if inside & known & (dz <= model.obstacle_height) else 0.0
+
+
+@njit(cache=True, inline="always")
+def _weight(dz, node, ground, model):
+    """o_j of a return that is perhaps an obstacle: an uncertain ground makes the step from one to the other softer."""
+    uncertain = model.ground_sigma**2
+    if node >= 0 and math.isfinite(ground.variance[node]):
+        uncertain = min(ground.variance[node], uncertain)
+    variance = model.obstacle_height_sigma**2 + uncertain
+    share = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
+    return int(share * WEIGHT_ONE + 0.5)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def locate_points(first, last, cloud, grid, ground, model, out):
+    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
+    ground, and the polar bin where it ends if it is a low obstacle."""
+    block = np.zeros(_NUMBERS * _BLOCK)
+    for begin in range(first, last, _BLOCK):
+        count = min(_BLOCK, last - begin)
+        for k in range(count):
+            i, j = U(k), cloud.chosen[begin + k]
+            block[_PX + i], block[_PY + i] = cloud.points[j, 0], cloud.points[j, 1]
+            block[_PZ + i], block[_HEIGHT + i] = cloud.points[j, 2], cloud.heights[j]
+        _place(cloud, grid, ground, model, block)
+        for k in range(count):
+            i, at = U(k), U(begin + k)
+            out.ray[at], out.low[at], out.slope[at] = block[_RAY + i], block[_LOW + i], block[_SLOPE + i]
+            out.cell[at], out.subcell[at] = block[_CELL + i], block[_SUBCELL + i]
+            out.on_ground[at], out.weight[at] = block[_ON_GROUND + i], 0
+            if block[_OBSTACLE + i] > 0:
+                out.weight[at] = _weight(block[_DZ + i], int(block[_NODE + i]), ground, model)

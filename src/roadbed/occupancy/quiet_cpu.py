@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measurement update of quiet cells, which nothing hit and no particle is in: nearly all of a grid, many at a time.
+
+One loop without branches over arrays that surely do not overlap becomes vector instructions; layers of a grid might,
+as far as a compiler knows, so a block of each is brought into one array first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import U
+from roadbed.compute.kernels import njit
+from roadbed.occupancy.masses_cpu import (
+    compose_without_arrivals,
+    forget_and_vacate,
+    looked_at,
+    matured,
+    resolve_unknown,
+    seen_free,
+    transit,
+)
+from roadbed.occupancy.model import CEILING
+
+_BLOCK = 256  # cells
+# Where the layers of a block lie in that array: first what is read, then what is written.
+_P_Z, _SEEN, _S, _D, _E, _AGE, _FREE, _NEW_S, _NEW_D, _NEW_E, _NEW_AGE, _NEW_FREE = (U(k * _BLOCK) for k in range(12))
+_LAYERS = 12
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def update_quiet(first, last, prior, observation, rules, out, birth):
+    """Masses of the cells in a range as if they were quiet; those of the others have to be found afterwards."""
+    block = np.empty(_LAYERS * _BLOCK, np.float32)
+    block[:] = 0
+    probability, observedness = observation.probability.reshape(-1), observation.observedness.reshape(-1)
+    static, dynamic, free = prior.static.reshape(-1), prior.dynamic.reshape(-1), prior.free.reshape(-1)
+    maturity, known_free = prior.maturity.reshape(-1), prior.known_free.reshape(-1)
+    new_static, new_dynamic, new_free = out.static.reshape(-1), out.dynamic.reshape(-1), out.free.reshape(-1)
+    new_maturity, new_known_free, newborn = out.maturity.reshape(-1), out.known_free.reshape(-1), birth.reshape(-1)
+    for begin in range(first, last, _BLOCK):
+        count = min(_BLOCK, last - begin)
+        _bring(block, _P_Z, probability, begin, count)
+        _bring(block, _SEEN, observedness, begin, count)
+        _bring(block, _S, static, begin, count)
+        _bring(block, _D, dynamic, begin, count)
+        _bring(block, _E, free, begin, count)
+        _bring(block, _AGE, maturity, begin, count)
+        _bring(block, _FREE, known_free, begin, count)
+        _update_block(block, rules)
+        _take(block, _NEW_S, new_static, begin, count)
+        _take(block, _NEW_D, new_dynamic, begin, count)
+        _take(block, _NEW_E, new_free, begin, count)
+        _take(block, _NEW_AGE, new_maturity, begin, count)
+        _take(block, _NEW_FREE, new_known_free, begin, count)
+        _take(block, _NEW_D, newborn, begin, count)
+
+
+@njit(cache=True, inline="always")
+def _bring(block, at, layer, begin, count):
+    for i in range(U(count)):
+        block[at + i] = layer[U(begin) + i]
+
+
+@njit(cache=True, inline="always")
+def _take(block, at, layer, begin, count):
+    for i in range(U(count)):
+        layer[U(begin) + i] = block[at + i]
+
+
+@njit(cache=True, inline="always")
+def _update_block(block, rules):
+    for i in range(U(_BLOCK)):
+        p_z, seen = float(block[_P_Z + i]), float(block[_SEEN + i])
+        s, e = forget_and_vacate(float(block[_S + i]), float(block[_D + i]), float(block[_E + i]), seen, rules)
+        u = 1 - s - e
+        born = 0.0
+        if not rules.hits_only:
+            s, e, born = transit(s, e, 0.0, rules)
+        s, e, born, u = compose_without_arrivals(min(s, CEILING), e, born, u, rules)
+        s, e, born, u = resolve_unknown(s, e, born, u, seen, False, 0.0, rules)
+        s, e, gain = looked_at(s, 0.0, e, born, u, p_z)
+        block[_NEW_S + i] = s
+        block[_NEW_D + i] = born * gain
+        block[_NEW_E + i] = e
+        block[_NEW_FREE + i] = seen_free(float(block[_FREE + i]), p_z, seen, rules)
+        block[_NEW_AGE + i] = matured(float(block[_AGE + i]), s, p_z, seen, rules)
