@@ -124,8 +124,9 @@ class RegistrationRule(NamedTuple):
     least: float  # subcells
 
     @classmethod
-    def of(cls, config: RegistrationConfig, age: float, spacing: float) -> RegistrationRule:
+    def of(cls, config: RegistrationConfig, age: float, spacing: float, fast: bool = False) -> RegistrationRule:
         subcell = spacing / SUBCELLS
+        speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
         return cls(
             age=age,
             fewest_cells=config.fewest_cells,
@@ -134,7 +135,7 @@ class RegistrationRule(NamedTuple):
             partner_extent=PARTNER_GROWTH * config.extent / spacing,
             points=config.points,
             fewest_points=FEWEST_POINTS,
-            reach=config.speed * age / subcell,
+            reach=speed * age / subcell,
             reach_per_extent=REACH_PER_EXTENT * SUBCELLS,
             reach_least=REACH_LEAST / subcell,
             same=config.same,
@@ -144,7 +145,7 @@ class RegistrationRule(NamedTuple):
             small_same=config.small_same,
             small_gain=config.small_gain,
             slack=config.slack,
-            least=config.least / subcell,
+            least=least / subcell,
         )
 
 
