@@ -110,7 +110,7 @@ def test_results_travel_to_other_processes_without_the_device(device, scans):
 
 def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):
     pipeline = roadbed.Pipeline(backend=device, wanted=())
-    fetched = counted(monkeypatch, device, "download", lambda _buffer, _start, count: count)
+    fetched = counted(monkeypatch, device, "queue_download", lambda _buffer, _start, count: count)
     for scan in scans:
         lean = pipeline(scan)
         assert len(lean.ground.label) == len(scan)

@@ -24,7 +24,7 @@ FLOORS = (
     ("ground", "occupancy", "sources"),
     ("simulate", "odometry", "mapping"),
     ("frames", "timeline", "display"),
-    ("traversability",),
+    ("traversability", "tracked"),
     ("geometry", "config", "compute"),
     ("reading",),
     ("errors", "atomic", "timing", "memory"),

@@ -27,7 +27,7 @@ _PUBLIC = {
     "RoadbedError": "roadbed.errors:RoadbedError",
     "Scan": "roadbed.frames:Scan",
     "Source": "roadbed.sources:Source",
-    "TrackedObject": "roadbed.frames:TrackedObject",
+    "TrackedObject": "roadbed.tracked:TrackedObject",
     "open": "roadbed.sources:open_source",
     "register_source": "roadbed.sources:register",
     "warm_up": "roadbed.warmup:warm_up",
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from roadbed.compute.compilation import watch as watch_compilation
     from roadbed.config import Config
     from roadbed.errors import ConfigError, DeviceError, InputError, RoadbedError
-    from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan, TrackedObject
+    from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
     from roadbed.geometry import Lattice, Pose
     from roadbed.ground import GroundFilter
     from roadbed.occupancy import OccupancyFilter
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from roadbed.sources import Source
     from roadbed.sources import open_source as open
     from roadbed.sources import register as register_source
+    from roadbed.tracked import TrackedObject
     from roadbed.warmup import warm_up
 
 

@@ -17,7 +17,9 @@ from roadbed.geometry import Lattice, Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.mounting import MountingEstimator
 from roadbed.occupancy import OccupancyFilter
-from roadbed.occupancy.clusters import Returns, find_clusters
+from roadbed.occupancy.clusters import ClusterFinder
+from roadbed.occupancy.objects import ObjectTracker
+from roadbed.occupancy.objects_arrays import MovingLayers
 from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.sources import lzf, open_source
 
@@ -55,11 +57,12 @@ def occupancy() -> None:
     for number in range(10):
         scan = _scan(number)
         filter_(scan, _level_ground(scan))
-    grid, none = Lattice.centred(9, 9, 1.0), np.zeros((9, 9, 3), np.float32)
+    grid, tracker = Lattice.centred(9, 9, 1.0), ObjectTracker()
+    none, ones = np.zeros((*grid.shape, 3), np.float32), np.ones(grid.shape, np.float32)
+    layers = MovingLayers.of(none[..., :2], none, np.ones(grid.shape, np.uint16), ones, ones, none[..., 0])
     moving = np.zeros(grid.shape, np.bool_)
-    moving[:3, :3] = moving[6:, 6:] = True  # two things
-    returns = Returns(np.ones(grid.shape, np.uint16), np.ones(grid.shape, np.float32), moving)
-    find_clusters(grid, moving, none[..., :2], none, returns=returns)
+    moving[0, :3] = moving[8, 6:] = True  # two things
+    tracker.update(ClusterFinder(grid.shape, grid.spacing)(grid, moving, layers, tracker.known), 0.0)
 
 
 def simulator() -> None:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from roadbed.config import TraversabilityConfig
 from roadbed.display import Shown
 from roadbed.errors import ConfigError, InputError
 from roadbed.geometry import Float32, Float64, Lattice, Pose
+from roadbed.tracked import TrackedObject
 from roadbed.traversability import Traversability, traversability
 
 # Cells, along the axes of the ground's lattice frame, and which of them move: [y][x], on the host or on a device.
@@ -175,6 +178,12 @@ class Scan:
         named: Any = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
         return replace(self, points=self.points[chosen], channels=arrays, **named)
 
+    def with_points(self, points: Float32) -> Scan:
+        """The same scan with as many other points of the same kind: nothing has to be checked again."""
+        other = object.__new__(Scan)
+        other.__dict__.update(self.__dict__, points=points)
+        return other
+
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
         """The same scan with another pose (and time)."""
         return replace(self, T_world_sensor=T_world_sensor, time=self.time if time is None else time)
@@ -295,39 +304,20 @@ class GroundFrame(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class TrackedObject:
-    """Something that moves, followed over time; its box is as large as it was ever seen."""
-
-    id: int
-    position: Float64  # (2,) m, middle of its box, lattice frame
-    extent: Float64  # (2,) m, length along the heading and width across it
-    heading: float  # rad, of its box
-    velocity: Float64  # (2,) m/s
-    velocity_covariance: Float64  # (2, 2)
-    cells: int  # of it that move in this frame
-    age: float  # s since first seen
-    existence: float = 1.0  # probability that there is something
-    acceleration: Float64 = field(default_factory=lambda: np.zeros(2))  # (2,) m/s^2
-    yaw_rate: float = 0.0  # rad/s of the direction in which it moves
-
-
-@dataclass(frozen=True, eq=False)
 class OccupancyFrame(Shown):
     """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
 
     lattice: Lattice  # of cells
     time: float
-    occupied: Float32  # (rows, columns) P(occupied) = static + dynamic + unknown / 2
-    static: Float32
+    static: Float32  # (rows, columns)
     dynamic: Float32
     free: Float32
-    unknown: Float32
     velocity: Float32  # (rows, columns, 2) m/s, NaN where nothing moves
     velocity_covariance: Float32  # (rows, columns, 3) xx, xy, yy in m^2/s^2, NaN where nothing moves
     moving: NDArray[np.bool_]  # cells that surely move
     observation: Float32 | None = None  # p_z of the fused sensors
     observedness: Float32 | None = None  # lambda, 0 = nothing seen
-    objects: tuple[TrackedObject, ...] = ()
+    objects: Sequence[TrackedObject] = ()  # things that move, followed over time
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     T_lattice_grid: Pose | None = None  # from this grid's axes to the ground's lattice frame; None: they are the same
@@ -338,19 +328,30 @@ class OccupancyFrame(Shown):
         """A copy, here or in another process, has nothing on the device."""
         return {**self.__dict__, "moving_on_device": None}
 
+    @cached_property
+    def unknown(self) -> Float32:
+        """(rows, columns) what the other masses leave of 1."""
+        return np.maximum(1 - self.static - self.dynamic - self.free, 0, dtype=np.float32)
+
+    @cached_property
+    def occupied(self) -> Float32:
+        """(rows, columns) P(occupied) = static + dynamic + unknown / 2."""
+        return self.static + self.dynamic + np.float32(0.5) * self.unknown
+
     def moving_cells(self) -> tuple[Lattice, NDArray[np.bool_]]:
         """What moves, along the axes of the lattice frame: what `GroundFilter(..., moving=)` leaves out."""
         if self.T_lattice_grid is None:
             return self.lattice, self.moving
         grid = self.lattice
-        size = float(np.hypot(grid.columns, grid.rows)) * grid.spacing
-        centre = np.array([grid.x.mean(), grid.y.mean(), 0.0])
-        middle = self.T_lattice_grid @ centre
+        size = math.hypot(grid.columns, grid.rows) * grid.spacing
+        x = grid.x0 + (grid.columns - 1) / 2 * grid.spacing
+        y = grid.y0 + (grid.rows - 1) / 2 * grid.spacing
+        middle_x, middle_y, _ = self.T_lattice_grid.of(x, y, 0.0)
         if abs(self.T_lattice_grid.yaw) * size / 2 < grid.spacing:  # turned by less than a cell: moving it is enough
-            aside = middle - centre
-            return replace(grid, x0=grid.x0 + float(aside[0]), y0=grid.y0 + float(aside[1])), self.moving
-        upright = Lattice.centred(size, size, grid.spacing, float(middle[0]), float(middle[1]))
-        x, y = upright.mesh()
-        turned = self.T_lattice_grid.inverse() @ np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
+            corner = grid.x0 + (middle_x - x), grid.y0 + (middle_y - y)
+            return Lattice(*corner, grid.spacing, grid.columns, grid.rows), self.moving
+        upright = Lattice.centred(size, size, grid.spacing, middle_x, middle_y)
+        xs, ys = upright.mesh()
+        turned = self.T_lattice_grid.inverse() @ np.stack([xs.ravel(), ys.ravel(), np.zeros(xs.size)], axis=1)
         cell = grid.index(turned[:, 0], turned[:, 1])
         return upright, ((cell >= 0) & self.moving.ravel()[cell]).reshape(upright.shape)

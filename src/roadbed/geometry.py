@@ -47,16 +47,15 @@ class Pose:
         object.__setattr__(self, "translation", translation)
 
     @classmethod
-    def _trusted(cls, rotation: Float64, translation: Float64) -> Pose:
+    def trusted(cls, rotation: Float64, translation: Float64) -> Pose:
         """From parts that are known to be a rotation and finite: checking them costs more than using them."""
         pose = object.__new__(cls)
-        object.__setattr__(pose, "rotation", rotation)
-        object.__setattr__(pose, "translation", translation)
+        pose.__dict__["rotation"], pose.__dict__["translation"] = rotation, translation
         return pose
 
     @classmethod
     def identity(cls) -> Pose:
-        return cls._trusted(np.eye(3), np.zeros(3))
+        return cls.trusted(np.eye(3), np.zeros(3))
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
@@ -126,14 +125,21 @@ class Pose:
         return bool((self.rotation == np.eye(3)).all() and not self.translation.any())
 
     def inverse(self) -> Pose:
-        return Pose._trusted(self.rotation.T, -self.rotation.T @ self.translation)
+        return self._inverse
+
+    @cached_property
+    def _inverse(self) -> Pose:
+        """Asked for many times per scan."""
+        return Pose.trusted(self.rotation.T, -self.rotation.T @ self.translation)
 
     def __matmul__(self, other):  # type: ignore[no-untyped-def]
         if isinstance(other, Pose):
             rotation = self.rotation @ other.rotation
-            return Pose._trusted(rotation, self.rotation @ other.translation + self.translation)
+            return Pose.trusted(rotation, self.rotation @ other.translation + self.translation)
         # Written out: a matrix library spreads this over all cores, which costs more than the sums themselves.
         points = np.asarray(other)
+        if points.shape == (3,):
+            return np.array(self.of(*points.tolist()), np.float32 if points.dtype == np.float32 else np.float64)
         x, y, z = (points[..., axis].astype(np.float64) for axis in range(3))
         moved = np.empty(points.shape, np.float32 if points.dtype == np.float32 else np.float64)
         for axis in range(3):
@@ -141,9 +147,15 @@ class Pose:
             moved[..., axis] = a * x + b * y + c * z + self.translation[axis]
         return moved
 
+    def of(self, x: float, y: float, z: float) -> tuple[float, float, float]:
+        """One place, in numbers."""
+        (a, b, c), (d, e, f), (g, h, i) = self.rotation.tolist()
+        u, v, w = self.translation.tolist()
+        return a * x + b * y + c * z + u, d * x + e * y + f * z + v, g * x + h * y + i * z + w
+
     @property
     def yaw(self) -> float:
-        return float(np.arctan2(self.rotation[1, 0], self.rotation[0, 0]))
+        return math.atan2(self.rotation[1, 0], self.rotation[0, 0])
 
     @property
     def pitch(self) -> float:
@@ -154,12 +166,12 @@ class Pose:
         return float(np.arctan2(self.rotation[2, 1], self.rotation[2, 2]))
 
     def distance_to(self, other: Pose) -> float:
-        return float(np.linalg.norm(self.translation - other.translation))
+        return math.dist(self.translation.tolist(), other.translation.tolist())
 
     def angle_to(self, other: Pose) -> float:
         """Angle between the two rotations, radians."""
-        cosine = (np.trace(self.rotation.T @ other.rotation) - 1) / 2
-        return float(np.arccos(np.clip(cosine, -1, 1)))
+        cosine = (float(np.vdot(self.rotation, other.rotation)) - 1) / 2
+        return math.acos(min(max(cosine, -1.0), 1.0))
 
 
 def rotation_to_level(slope_x: float, slope_y: float) -> Float64:
@@ -266,7 +278,8 @@ class Lattice:
         """A lattice of the same size with (x, y) in its middle and nodes at (k + 1/2) spacing, in every drive alike."""
         first_column = math.floor(x / self.spacing) - self.columns // 2
         first_row = math.floor(y / self.spacing) - self.rows // 2
-        return replace(self, x0=(first_column + 0.5) * self.spacing, y0=(first_row + 0.5) * self.spacing)
+        corner = (first_column + 0.5) * self.spacing, (first_row + 0.5) * self.spacing
+        return Lattice(*corner, self.spacing, self.columns, self.rows)
 
     def steps_to(self, other: Lattice) -> tuple[int, int]:
         """Columns and rows from this lattice to another that lies on the same nodes."""

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from roadbed.errors import InputError
-from roadbed.evaluate.elevation import ReferenceElevation, surface_at
+from roadbed.evaluate.elevation import ReferenceElevation, SimulatedElevation, surface_at
 from roadbed.evaluate.ground import GroundEvaluation
 from roadbed.evaluate.metrics import ElevationScore, Score
 from roadbed.frames import GroundFrame, Mounting, Scan
 from roadbed.geometry import Lattice, Pose
+from roadbed.sources import open_source
 
 LATTICE = Lattice(-3.5, -1.5, 1.0, 8, 4)  # nodes at x -3.5 .. 3.5, y -1.5 .. 1.5
 
@@ -90,6 +93,14 @@ def test_what_is_no_reference_is_named(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(3))
     with pytest.raises(InputError, match=r"expected an array \[y\]\[x\], found shape \(3,\)"):
         ReferenceElevation(tmp_path, 0, 0)(0, ground_frame([[0, 0, 0]]))
+
+
+def test_simulated_truth_counts_within_a_circle_round_the_sensor():
+    source = open_source("sim:city?sensor=vlp16&frames=1")
+    frame = replace(ground_frame([[0, 0, 0]]), T_lattice_sensor=Pose.from_euler(-3.5, 0.5, 0.0))
+    x, y = LATTICE.mesh()
+    score = SimulatedElevation(source, 1.1)(0, frame)
+    assert score.nodes == (np.hypot(x + 3.5, y - 0.5) <= 1.1).sum() == 4
 
 
 def test_averages_over_frames_count_scores_equally_and_surfaces_by_their_nodes():

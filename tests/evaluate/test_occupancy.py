@@ -45,8 +45,8 @@ def frame(time, movers=(), standing=(), ghosts=()):
     covariance = np.full((*LATTICE.shape, 3), np.nan, np.float32)
     covariance[moving] = (0.1, 0, 0.1)
     return OccupancyFrame(
-        lattice=LATTICE, time=time, occupied=occupied, static=static, dynamic=dynamic, free=1 - occupied,
-        unknown=0 * occupied, velocity=velocity, velocity_covariance=covariance, moving=moving,
+        lattice=LATTICE, time=time, static=static, dynamic=dynamic, free=1 - occupied,
+        velocity=velocity, velocity_covariance=covariance, moving=moving,
         observation=np.where(occupied > 0.5, 0.9, 0.1).astype(np.float32), observedness=np.ones_like(occupied),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
-from roadbed.frames import TrackedObject
+from roadbed.tracked import TrackedObject
 
 
 def box(x, y, length=4.0, width=2.0):

@@ -144,6 +144,14 @@ def test_one_point_per_label(name, rules):
 
 
 @pytest.mark.parametrize("name", DRIVERS)
+def test_noise_below_the_foot_of_a_wall_is_noise(name):
+    """At feet every point is asked about, also what lies far below the surface."""
+    points, _ = scene_foot_by_ratio()
+    asked = column(8.7, 0.0, [-3.0])  # too far below to pull the surface down, and no return stands over it
+    assert labels_of(name, points, asked, "foot_by_ratio") == [Label.LOW_OUTLIER]
+
+
+@pytest.mark.parametrize("name", DRIVERS)
 def test_the_clearance_is_the_vehicles(name):
     config = Config().with_changes(vehicle={"clearance": 3.5}, ground={"stcrf": {"length": SIZE, "width": SIZE}})
     points = np.concatenate([ground_points(), column(8.1, 2.1, [3.0, 4.0])])

@@ -102,17 +102,21 @@ def test_a_surface_is_the_same_from_a_vehicle_that_drove_climbed_and_tilted(name
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-@pytest.mark.parametrize("quarters", [1, -1])
+@pytest.mark.parametrize("quarters", [1, -1, 0.3])
 def test_information_turns_with_the_vehicle(name, quarters):
-    """By a quarter turn nodes come to lie on nodes: mu_old = A mu_new, so P_new = A^T P_old A."""
+    """mu_old = A mu_new, so P_new = A^T P_old A; between nodes, their distances tell of the slopes as well."""
     P, planes = some_information(), np.broadcast_to([0.4, 0.05, -0.02], (SIZE, SIZE, 3))
     engine = engine_with(name, P, planes)
     turn = Pose.from_euler(yaw=quarters * np.pi / 2)
     engine.move(Turned(turn, NODE[0], NODE[0]))
     A = np.eye(3)
     A[1:, 1:] = turn.rotation[:2, :2]
-    found, _ = matrices_of(engine.prior)
-    np.testing.assert_allclose(found, np.broadcast_to(A.T @ P @ A, found.shape), atol=2e-3)
+    x, y = (a.ravel() for a in np.meshgrid(NODE, NODE))
+    u, v = (turn.rotation[:2, :2] @ [x, y] - NODE[0]) % 1
+    between = np.zeros((x.size, 3, 3))
+    between[:, 1, 1], between[:, 2, 2] = P[0, 0] * u * (1 - u), P[0, 0] * v * (1 - v)
+    found, inner = matrices_of(engine.prior)[0].reshape(-1, 3, 3), np.hypot(x, y) < NODE[-1]
+    np.testing.assert_allclose(found[inner], (A.T @ (P + between) @ A)[inner], atol=2e-3)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

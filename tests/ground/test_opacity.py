@@ -198,6 +198,18 @@ def test_only_sparse_scans_are_asked():
     assert not standing_points(missing, LEVEL, OpacityConfig()).any()
 
 
+def test_every_sensor_of_a_rig_may_hold_as_many():
+    """Four sensors that look the same way see four times as much and are as sparse as each of them."""
+    angle = np.radians(np.arange(0, 360, 0.5))
+    ring = np.column_stack([5 * np.cos(angle), 5 * np.sin(angle), np.full(angle.size, -1.0)])
+    mounts = tuple(SensorMount(name, LEVEL) for name in "abcd")
+    points, index = np.tile(ring, (8, 1)), np.tile(np.repeat(np.arange(4), len(ring)), 2)
+    rig = Scan(points, channels={"sensor_index": index}, mounts=mounts)
+    few = OpacityConfig(layered=4)
+    assert standing_points(rig, LEVEL, few) is not None
+    assert standing_points(Scan(points), LEVEL, few) is None
+
+
 def test_a_sensor_that_is_not_mounted_is_named():
     scan = Scan(np.ones((2, 3)), channels={"sensor_index": np.array([0, 1])}, mounts=(SensorMount("front", LEVEL),))
     with pytest.raises(InputError, match=r"sensor_index: found 0 to 1, expected 0 to 0"):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps merge by adding what they know, whatever the order and the frame; a crop keeps what lies inside."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,13 @@ from roadbed.errors import InputError, OutputError
 from roadbed.frames import Label
 from roadbed.geometry import Lattice
 from roadbed.mapping.combine import crop_map, merge_maps, new_map_folder
-from roadbed.mapping.information import information_of
+from roadbed.mapping.information import information_of, turned
 from roadbed.mapping.points import GROUND
 from roadbed.mapping.stored import StoredMap
-from roadbed.mapping.survey import Survey
+from roadbed.mapping.survey import Survey, _cells_of
 from roadbed.mapping.tiles import TileMap
 from tests.mapping.maps import plane, write_plane_map
+from tests.outputs.frames_for_pictures import occupancy_frame
 
 
 def add_survey(folder, seed, T=None):
@@ -118,6 +121,27 @@ def write_turned_plane(folder, T_b_a):
     tiles.begin(T_b_a)
     tiles.store(lattice, values.reshape(9, *lattice.shape).astype(np.float32), 5.0, np.ones(lattice.shape, bool))
     tiles.flush()
+
+
+def test_information_turns_as_its_planes_do():
+    """mu_old = A mu_new: P_new = A^T P A and X_new = A^T X, with nothing alike along the two axes."""
+    P = np.array([[17.0, 4.2, -2.8], [4.2, 10.0, 1.7], [-2.8, 1.7, 3.4]])
+    upper = np.triu_indices(3)
+    planes = np.random.default_rng(0).normal(size=(3, 5))
+    old = information_of(np.broadcast_to(P[upper][:, None], (6, 5)), *planes)
+    A = np.eye(3)
+    A[1:, 1:] = Pose.from_euler(yaw=-0.4).rotation[:2, :2]
+    new = turned(old, 0.4)
+    np.testing.assert_allclose(new[:6], np.broadcast_to((A.T @ P @ A)[upper][:, None], (6, 5)), atol=1e-9)
+    np.testing.assert_allclose(new[6:], A.T @ old[6:], atol=1e-9)
+
+
+def test_cells_are_numbered_where_they_lie():
+    frame = occupancy_frame()
+    grid = replace(frame.lattice, x0=3.125, y0=-17.875, spacing=0.25)
+    columns, rows = _cells_of(replace(frame, lattice=grid))
+    for number, place in zip((columns, rows), grid.mesh()):
+        np.testing.assert_allclose((number + 0.5) * 0.25, place)
 
 
 def test_maps_that_do_not_fit_are_refused_with_both_values_and_nothing_is_written(tmp_path):

@@ -46,7 +46,7 @@ def test_another_base_height_shifts_the_information(tmp_path):
 
 def test_nodes_stored_later_from_another_base_fit_their_tile(tmp_path):
     """A tile keeps the base it was begun with; what comes later, counted from another, is the same height."""
-    lattice = Lattice.centred(10, 10, 1.0).around(0, 0)
+    lattice = Lattice.centred(10, 10, 1.0).around(20, 20)  # in the middle of one tile
     left, right = np.zeros((10, 10), bool), np.zeros((10, 10), bool)
     left[:, :5], right[:, 5:] = True, True
     tiles = TileMap(tmp_path, 1.0)
@@ -54,6 +54,8 @@ def test_nodes_stored_later_from_another_base_fit_their_tile(tmp_path):
         information = np.zeros((9, 10, 10), np.float32)
         information[0], information[6] = 4.0, 4.0 * height
         tiles.store(lattice, information, base, leaving)
+    tiles.flush()
+    assert len(list(tmp_path.glob("*.npz"))) == 1
     loaded = np.zeros((9, 10, 10), np.float32)
     tiles.load(lattice, loaded, 12.0, np.ones((10, 10), bool))
     heights = loaded[6] / loaded[0]

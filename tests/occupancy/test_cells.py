@@ -12,6 +12,7 @@ from roadbed.config.occupancy import FilterConfig, GridConfig
 from roadbed.geometry import Pose
 from roadbed.occupancy.arrays import Velocities
 from roadbed.occupancy.cells_cpu import surface_likelihood
+from roadbed.occupancy.model import SURFACE_REACH
 from roadbed.occupancy.placement import GridPlacement
 from roadbed.occupancy.rules import CellRules
 from roadbed.occupancy.velocities_cpu import drop_lone_cells
@@ -31,6 +32,16 @@ def test_a_particle_fits_best_in_the_middle_of_the_subcell_that_was_hit():
         expected = 0.1 + 0.9 * math.exp(-(dx**2 + dy**2) / 2)
         assert surface_likelihood(surface, x + dx, y + dy, rules) == pytest.approx(expected)
     assert surface_likelihood(surface, 11.5, 11.5, rules) == pytest.approx(0.1)
+
+
+def test_a_return_beyond_reach_says_nothing_of_a_particle_however_wide_its_spread():
+    rules = CellRules.of(FilterConfig(surface_sigma=1.0, surface_floor=0.1), 0.1, 0.2)
+    surface = np.zeros((12, 12), np.uint16)
+    surface[6, 6] = 1  # subcell (24, 24)
+    for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+        near, far = (24.5 + distance * np.array([dx, dy]) for distance in (SURFACE_REACH, SURFACE_REACH + 1))
+        assert surface_likelihood(surface, *near, rules) > 0.5
+        assert surface_likelihood(surface, *far, rules) < 0.11
 
 
 @pytest.mark.parametrize("dt", [0.05, 0.1, 0.3])

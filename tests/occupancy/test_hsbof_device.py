@@ -155,6 +155,7 @@ TUNINGS = {
     "parallel": Tuning(parallel=True),
     "groups of 64": Tuning(group=64),
     "tiles of 16": Tuning(tile=16),
+    "tiles that leave one column over": Tuning(tile=11),
     "tiles of 40, parallel": Tuning(parallel=True, tile=40),
     "tiles too large for local memory": Tuning(tile=1000),
 }

@@ -96,6 +96,19 @@ def test_random_points_and_rules(device, seed):
     assert assert_same(ObserveDevice(device, config, given.lattice), given, config) > 300
 
 
+def test_beyond_the_ground_that_is_known_there_is_no_node(device):
+    """A lattice narrower than the grid one way, then the other, over ground that no two nodes have alike."""
+    config = Config.parse({"occupancy": {"grid": {"length": 24, "width": 24, "spacing": 0.25}}})
+    scan = scan_at(np.vstack([box_points(9.0, 0.0), box_points(0.0, 9.0), sweep(reach=12.0)]), 0.0)
+    observer = ObserveDevice(device, config, lattice_of(config.occupancy.grid))
+    for length, width in ((8.0, 40.0), (40.0, 8.0)):
+        ground = flat_ground(scan, Lattice.centred(length, width, 1.0))
+        ground.elevation[:] = np.random.default_rng(0).uniform(-0.5, 0.5, ground.elevation.shape)
+        ground.height_above_ground[:] = np.nan  # so that the nodes are asked
+        given = OccupancyInput.of(scan, ground, lattice_of(config.occupancy.grid))
+        assert assert_same(observer, given, config) > 300
+
+
 def test_an_empty_scan_says_nothing_and_a_larger_one_finds_room(observer):
     empty = scan_at(np.zeros((0, 3)), 0.0)
     assert assert_same(observer, looked_at(empty, flat_ground(empty))) == 0

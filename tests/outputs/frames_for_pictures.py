@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan, TrackedObject
+from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
 from roadbed.geometry import Lattice, Pose
+from roadbed.tracked import TrackedObject
 
 SLOPE = 0.05  # rise per metre along x
 
@@ -53,12 +54,11 @@ def occupancy_frame(moving: bool = True) -> OccupancyFrame:
     static = np.where(wall, 0.9, 0.0)
     dynamic = np.where(car, 0.9, 0.0)
     free = np.where(seen & ~wall & ~car, 0.9, 0.0)
-    unknown = 1 - static - dynamic - free
     velocity = np.where(car[..., None], (6.0, 0.0), np.nan)
     car_object = TrackedObject(
         7, np.array([5.0, -4.0]), np.array([4.0, 2.0]), 0.0, np.array([6.0, 0.0]), np.eye(2), int(car.sum()), 1.0
     )
-    as_float = [a.astype(np.float32) for a in (static + dynamic + unknown / 2, static, dynamic, free, unknown)]
+    as_float = [a.astype(np.float32) for a in (static, dynamic, free)]
     return OccupancyFrame(
         lattice,
         0.0,
@@ -66,7 +66,7 @@ def occupancy_frame(moving: bool = True) -> OccupancyFrame:
         velocity=velocity.astype(np.float32),
         velocity_covariance=np.full((*lattice.shape, 3), np.nan, np.float32),
         moving=car,
-        observation=as_float[0],
+        observation=(static + dynamic + (1 - static - dynamic - free) / 2).astype(np.float32),
         observedness=seen.astype(np.float32),
         objects=(car_object,) if moving else (),
     )

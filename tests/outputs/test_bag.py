@@ -5,6 +5,9 @@ import os
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
+from mcap.writer import CompressionType
+from mcap.writer import Writer as McapWriter
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag1 import Writer as Writer1
 
@@ -130,6 +133,27 @@ def test_a_bag_cut_off_in_the_middle_is_read_up_to_there(tmp_path, kind):
     assert source[0].T_world_sensor is not None
     assert "cut off or damaged: found" in source_notes(source)[0]
     assert f"of {cut.stat().st_size} bytes" in source_notes(source)[0]
+
+
+@pytest.mark.parametrize("compression", CompressionType)
+def test_an_mcap_of_chunks_is_read_up_to_the_cut(tmp_path, compression):
+    """As ROS 2's recorder writes it; the messages of a chunk that is not compressed are whole up to the very cut."""
+    messages = Messages(ros1=False)
+    whole, cut = tmp_path / "whole.mcap", tmp_path / "cut.mcap"
+    writer = McapWriter(str(whole), chunk_size=2500, compression=compression)
+    writer.start("ros2", "a test")
+    schema = writer.register_schema("sensor_msgs/msg/PointCloud2", "ros2msg", b"")
+    channel = writer.register_channel("/points", "cdr", schema)
+    for k in range(40):
+        cloud, stamp = messages.cloud(100 + 0.1 * k, cloud_bytes(k), 4), (1000 + k) * 10**8
+        writer.add_message(channel, stamp, bytes(messages.store.serialize_cdr(cloud, cloud.__msgtype__)), stamp)
+    writer.finish()
+    with whole.open("rb") as file:
+        chunks = make_reader(file).get_summary().chunk_indexes
+    third = chunks[2]
+    cut.write_bytes(whole.read_bytes()[: third.chunk_start_offset + third.chunk_length - 20])  # in its last message
+    kept = third.message_end_time if compression is CompressionType.NONE else third.message_start_time
+    assert [scan.points[0, 0] for scan in open_source(cut)] == list(range(round(kept / 1e8) - 1000))
 
 
 @pytest.mark.parametrize("metadata", [True, False])

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from roadbed.config import Config
-from roadbed.frames import TrackedObject
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes
+from roadbed.outputs.recorder import Recorder
 from roadbed.outputs.recording import RunFolder
 from roadbed.pipeline import Result
+from roadbed.sources import open_source
+from roadbed.tracked import TrackedObject
 from tests.outputs.frames_for_pictures import ground_frame, occupancy_frame
 
 # Every number differs, so that no two of them can change places unnoticed.
@@ -28,6 +30,18 @@ CAR = TrackedObject(
     cells=41,
     age=1.5,
 )
+
+
+@dataclass
+class Sensor:
+    """A source without an end that is known."""
+
+    scans: list
+    sequential: bool = True
+    location: str = "made-up"
+
+    def __iter__(self):
+        return iter(self.scans)
 
 
 def result(name="made-up", time=2.5):
@@ -76,6 +90,13 @@ def test_every_frame_has_its_labels_and_layers(record, tmp_path):
         np.testing.assert_array_equal(layers["occupancy.static"], shown.occupancy.static)
     assert Config.load(tmp_path / "config.yaml") == Config(seed=3)
     assert all((tmp_path / name).exists() for name in (*summary.files, "report.html"))
+
+
+def test_a_recorder_counts_what_it_keeps(tmp_path):
+    scans = [replace(result().scan, name=str(k), time=100.0 + k) for k in range(3)]
+    with Recorder(Sensor(scans), tmp_path / "drive.mcap") as recorder:
+        assert [scan.name for scan in recorder] == ["0", "1", "2"]
+    assert recorder.count == 3 == len(open_source(tmp_path / "drive.mcap"))
 
 
 def test_scans_of_one_name_do_not_replace_each_other(record, tmp_path):

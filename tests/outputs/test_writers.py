@@ -125,9 +125,7 @@ def example_frames(scan: Scan) -> tuple[GroundFrame, OccupancyFrame]:
         scan=scan,
         notes=("a note",),
     )
-    occupancy = OccupancyFrame(
-        lattice, 2.5, layer, layer, layer, layer, layer, pair, np.stack([layer] * 3, axis=-1), layer > 3
-    )
+    occupancy = OccupancyFrame(lattice, 2.5, layer, layer, layer, pair, np.stack([layer] * 3, axis=-1), layer > 3)
     return ground, occupancy
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
+from roadbed.bench.host import host_figures
 from roadbed.bench.timing import measure
 from roadbed.config import Config
 from roadbed.frames import Scan
@@ -20,7 +21,7 @@ SENSORS = {"lux4": "4 x LUX", "vlp16": "VLP-16", "hdl64e": "HDL-64E"}
 def pipeline_rows(
     backend: str = "cpu", device: str | None = None, sensors: Sequence[str] = tuple(SENSORS), seconds: float = 8.0
 ) -> Iterator[dict[str, Any]]:
-    """One row per sensor: median and 95th percentile of a whole frame, and its stages."""
+    """One row per sensor: median and 95th percentile of a whole frame, its stages, and what it costs the host."""
     for sensor in sensors:
         scans = list(open_source(f"sim:city?sensor={sensor}&frames=24"))
         pipeline = Pipeline(Config.parse({"backend": backend, "device": device}))
@@ -42,6 +43,7 @@ def pipeline_rows(
             "p95_ms": round(timing.p95_ms, 2),
             "hz": round(1e3 / timing.median_ms, 1),
             **{f"{stage}_ms": round(value, 2) for stage, value in timing.phases_ms.items()},
+            **host_figures(pipeline, list(islice(frames, len(scans)))),
         }
 
 

@@ -84,13 +84,14 @@ def pipeline(
     seconds: Seconds = 8.0,
     as_json: Json = False,
 ) -> None:
-    """The whole chain, scan in to occupancy out, for three sensors."""
+    """The whole chain, scan in to occupancy out, for three sensors, and what a frame costs the host beside kernels."""
     from roadbed.bench.pipeline import SENSORS, pipeline_rows
     from roadbed.bench.timing import report
 
     rows = list(progress(pipeline_rows(backend, device, sensor or tuple(SENSORS), seconds), "measuring"))
     columns = ("case", "sensors", "points", "cells", "median_ms", "p95_ms", "hz", "ground_ms", "occupancy_ms")
-    _show(report("pipeline", rows, backend=backend), columns, as_json)
+    host = ("host_calls", "host_ms", "tapes", "launches", "uploads", "downloads", "waits")
+    _show(report("pipeline", rows, backend=backend), (*columns, *(name for name in host if name in rows[0])), as_json)
 
 
 @app.command("agreement")

@@ -57,6 +57,17 @@ class Device:
         return SORT_BY_WARPS if self.backend == "cuda" else SORT_BY_STRIPS
 
 
+@dataclass
+class Traffic:
+    """What the host has asked of a device so far."""
+
+    tapes: int = 0
+    launches: int = 0  # in these tapes
+    uploads: int = 0
+    downloads: int = 0
+    waits: int = 0
+
+
 @dataclass(frozen=True)
 class Launch:
     """One kernel over `groups` work-groups (times `slots` independent scans) of `size` work-items."""
@@ -104,7 +115,9 @@ class Backend(Protocol):
     """One opened device with its in-order queue."""
 
     device: Device
+    traffic: Traffic
     failures: tuple[type[Exception], ...]  # what its runtime raises when the device is lost or full
+    branches_are_free: bool  # a tape with branches costs the host no more than one without
 
     def build(self, program: Program) -> Any:
         """Compile for this device."""
@@ -138,6 +151,10 @@ class Backend(Protocol):
         """Let kernels read `array`: its address if it lies on the device, else 0 after it was copied into `intake`."""
         ...
 
+    def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
+        """Queue the copy of `count` elements of a device buffer: the array given back holds them after `finish`."""
+        ...
+
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
         """Wait for everything queued, then copy `count` elements of a device buffer to the host."""
         ...
@@ -162,9 +179,35 @@ class Backend(Protocol):
         """Record launches: one after the other, or by phases, each on a queue of its own `after` those it names."""
         ...
 
+    def joined(self, tapes: Sequence[Tape]) -> Tape:
+        """Tapes of this backend one after the other, as one."""
+        ...
+
     def finish(self) -> None:
         """Wait for everything queued."""
         ...
+
+
+class JoinedTapes:
+    """Runs tapes that follow each other with one call of the runtime; each sequence is joined at its first use."""
+
+    _MOST = 8  # sequences that are kept
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._kept: dict[tuple[int, ...], tuple[Tape, tuple[Tape, ...]]] = {}
+
+    def forget(self) -> None:
+        """Tapes were recorded anew: what the old ones hold is no longer needed."""
+        self._kept.clear()
+
+    def run(self, *tapes: Tape) -> None:
+        key = tuple(map(id, tapes))
+        if key not in self._kept:
+            if len(self._kept) >= self._MOST:
+                self._kept.clear()
+            self._kept[key] = self._backend.joined(tapes), tapes  # which thus keep their id
+        self._kept[key][0].run()
 
 
 def queues_of(order: Order) -> dict[str, int]:

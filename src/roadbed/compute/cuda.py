@@ -99,6 +99,8 @@ class CudaBackend:
     device first, which leaves the multiprocessors to other scans under way.
     """
 
+    branches_are_free = True
+
     def __init__(self, device: Device, copies: bool = False) -> None:
         import cupy
         import cupyx
@@ -114,6 +116,7 @@ class CudaBackend:
             self.stream = cupy.cuda.Stream(non_blocking=True)
         self.copies = copies
         self._letter = 0
+        self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
         self._built: dict[str, Any] = {}  # programs by their text
 
@@ -154,6 +157,7 @@ class CudaBackend:
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
         if buffer is None:
             buffer = self.zeros(array.shape, array.dtype)
+        self.traffic.uploads += 1
         with self._handle, self.stream:
             buffer.reshape(-1)[start : start + array.size].set(np.ascontiguousarray(array).reshape(-1))
         return buffer
@@ -195,6 +199,7 @@ class CudaBackend:
         return 0
 
     def _copy(self, target: int, source: int, size: int) -> None:
+        self.traffic.uploads += 1
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
     def _offer_device_array(self, array: Any, dtype: np.dtype) -> int:
@@ -212,10 +217,15 @@ class CudaBackend:
     def _is_pinned(self, array: NDArray) -> bool:
         return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
 
-    def download(self, buffer: Any, start: int, count: int) -> NDArray:
+    def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array = self.host(count, buffer.dtype)
         with self._handle:
             buffer.reshape(-1)[start : start + count].get(stream=self.stream, out=array, blocking=False)
+        self.traffic.downloads += 1
+        return array
+
+    def download(self, buffer: Any, start: int, count: int) -> NDArray:
+        array = self.queue_download(buffer, start, count)
         self.finish()
         return array
 
@@ -239,7 +249,11 @@ class CudaBackend:
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaTape:
         return CudaTape(self, program, launches, after)
 
+    def joined(self, tapes: Sequence[Any]) -> CudaTape:
+        return CudaTape(self, None, (), steps=[step for tape in tapes for step in tape._steps])
+
     def finish(self) -> None:
+        self.traffic.waits += 1
         try:
             self.stream.synchronize()
         finally:
@@ -250,10 +264,16 @@ class CudaTape:
     """Launches captured once as a graph; a frame is then one call to the driver."""
 
     def __init__(
-        self, owner: CudaBackend, program: Any, launches: Sequence[Launch], after: Order | None = None
+        self,
+        owner: CudaBackend,
+        program: Any,
+        launches: Sequence[Launch],
+        after: Order | None = None,
+        steps: Sequence[tuple] = (),
     ) -> None:
+        """`steps` of other tapes come before the launches."""
         self._owner = owner
-        self._steps = []
+        self._steps = list(steps)
         for launch in launches:
             arguments = tuple(_argument(a) for a in launch.arguments)
             kernel = (launch.program or program).get_function(launch.kernel)
@@ -287,6 +307,8 @@ class CudaTape:
             main.wait_event(event)
 
     def run(self) -> None:
+        self._owner.traffic.tapes += 1
+        self._owner.traffic.launches += len(self._steps)
         self._graph.launch(self._owner.stream)
 
     def timed(self) -> dict[str, float]:

@@ -82,6 +82,8 @@ def why_missing() -> str:
 class OpenclBackend:
     """One OpenCL device with an in-order queue."""
 
+    branches_are_free = False  # every launch of a branch is queued with its events
+
     def __init__(self, device: Device, units: int | None = None, optimise: bool = True) -> None:
         """With `units`, on a sub-device of so many compute units. Without `optimise` programs build faster than run."""
         import pyopencl as cl
@@ -100,6 +102,7 @@ class OpenclBackend:
         except cl.Error as error:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
         self._queues = [self._queue]
+        self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
         self._built: dict[str, Any] = {}  # programs by their text
 
@@ -159,6 +162,7 @@ class OpenclBackend:
             offset = start * buffer.dtype.itemsize
             self._cl.enqueue_copy(self._queue, buffer.data, array, dst_offset=offset, is_blocking=False)
             self._in_flight.append(array)
+            self.traffic.uploads += 1
         return 0
 
     intake = zeros
@@ -169,10 +173,16 @@ class OpenclBackend:
     def post(self, array: NDArray, mailbox: Buffer) -> None:
         self.offer(array.view(np.uint8).copy(), mailbox)
 
+    def queue_download(self, buffer: Buffer, start: int, count: int) -> NDArray:
+        host, offset = np.empty(count, buffer.dtype), start * buffer.dtype.itemsize
+        self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=offset, is_blocking=False)
+        self._in_flight.append(host)
+        self.traffic.downloads += 1
+        return host
+
     def download(self, buffer: Buffer, start: int, count: int) -> NDArray:
+        host = self.queue_download(buffer, start, count)
         self.finish()
-        host = np.empty(count, buffer.dtype)
-        self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=start * buffer.dtype.itemsize)
         return host
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
@@ -189,11 +199,15 @@ class OpenclBackend:
             host = output.host[slot].reshape(-1)
             offset = slot * host.nbytes
             self._cl.enqueue_copy(self._queue, host[:count], output.buffer.data, src_offset=offset, is_blocking=False)
+            self.traffic.downloads += 1
 
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> OpenclTape:
         return (
             OpenclTape(self, program, launches) if after is None else ParallelOpenclTape(self, program, launches, after)
         )
+
+    def joined(self, tapes: Sequence[Any]) -> OpenclTape:
+        return OpenclTape(self, None, (), [step for tape in tapes for step in tape._steps])
 
     def queue(self, number: int) -> Any:
         """The backend's own queue, or another one beside it."""
@@ -202,6 +216,7 @@ class OpenclBackend:
         return self._queues[number]
 
     def finish(self) -> None:
+        self.traffic.waits += 1
         try:
             self._queue.finish()
         finally:
@@ -211,16 +226,24 @@ class OpenclBackend:
 class OpenclTape:
     """Kernels with their arguments set once, queued one after the other."""
 
-    def __init__(self, owner: OpenclBackend, program: Any, launches: Sequence[Launch]) -> None:
+    def __init__(
+        self, owner: OpenclBackend, program: Any, launches: Sequence[Launch], steps: Sequence[tuple] = ()
+    ) -> None:
+        """`steps` of other tapes come before the launches."""
         self._owner = owner
-        self._steps = []
+        self._steps = list(steps)
         for launch in launches:
             kernel = owner._cl.Kernel(launch.program or program, launch.kernel)
             kernel.set_args(*(a.data if isinstance(a, Buffer) else a for a in launch.arguments))
             shape = ((launch.groups * launch.size, launch.slots), (launch.size, 1))
             self._steps.append((launch.phase or launch.kernel, kernel, *shape))
 
+    def _count(self) -> None:
+        self._owner.traffic.tapes += 1
+        self._owner.traffic.launches += len(self._steps)
+
     def run(self) -> None:
+        self._count()
         enqueue, queue = self._owner._cl.enqueue_nd_range_kernel, self._owner._queue
         for _, kernel, size, group in self._steps:
             enqueue(queue, kernel, size, group)
@@ -246,6 +269,7 @@ class ParallelOpenclTape(OpenclTape):
         self._queues = {phase: owner.queue(number) for phase, number in queues.items()}
 
     def run(self) -> None:
+        self._count()
         cl, owner = self._owner._cl, self._owner
         begin = cl.enqueue_marker(owner._queue)
         owner._queue.flush()

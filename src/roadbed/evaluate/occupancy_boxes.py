@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
-from roadbed.frames import OccupancyFrame, TrackedObject
+from roadbed.frames import OccupancyFrame
 from roadbed.geometry import Float64, Lattice
-from roadbed.occupancy.clusters import mean_velocity
+from roadbed.occupancy.clusters_cpu import mean_velocity
+from roadbed.tracked import TrackedObject
 
 WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged
 FIT_FRAMES = 2  # true velocities are lines through this many frames before and after
@@ -208,7 +209,7 @@ def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], 
     velocity = None
     if chosen.any():
         cells = frame.velocity[window][chosen], frame.velocity_covariance[window][chosen]
-        velocity = mean_velocity(*(values.astype(np.float64) for values in cells))[0]
+        velocity = np.array(mean_velocity(*cells, np.arange(len(cells[0])))[:2])
     hits = 0 if frame.observation is None else int(np.count_nonzero(frame.observation[window][region] > 0.5))
     dynamic = float(frame.dynamic[window][region].sum())
     occupied = dynamic + float(frame.static[window][region].sum())

@@ -7,7 +7,6 @@ import threading
 import time as clock
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,11 +64,11 @@ class GroundFilter:
         scan = Scan.of(scan, T_world_sensor, time)
         with self._turn, parallel_kernels(), in_words(self.backend):
             own = self._own_points(scan)
-            frame = self._method.segment(without(scan, own, self._room), moving).frame(scan)
-            self._mounted[scan.sensor] = frame.mounting.T_vehicle_sensor
-            self._own_body.look(scan, frame.mounting.T_vehicle_sensor)
+            found = self._method.segment(without(scan, own, self._room), moving)
+            self._mounted[scan.sensor] = found.mounting.T_vehicle_sensor
+            self._own_body.look(scan, found.mounting.T_vehicle_sensor)
         compilation.ready("ground")
-        return replace(frame, own_vehicle=own, timings={**frame.timings, "total": clock.perf_counter() - begin})
+        return found.frame(scan, own, begin)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:
         """One frame per scan, in order. On an accelerator scans without odometry are computed several at a time."""
@@ -87,7 +86,7 @@ class GroundFilter:
             if found is None:
                 return
             scan, own = under_way.popleft()
-            yield replace(found[1].frame(scan), own_vehicle=own)
+            yield found[1].frame(scan, own)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""

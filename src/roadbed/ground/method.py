@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.frames import GroundFrame, Mounting, Moving, Scan
 from roadbed.geometry import Lattice, Pose
@@ -27,8 +29,11 @@ class Segmented:
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
 
-    def frame(self, scan: Scan) -> GroundFrame:
-        """As the caller gets it."""
+    def frame(
+        self, scan: Scan, own_vehicle: NDArray[np.bool_] | None = None, begun: float | None = None
+    ) -> GroundFrame:
+        """As the caller gets it; all of it took the time since `begun`."""
+        total = {} if begun is None else {"total": perf_counter() - begun}
         output = self.output
         return GroundFrame(
             label=output.label,
@@ -42,18 +47,19 @@ class Segmented:
             mounting=self.mounting,
             scan=scan,
             time=scan.time,
+            own_vehicle=own_vehicle,
             T_world_lattice=self.T_world_lattice,
             used_prior=self.used_prior,
             cells=output.cells,
             resident=output.resident,
             notes=self.notes + _unusable(output.label),
-            timings=self.timings,
+            timings={**self.timings, **total},
         )
 
 
 def _unusable(label: Any) -> tuple[str, ...]:
     """A note about a scan of which nothing could be used; labels that stay on a device are not looked at."""
-    if not isinstance(label, np.ndarray) or label.any():
+    if not isinstance(label, np.ndarray) or label.view(np.bool_).any():  # which ends at the first
         return ()
     if not len(label):
         return ("scan without points: nothing new is known",)

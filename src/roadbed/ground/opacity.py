@@ -22,12 +22,11 @@ from roadbed.ground.opacity_cpu import mark_standing, sort_by_direction
 
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
     """(N,) points that a beam passed beneath or that stand above each other; None where the scan is dense."""
-    directions = round(360 / config.direction)
-    origins = np.array([mount.T_vehicle_sensor.translation for mount in scan.mounts] or np.zeros((1, 3)), np.float64)
-    count = len(scan.points)
+    directions, count = round(360 / config.direction), len(scan.points)
     # Every direction may hold so many: beyond it nothing is read, wherever the points lie.
-    if not config.enabled or not 0 < count <= config.layered * directions * len(origins):
+    if not config.enabled or not 0 < count <= config.layered * directions * max(len(scan.mounts), 1):
         return None
+    origins = np.array([mount.T_vehicle_sensor.translation for mount in scan.mounts] or np.zeros((1, 3)), np.float64)
     points, sensor = to_host(scan.points), np.zeros(count, np.int64)
     if scan.mounts:
         sensor[:] = to_host(scan.channels["sensor_index"])

@@ -8,7 +8,6 @@ are not searched, which would mean to fetch them: there the box is given.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ _LOW = 0.25  # m over the road from which a return may be the body
 _STEP = 0.4  # m driven between two looks
 _LOOKS = 6  # before anything is said
 _FADE = 1 - 1 / 60  # what a look counts after another one
+_ENOUGH_LOOKS = sum(_FADE**k for k in range(_LOOKS - 1))
 _KEPT = 0.6  # share of the looks in which a cell of the body returns
 _FEWEST = 3  # cells that make a body
 _MARGIN = 0.05  # m around what was found
@@ -42,7 +42,7 @@ class OwnBody:
     def reset(self) -> None:
         self.box: BodyConfig | None = self.config.body
         self._seen = np.zeros((round(2 * _AHEAD / _CELL), round(2 * _ASIDE / _CELL)), np.float64)  # looks, [x][y]
-        self._looks = 0.0
+        self._looks, self._stayed = 0.0, np.zeros(self._seen.shape, np.bool_)
         self._last: Pose | None = None
 
     def points_of(self, scan: Scan, T_vehicle_sensor: Pose | None) -> NDArray[np.bool_] | None:
@@ -69,12 +69,15 @@ class OwnBody:
         occupied = np.zeros(self._seen.shape, np.bool_)
         mark_cells(*_placed(scan, T_vehicle_sensor), limits, np.float32(_CELL), occupied)
         self._seen += occupied
-        if self._looks > sum(_FADE**k for k in range(_LOOKS - 1)):
+        if self._looks > _ENOUGH_LOOKS:
             self.box = self._found()
 
     def _found(self) -> BodyConfig | None:
         """The box around everything that stayed, and around the sensor's foot."""
         stays = self._seen >= _KEPT * self._looks
+        if np.array_equal(stays, self._stayed):
+            return self.box
+        self._stayed = stays.copy()
         x = (np.arange(stays.shape[0]) + 0.5) * _CELL - _AHEAD
         far = np.abs(x) > _LONGEST
         walls = stays[far].any(axis=0)  # lines along the vehicle that go on
@@ -104,7 +107,7 @@ def without(scan: Scan, own: NDArray[np.bool_] | None, room: Room | None = None)
     points = np.empty_like(given) if room is None else room.like(given)
     np.copyto(points, given)
     points[np.flatnonzero(own)] = np.nan
-    return replace(scan, points=points)
+    return scan.with_points(points)
 
 
 class Room:

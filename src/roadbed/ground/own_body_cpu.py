@@ -19,13 +19,14 @@ def mark_inside(points, rotation, translation, box, inside):
     """`box` is rear, front, right, left, bottom, top. Returns how many points lie in it."""
     found = 0
     for k in range(len(points)):
+        inside[k] = False
+        y = _along(1, points[k], rotation, translation)  # most points are told by it alone
+        if not box[2] < y < box[3]:
+            continue
         x = _along(0, points[k], rotation, translation)
-        y = _along(1, points[k], rotation, translation)
-        z = _along(2, points[k], rotation, translation)
-        # No branches: eight points at a time.
-        within = (box[0] < x) & (x < box[1]) & (box[2] < y) & (y < box[3]) & (box[4] < z) & (z < box[5])
-        inside[k] = within
-        found += within
+        if box[0] < x < box[1] and box[4] < _along(2, points[k], rotation, translation) < box[5]:
+            inside[k] = True
+            found += 1
     return found
 
 

@@ -154,6 +154,7 @@ class Collected(NamedTuple):
     """The points of a sensor, by polar bin and by cell."""
 
     table: Float32  # (rays, bins) lowest slope of the beams that passed
+    farthest: Int32  # (rays,) last bin that a beam passed, -1: none did
     cover: Float32  # (rays, bins) lowest slope of low obstacles, then the slope under which a beam passes beneath one
     hits: Int32  # (cells,) sum of the weights
     surface: NDArray[np.uint16]  # (cells,)
@@ -163,7 +164,7 @@ class Collected(NamedTuple):
     def empty(cls, rays: int, bins: int, cells: int) -> Collected:
         table, cover = (np.empty((rays, bins), np.float32) for _ in range(2))
         hits, surface = np.empty(cells, np.int32), np.empty(cells, np.uint16)
-        return cls(table, cover, hits, surface, np.empty(cells, np.uint8))
+        return cls(table, np.empty(rays, np.int32), cover, hits, surface, np.empty(cells, np.uint8))
 
 
 class GridShape(NamedTuple):

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any
 
-from roadbed.compute.backend import Backend, OnDevice
+import numpy as np
+
+from roadbed.compute.backend import Backend, JoinedTapes, OnDevice
 from roadbed.config import Config
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells
@@ -27,10 +29,12 @@ _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones
 class OccupancyDevice:
     """`roadbed.occupancy.engine.OccupancyEngine`. A frame is observe, fuse, register, and the steps of the filter.
 
-    All of them are queued one after the other; what one leaves in its buffers the next one reads there.
+    All of them are one sequence of launches; what one leaves in its buffers the next one reads there.
     """
 
-    def __init__(self, config: Config, backend: Backend) -> None:
+    def __init__(self, config: Config, backend: Backend, wanted: Collection[str] = ()) -> None:
+        """What is `wanted` (names of the filter's WANTED) is brought to the host with the frame, the rest when asked
+        for."""
         self.config, self.backend, occupancy = config, backend, config.occupancy
         self.lattice = lattice_of(occupancy.grid)
         cells, filter_ = Cells(*self.lattice.shape, self.lattice.spacing), occupancy.filter
@@ -43,6 +47,9 @@ class OccupancyDevice:
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
         self._hsbof = HsbofDevice(backend, self.lattice.shape, cells.spacing, filter_, config.seed, given)
         self._motion = GridMotion()  # since the last frame
+        self._joined = JoinedTapes(backend)
+        self._layers = self._on_device()
+        self._brought = _brought(frozenset(wanted))
 
     @property
     def prior(self) -> Float32:
@@ -56,31 +63,47 @@ class OccupancyDevice:
         timings: dict[str, float] = {}
         h, motion = self._hsbof, self._motion
         with timed(timings, "queue"):
-            fused = self._fusion(given.time, self._observe(given))
-            registered = self._registration(fused, given.dt, motion)
-            h.step(fused, registered, given.dt, motion, given.own_velocity)
+            reports, observe = self._observe.prepare(given)
+            fuse, fused = self._fusion.prepare(given.time, reports), self._fusion.fused
+            register = self._registration.prepare(fused, given.dt, motion)
+            step = h.prepare(fused, self._registration.registered, given.dt, motion, given.own_velocity)
+            self._joined.run(observe, fuse, *register, step)
+            known = {name: self._queue(name) for name in self._brought}
+            lost = h.queue_lost()
         with timed(timings, "device"):
             self.backend.finish()
         self._motion = GridMotion()
-        b, size, (probability, observedness, surface) = h._buffers, self.lattice.size, fused
-        fetch = {
-            "static": self._bringing(b.layers),
-            "dynamic": self._bringing(b.layers, start=size),
-            "free": self._bringing(b.layers, start=2 * size),
-            "velocity": self._bringing(b.mean, 2),
-            "velocity_covariance": self._bringing(b.covariance, 3),
-            "moving": lambda: h.moving,
-            "observation": self._bringing(probability),
-            "observedness": self._bringing(observedness),
-            "surface": self._bringing(surface),
-        }
-        moving = OnDevice(b.moving, count=size)
-        return LazyOutput(fetch, uncarried=h.uncarried, timings=timings, moving_on_device=moving)
+        if "masses" in known:
+            known["static"], known["dynamic"], known["free"] = known.pop("masses")
+        moving = OnDevice(h._buffers.moving, count=self.lattice.size)
+        return LazyOutput(self._fetch, **known, uncarried=h.share_of(lost), timings=timings, moving_on_device=moving)
 
-    def _bringing(self, buffer: Any, *numbers: int, start: int = 0) -> Callable[[], Any]:
-        """What downloads a layer of cells with so many numbers each."""
-        shape = (*self.lattice.shape, *numbers)
-        return lambda: self.backend.download(buffer, start, math.prod(shape)).reshape(shape)
+    def _on_device(self) -> dict[str, tuple[Any, int, tuple[int, ...], Any]]:
+        """Where each layer lies: the buffer, its first element there, its shape, and its type on the host."""
+        b, shape, size = self._hsbof._buffers, self.lattice.shape, self.lattice.size
+        probability, observedness, surface = self._fusion.fused
+        return {
+            "masses": (b.layers, 0, (3, *shape), np.float32),
+            "static": (b.layers, 0, shape, np.float32),
+            "dynamic": (b.layers, size, shape, np.float32),
+            "free": (b.layers, 2 * size, shape, np.float32),
+            "velocity": (b.mean, 0, (*shape, 2), np.float32),
+            "velocity_covariance": (b.covariance, 0, (*shape, 3), np.float32),
+            "moving": (b.moving, 0, shape, np.bool_),
+            "observation": (probability, 0, shape, np.float32),
+            "observedness": (observedness, 0, shape, np.float32),
+            "surface": (surface, 0, shape, np.uint16),
+        }
+
+    def _queue(self, name: str) -> Any:
+        """Queue what brings a layer to the host: it is there after the next wait."""
+        buffer, start, shape, kind = self._layers[name]
+        return self.backend.queue_download(buffer, start, math.prod(shape)).view(kind).reshape(shape)
+
+    def _fetch(self, name: str) -> Any:
+        layer = self._queue(name)
+        self.backend.finish()
+        return layer
 
     def forget(self) -> None:
         self._motion = GridMotion()
@@ -91,3 +114,15 @@ class OccupancyDevice:
     def forget_motion(self, gap: float) -> None:
         self._registration.forget()
         self._hsbof.forget_motion(gap)
+
+
+def _brought(wanted: frozenset[str]) -> tuple[str, ...]:
+    """The layers that every frame brings to the host, for who wants these parts of it."""
+    parts = {
+        "masses": ("masses",),
+        "velocity": ("velocity", "velocity_covariance"),
+        "observation": ("observation", "observedness"),
+    }
+    layers = [name for part, names in parts.items() if part in wanted for name in names]
+    # Objects are made of all of them and the surface, but only where something moves.
+    return ("moving", *layers, *(("surface",) if wanted >= {*parts, "objects"} else ()))

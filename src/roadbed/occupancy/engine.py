@@ -6,8 +6,8 @@ Nothing returns to the host between these steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,6 +41,8 @@ class GridMotion:
         cells = None
         if self.cells is not None and later.cells is not None:
             cells = self.cells[0] + later.cells[0], self.cells[1] + later.cells[1]
+        if self.rotation is _NO_TURN and later.rotation is _NO_TURN:
+            return GridMotion(_NO_TURN, later.shift + self.shift, cells)
         return GridMotion(self.rotation @ later.rotation, self.rotation @ later.shift + self.shift, cells)
 
     def between_centres(self, spacing: float) -> tuple[Float64, Float64]:
@@ -70,12 +72,15 @@ class GroundSurface:
     plane: Float64  # (3,) that the vehicle stands on: height at x = y = 0, slopes along x and y
 
     @classmethod
-    def of(cls, ground: GroundFrame) -> GroundSurface:
+    def of(cls, ground: GroundFrame, elevation: Any = None) -> GroundSurface:
+        """With the `elevation` where it lies on a device, else the frame's."""
         T_lattice_vehicle = ground.T_lattice_sensor @ ground.mounting.T_vehicle_sensor.inverse()
-        (x, y, z), up = T_lattice_vehicle.translation, T_lattice_vehicle.rotation[:, 2]
-        slope_x, slope_y = -up[0] / up[2], -up[1] / up[2]
+        x, y, z = T_lattice_vehicle.translation.tolist()
+        up_x, up_y, up_z = T_lattice_vehicle.rotation[:, 2].tolist()
+        slope_x, slope_y = -up_x / up_z, -up_y / up_z
         plane = np.array([z - slope_x * x - slope_y * y, slope_x, slope_y])
-        return cls(ground.lattice, ground.elevation, ground.slope, ground.variance, plane)
+        layers = (ground.elevation if elevation is None else elevation, ground.slope, ground.variance)
+        return cls(ground.lattice, *layers, plane)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +114,14 @@ class OccupancyInput:
 
         What the ground has left on `backend`, where it was computed there, is read there.
         """
-        surface, held = GroundSurface.of(ground), ground.resident
+        held = ground.resident
         points: Any
         heights: Any
         if held is not None and held.lies_on(backend):
-            points, heights, surface = held.points, held.heights, replace(surface, elevation=held.layers)
+            points, heights, surface = held.points, held.heights, GroundSurface.of(ground, held.layers)
         else:
             points, heights = to_host(scan.points), np.asarray(to_host(ground.height_above_ground), np.float32)
+            surface = GroundSurface.of(ground)
         return cls(
             points,
             heights,
@@ -165,14 +171,13 @@ class OccupancyOutput:
 class LazyOutput(OccupancyOutput):
     """An output whose arrays are brought to the host when they are first asked for, until the next frame."""
 
-    def __init__(self, fetch: Mapping[str, Callable[[], Any]], **known: Any) -> None:
+    def __init__(self, fetch: Callable[[str], Any], **known: Any) -> None:
         self.__dict__.update(known, _fetch=fetch)
 
     def __getattr__(self, name: str) -> Any:
-        fetch = self.__dict__.get("_fetch", {})
-        if name not in fetch:
+        if name not in OccupancyOutput.__dataclass_fields__:
             raise AttributeError(name)
-        self.__dict__[name] = fetch[name]()
+        self.__dict__[name] = self._fetch(name)
         return self.__dict__[name]
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,17 +16,18 @@ from roadbed.compute.host import Host, parallel_kernels
 from roadbed.compute.opening import opened
 from roadbed.config import Config, OccupancyConfig
 from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, OccupancyFrame, Scan, SensorMount, TrackedObject, names_wanted
+from roadbed.frames import GroundFrame, OccupancyFrame, Scan, SensorMount, names_wanted
 from roadbed.geometry import Pose
-from roadbed.occupancy.clusters import Returns, find_clusters
+from roadbed.occupancy.clusters import ClusterFinder
 from roadbed.occupancy.cpu import OccupancyCpu
 from roadbed.occupancy.device import OccupancyDevice
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.objects import ObjectTracker
+from roadbed.occupancy.objects_arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.placement import GridPlacement
 from roadbed.timeline import Link, Timeline
 from roadbed.timing import timed
+from roadbed.tracked import TrackedObjects, Tracks
 
 WANTED = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
 _MASSES = ("static", "dynamic", "free")
@@ -60,11 +61,12 @@ class OccupancyFilter:
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._wanted = names_wanted(wanted, WANTED)
         self._turn = threading.RLock()
-        self._engine = _engine(self.config, self.backend)
+        self._engine = _engine(self.config, self.backend, self._wanted)
         self._placement = GridPlacement(self.config.occupancy.grid)
         self._timeline = Timeline(self.config.timeline, in_order=True)
-        width = self.config.occupancy.grid.spacing / SUBCELLS
-        self._tracker = ObjectTracker(self.config.occupancy.objects, width)
+        objects, spacing = self.config.occupancy.objects, self.config.occupancy.grid.spacing
+        self._finder = ClusterFinder(self._placement.shape, spacing, objects)
+        self._tracker = ObjectTracker(objects)
         self._mounts: dict[str, Pose] = {}
         self._last: OccupancyFrame | None = None
 
@@ -98,7 +100,8 @@ class OccupancyFilter:
             time, dt = self._clock(scan, notes)
             place = self._placement.follow(scan, ground, dt)
             self._engine.move(place.motion)
-            self._tracker.move(place.T_before_now)
+            if place.T_before_now is not None:
+                self._tracker.move(place.T_before_now)
             when = (time, dt, place.own_velocity)
             given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, *when, self.backend)
         output = self._engine.frame(given)
@@ -106,7 +109,7 @@ class OccupancyFilter:
             share = round(100 * output.uncarried)
             notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
-            objects = self._objects(given, output) if "objects" in self._wanted else ()
+            objects = TrackedObjects(self._follow(given, output)) if "objects" in self._wanted else ()
         with timed(timings, "download"):
             layers = self._layers(output)
         self._last = OccupancyFrame(
@@ -125,26 +128,23 @@ class OccupancyFilter:
 
     def _layers(self, output: OccupancyOutput) -> dict[str, Any]:
         """The frame's layers, empty where nobody wants them: what lies on a device then stays there."""
-        layers: dict[str, Any] = dict.fromkeys(("occupied", *_MASSES, "unknown", *_VELOCITY), _NOTHING)
+        layers: dict[str, Any] = dict.fromkeys((*_MASSES, *_VELOCITY), _NOTHING)
         wanted = self._wanted
         for name in (*_MASSES, *_VELOCITY, *_OBSERVATION):
             group = "masses" if name in _MASSES else "velocity" if name in _VELOCITY else "observation"
             if group in wanted:
                 layers[name] = getattr(output, name)
-        if "masses" in wanted:
-            static, dynamic, free = (layers[name] for name in _MASSES)
-            layers["unknown"] = np.maximum(1 - static - dynamic - free, 0, dtype=np.float32)
-            layers["occupied"] = static + dynamic + np.float32(0.5) * layers["unknown"]
         return layers
 
-    def _objects(self, given: OccupancyInput, output: OccupancyOutput) -> tuple[TrackedObject, ...]:
-        clusters = []
-        if output.moving.any():  # else nothing more is asked of a device
-            cells = (output.moving, output.velocity, output.velocity_covariance)
-            returns = Returns(output.surface, output.observation, output.dynamic > output.static)
-            clusters = find_clusters(given.lattice, *cells, self.config.occupancy.objects, returns)
-        viewpoint = given.T_lattice_grid.inverse() @ given.T_lattice_sensor.translation
-        return self._tracker.update(clusters, given.time, viewpoint[:2])
+    def _follow(self, given: OccupancyInput, output: OccupancyOutput) -> Tracks:
+        """The things that move; where nothing does, no more is asked of a device."""
+        things = NO_CLUSTERS
+        if output.moving.any():
+            velocity = output.velocity, output.velocity_covariance
+            layers = MovingLayers.of(*velocity, output.surface, output.observation, output.dynamic, output.static)
+            things = self._finder(given.lattice, output.moving, layers, self._tracker.known, given.time)
+        x, y, _ = given.T_lattice_grid.inverse().of(*given.T_lattice_sensor.translation.tolist())
+        return self._tracker.update(things, given.time, (x, y))
 
     def _forget(self) -> None:
         """Everything but the timeline, which has judged that nothing before counts."""
@@ -192,8 +192,8 @@ class OccupancyFilter:
         return time, 0.0
 
 
-def _engine(config: Config, backend: Backend | Host) -> OccupancyEngine:
-    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend)
+def _engine(config: Config, backend: Backend | Host, wanted: Collection[str]) -> OccupancyEngine:
+    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend, wanted)
 
 
 def _is_placed(scan: Scan) -> bool:

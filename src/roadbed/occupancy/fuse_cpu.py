@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
+
+_BLOCK = 256  # cells
+_UNSEEN, _TOTAL, _WEIGHTED = (U(k * _BLOCK) for k in range(3))  # where they lie in one array
 
 
 @njit(cache=True, inline="always")
@@ -20,10 +25,13 @@ def _from_log_odds(l):
     return 1 / (1 + math.exp(-l))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def pool(first, last, rule, probability, observedness, reliability, clip, out_probability, out_observedness):
     """Pool by one of the rules above; `reliability` (sensors,) already holds the age discount."""
     sensors = probability.shape[0]
+    if rule == LINEAR:
+        _pool_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness)
+        return
     for cell in range(U(first), U(last)):
         unseen = 1.0
         total = 0.0
@@ -34,24 +42,42 @@ def pool(first, last, rule, probability, observedness, reliability, clip, out_pr
             p = min(max(probability[s, cell], clip), 1 - clip)
             unseen *= 1 - w
             total += w
-            if rule == LINEAR:
-                weighted += w * p
-            elif rule == DEMPSTER:
+            if rule == DEMPSTER:
                 occupied, free, unknown = _combine(occupied, free, unknown, w * p, w * (1 - p), 1 - w)
             else:
                 weighted += w * _log_odds(p)
         out_observedness[cell] = 1 - unseen
         fused = 0.5
         if total >= NO_OPINION:
-            if rule == LINEAR:
-                fused = weighted / total
-            elif rule == INDEPENDENT:
+            if rule == INDEPENDENT:
                 fused = _from_log_odds(weighted)
             elif rule == LOGARITHMIC:
                 fused = _from_log_odds(weighted / total)
             else:
                 fused = occupied + 0.5 * unknown
         out_probability[cell] = min(max(fused, clip), 1 - clip)
+
+
+@njit(cache=True, error_model="numpy")
+def _pool_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness):
+    """Means weighted by observedness, block by block: without branches, so that they become vector instructions."""
+    sums = np.empty(3 * _BLOCK)
+    for begin in range(first, last, _BLOCK):
+        count = min(_BLOCK, last - begin)
+        sums[:_BLOCK] = 1
+        sums[_BLOCK:] = 0
+        for s in range(probability.shape[0]):
+            trust = reliability[s]
+            for i in range(U(count)):
+                w = trust * observedness[s, U(begin) + i]
+                sums[_UNSEEN + i] *= 1 - w
+                sums[_TOTAL + i] += w
+                sums[_WEIGHTED + i] += w * min(max(probability[s, U(begin) + i], clip), 1 - clip)
+        for i in range(U(count)):
+            out_observedness[U(begin) + i] = 1 - sums[_UNSEEN + i]
+            fused = sums[_WEIGHTED + i] / sums[_TOTAL + i]
+            fused = fused if sums[_TOTAL + i] >= NO_OPINION else 0.5
+            out_probability[U(begin) + i] = min(max(fused, clip), 1 - clip)
 
 
 @njit(cache=True, inline="always")

@@ -31,6 +31,7 @@ class FusionDevice:
         zeros = backend.zeros
         self.fused = Observation(zeros(size, np.float32), zeros(size, np.float32), zeros(size, np.uint16))
         self._pool = backend.mailbox(POOL.itemsize)
+        self._told: tuple = ()  # the sensors that the kernels know to report, and their grids
         self._room = 0  # sensors
         self._grids: Any = None  # (room, rows, columns) float32
         self._reserve(1)
@@ -44,8 +45,22 @@ class FusionDevice:
 
     def __call__(self, time: float, reports: Reports) -> Observation:
         """All sensors together: those that report now, and the silent ones."""
+        self.prepare(time, reports).run()
+        return self.fused
+
+    def prepare(self, time: float, reports: Reports) -> Tape:
+        """The tape that pools them; its result lies in `fused`."""
         silent, sensors = self._watched.silent(time, reports.sensors), reports.sensors
         grids = self._places(sensors)
+        if silent or self._told != (sensors, grids):
+            self._tell(sensors, grids, silent)
+        for sensor, grid in zip(sensors, grids):
+            self._watched.remember(time, sensor, grid)
+        return self._tape(reports)
+
+    def _tell(self, sensors: tuple[str, ...], grids: list[int], silent: list[tuple[float, Watched[int]]]) -> None:
+        """Post who reports and who is silent; while the same sensors report every time, the kernels know already."""
+        self._told = () if silent else (sensors, grids)
         opinions = np.zeros(self._room, OPINION)
         opinions["trust"][: len(sensors)] = [self._watched.trust(sensor) for sensor in sensors]
         opinions["grid"][: len(sensors)] = grids
@@ -55,10 +70,6 @@ class FusionDevice:
         pool = np.array((self.clip, rule, len(sensors), len(silent), cells.rows, cells.columns), POOL)
         self.backend.post(pool.reshape(1), self._pool)
         self.backend.post(opinions, self._opinions)
-        self._tape(reports).run()
-        for sensor, grid in zip(sensors, grids):
-            self._watched.remember(time, sensor, grid)
-        return self.fused
 
     def _motion(self, item: Watched[int]) -> tuple:
         """From cells of now to cells of then, as an opinion holds it."""
@@ -88,6 +99,7 @@ class FusionDevice:
         self._grids, self._room = grids, room
         self._opinions = backend.mailbox(room * OPINION.itemsize)
         self._recorded: tuple | None = None
+        self._told = ()
 
     def _tape(self, reports: Reports) -> Tape:
         given = reports[1:]

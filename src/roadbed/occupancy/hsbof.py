@@ -157,7 +157,7 @@ class Hsbof:
         spread(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
     def _estimate_velocities(self) -> None:
-        """Mean and covariance per cell, and which cells surely move: in new arrays, which belong to whoever takes them."""
+        """Mean and covariance per cell, and which cells surely move: in new arrays, for whoever takes them."""
         shape = self.moving.shape
         self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
         given = (self._start, self._sorted.arrays, self.masses, self._when_moving)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.compute import primitives
-from roadbed.compute.backend import Backend, Launch
+from roadbed.compute.backend import Backend, Launch, Tape
 from roadbed.config.occupancy import FilterConfig
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Velocities
@@ -106,8 +106,7 @@ class HsbofDevice:
         own_velocity: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
-        self._prepare(observation, registered, dt, motion or GridMotion(), own_velocity)
-        self._tape.run()
+        self.prepare(observation, registered, dt, motion or GridMotion(), own_velocity).run()
 
     def profile(
         self,
@@ -118,17 +117,17 @@ class HsbofDevice:
         own_velocity: tuple[float, float] = (0.0, 0.0),
     ) -> dict[str, float]:
         """The same, and the seconds of each step on the device."""
-        self._prepare(observation, registered, dt, motion or GridMotion(), own_velocity)
-        return self._tape.timed()
+        return self.prepare(observation, registered, dt, motion or GridMotion(), own_velocity).timed()
 
-    def _prepare(
+    def prepare(
         self,
         observation: Observation | None,
         registered: Registered | None,
         dt: float,
         motion: GridMotion,
         own_velocity: tuple[float, float],
-    ) -> None:
+    ) -> Tape:
+        """Describe an iteration to the kernels of the tape that it is."""
         if self._uploads:
             assert observation is not None
             assert registered is not None
@@ -145,6 +144,7 @@ class HsbofDevice:
             self._dt = dt
         step["birth"]["own_x"], step["birth"]["own_y"] = own_velocity
         self.backend.post(self._step, self._buffers.step)
+        return self._tape
 
     def _describe_grid(self) -> None:
         """What is the same in every step."""
@@ -282,5 +282,15 @@ class HsbofDevice:
     @property
     def uncarried(self) -> float:
         """Share of the dynamic mass that found no particle in the last iteration."""
-        lost, total = self._download(self._buffers.lost, self._buffers.sum_groups, 2).sum(axis=0, dtype=np.float64)
-        return float(lost / total) if total > 0 else 0.0
+        lost = self.queue_lost()
+        self.backend.finish()
+        return self.share_of(lost)
+
+    def queue_lost(self) -> Float32:
+        """Queue what brings the masses without particles to the host, and all of them, for `share_of` to add up."""
+        return self.backend.queue_download(self._buffers.lost, 0, 2 * self._buffers.sum_groups)
+
+    @staticmethod
+    def share_of(lost: Float32) -> float:
+        without, total = lost.reshape(-1, 2).sum(axis=0, dtype=np.float64).tolist()
+        return without / total if total > 0 else 0.0

@@ -16,7 +16,7 @@ from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
 from roadbed.occupancy.observe_cpu import azimuth_part
 
-_BLOCK = 64  # cells of a row
+_BLOCK = 32  # cells of a row
 (
     _X, _Y, _DISTANCE, _BEAMS, _NODE, _TO_X, _TO_Y,
     _LOWEST, _BENEATH, _HEIGHT, _VARIANCE, _SLOPE_X, _SLOPE_Y, _HITS, _ON_GROUND,
@@ -50,6 +50,26 @@ def _place_block(row, begin, origin_x, origin_y, grid, ground, model, block):
 
 
 @njit(cache=True, inline="always")
+def _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest):
+    """Whether no beam can have passed any of these cells: every ray towards them ends before the nearest of them."""
+    gx, gy, length = (begin + 0.5) * grid.spacing, (row + 0.5) * grid.spacing, (count - 1) * grid.spacing
+    dx = grid.x + grid.cosine * gx - grid.sine * gy - origin_x
+    dy = grid.y + grid.sine * gx + grid.cosine * gy - origin_y
+    along = min(max(-(dx * grid.cosine + dy * grid.sine), 0.0), length)
+    nearest = math.hypot(dx + along * grid.cosine, dy + along * grid.sine)
+    one = azimuth_part(dx, dy, model.azimuth_bins)
+    other = azimuth_part(dx + length * grid.cosine, dy + length * grid.sine, model.azimuth_bins)
+    if abs(other - one) > 0.5 * model.azimuth_bins:  # beside the seam of the table
+        return False
+    # A bin more on each side, as these numbers are rounded.
+    bin_ = int(nearest / grid.spacing) - 1
+    for azimuth in range(max(int(min(one, other)) - 1, 0), min(int(max(one, other)) + 2, model.azimuth_bins)):
+        if farthest[azimuth] >= bin_:
+            return False
+    return True
+
+
+@njit(cache=True, inline="always")
 def _covered_at(cover, at, bins, beside):
     """The slope under which a beam passes beneath something in its ray, or in as many beside it."""
     slope, size = cover[at], cover.shape[0]
@@ -62,22 +82,39 @@ def _covered_at(cover, at, bins, beside):
 
 
 @njit(cache=True, inline="always")
-def _look_up(row, begin, count, collected, ground, model, block):
-    """What was collected in the cells of a block, and the ground under them. Returns how many have something to say."""
-    table, cover, hits, ground_seen, columns = collected
+def _returns_in(begin, count, collected, block):
+    """Weight of obstacles in `count` cells from `begin` on, whether their ground was seen, and in how many was any."""
     some = 0
-    for k in range(count):
-        i, cell = U(k), row * columns + begin + k
+    for i in range(U(count)):
+        block[_HITS + i] = collected.hits[U(begin) + i]
+        block[_ON_GROUND + i] = collected.ground_seen[U(begin) + i]
+        some += (block[_HITS + i] > 0) | (block[_ON_GROUND + i] > 0)
+    return some
+
+
+@njit(cache=True, inline="always")
+def _beams_over(count, table, block):
+    """The lowest beams that passed. Returns over how many cells some did."""
+    some = 0
+    for i in range(U(count)):
         at = int(block[_BEAMS + i])
-        lowest = table[at] if at >= 0 else NO_BEAM
-        block[_LOWEST + i], block[_HITS + i], block[_ON_GROUND + i] = lowest, hits[cell], ground_seen[cell]
-        if lowest >= NO_BEAM and hits[cell] == 0 and ground_seen[cell] == 0:
+        lowest = table[max(at, 0)]
+        block[_LOWEST + i] = lowest if at >= 0 else NO_BEAM
+        some += (at >= 0) & (lowest < NO_BEAM)
+    return some
+
+
+@njit(cache=True, inline="always")
+def _look_up(count, cover, ground, model, block):
+    """Under what beams passed, and the ground, of those cells that have something to say."""
+    for k in range(count):
+        i = U(k)
+        at, node = int(block[_BEAMS + i]), int(block[_NODE + i])
+        if block[_LOWEST + i] >= NO_BEAM and block[_HITS + i] == 0 and block[_ON_GROUND + i] == 0:
             continue
-        some += 1
         block[_BENEATH + i] = -NO_BEAM
         if at >= 0 and model.beneath < 1:
             block[_BENEATH + i] = _covered_at(cover, at, model.range_bins, model.rays_beside)
-        node = int(block[_NODE + i])
         if node < 0 or not math.isfinite(ground.elevation[node]):
             block[_VARIANCE + i] = np.inf
             continue
@@ -85,7 +122,6 @@ def _look_up(row, begin, count, collected, ground, model, block):
         block[_HEIGHT + i], block[_VARIANCE + i] = ground.elevation[node], ground.variance[node]
         block[_SLOPE_X + i] = ground.slope[node, 0] if sloped else 0.0
         block[_SLOPE_Y + i] = ground.slope[node, 1] if sloped else 0.0
-    return some
 
 
 @njit(cache=True, inline="always")
@@ -143,18 +179,20 @@ def judge_cells(first, last, collected, sensor, grid, ground, model, probability
 
     A beam that went beneath something, as under a car, hardly shows that the space there is free.
     """
-    found = (
-        collected.table.reshape(-1), collected.cover.reshape(-1), collected.hits, collected.ground_seen, grid.columns,
-    )  # fmt: skip
+    table, cover, farthest = collected.table.reshape(-1), collected.cover.reshape(-1), collected.farthest
     block = np.zeros(_NUMBERS * _BLOCK)
     for row in range(first, last):
         for begin in range(0, grid.columns, _BLOCK):
             count = min(_BLOCK, grid.columns - begin)
-            _place_block(row, begin, sensor[0], sensor[1], grid, ground, model, block)
-            if _look_up(row, begin, count, found, ground, model, block) == 0:
+            some = _returns_in(row * grid.columns + begin, count, collected, block)
+            if some > 0 or not _out_of_sight(row, begin, count, sensor[0], sensor[1], grid, model, farthest):
+                _place_block(row, begin, sensor[0], sensor[1], grid, ground, model, block)
+                some += _beams_over(count, table, block)
+            if some == 0:
                 probability[row, begin : begin + count] = 0.5
                 observedness[row, begin : begin + count] = 0
                 continue
+            _look_up(count, cover, ground, model, block)
             _weigh(sensor[2], ground, model, block)
             for k in range(count):
                 exponent = block[_EXPONENT + U(k)]

@@ -13,14 +13,15 @@ import numpy as np
 
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
-from roadbed.occupancy.model import SOFT_SIGMAS, SUBCELLS, WEIGHT_ONE
+from roadbed.occupancy.model import SOFT_SIGMAS, SUBCELLS, SURE_SIGMAS, WEIGHT_ONE
 from roadbed.occupancy.observe_cpu import azimuth_part
 
 _BLOCK = 64  # points
 (
     _PX, _PY, _PZ, _HEIGHT, _DZ, _NODE, _RAY, _SLOPE, _LOW, _CELL, _SUBCELL, _ON_GROUND, _OBSTACLE,
-) = (U(k * _BLOCK) for k in range(13))  # fmt: skip
-_NUMBERS = 13  # per point
+    _VARIANCE, _WEIGHT,
+) = (U(k * _BLOCK) for k in range(15))  # fmt: skip
+_NUMBERS = 15  # per point
 
 
 @njit(cache=True, inline="always")
@@ -44,7 +45,7 @@ def _place(cloud, grid, ground, model, block):
         says = (abs(px + py + pz) < np.inf) & (dz > -model.low_outlier) & (distance >= model.min_range)
 
         # The last range bin whose centre the beam passed, a margin before its end.
-        passed = np.trunc((distance - model.range_margin) / grid.spacing - 0.5) - 1
+        passed = np.floor((distance - model.range_margin) / grid.spacing - 0.5) - 1
         end = np.floor(distance / grid.spacing)
         azimuth = min(np.floor(azimuth_part(dx, dy, model.azimuth_bins)), model.azimuth_bins - 1.0)
         beam = says & (passed >= 0)
@@ -73,14 +74,29 @@ def _place(cloud, grid, ground, model, block):
 
 
 @njit(cache=True, inline="always")
-def _weight(dz, node, ground, model):
-    """o_j of a return that is perhaps an obstacle: an uncertain ground makes the step from one to the other softer."""
-    uncertain = model.ground_sigma**2
-    if node >= 0 and math.isfinite(ground.variance[node]):
-        uncertain = min(ground.variance[node], uncertain)
-    variance = model.obstacle_height_sigma**2 + uncertain
-    share = 1 / (1 + math.exp(-(dz - model.obstacle_height) / math.sqrt(variance)))
-    return int(share * WEIGHT_ONE + 0.5)
+def _look_up(count, ground, block):
+    """How uncertain the ground under the points is."""
+    for k in range(count):
+        i = U(k)
+        node = int(block[_NODE + i])
+        block[_VARIANCE + i] = ground.variance[node] if node >= 0 else np.inf
+
+
+@njit(cache=True, inline="always")
+def _weigh(count, model, block):
+    """o_j of returns that are perhaps obstacles: an uncertain ground makes the step from one to the other softer."""
+    for i in range(U(_BLOCK)):
+        uncertain, most = block[_VARIANCE + i], model.ground_sigma**2
+        variance = model.obstacle_height_sigma**2 + (uncertain if uncertain < most else most)
+        block[_WEIGHT + i] = -(block[_DZ + i] - model.obstacle_height) / math.sqrt(variance)
+    for k in range(count):
+        i = U(k)
+        exponent = block[_WEIGHT + i]
+        some = block[_OBSTACLE + i] > 0 and exponent > -SURE_SIGMAS
+        block[_WEIGHT + i] = math.exp(exponent) if some else 0.0
+    for i in range(U(_BLOCK)):
+        share = 1 / (1 + block[_WEIGHT + i])
+        block[_WEIGHT + i] = np.floor(share * WEIGHT_ONE + 0.5) if block[_OBSTACLE + i] > 0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -95,10 +111,10 @@ def locate_points(first, last, cloud, grid, ground, model, out):
             block[_PX + i], block[_PY + i] = cloud.points[j, 0], cloud.points[j, 1]
             block[_PZ + i], block[_HEIGHT + i] = cloud.points[j, 2], cloud.heights[j]
         _place(cloud, grid, ground, model, block)
+        _look_up(count, ground, block)
+        _weigh(count, model, block)
         for k in range(count):
             i, at = U(k), U(begin + k)
             out.ray[at], out.low[at], out.slope[at] = block[_RAY + i], block[_LOW + i], block[_SLOPE + i]
             out.cell[at], out.subcell[at] = block[_CELL + i], block[_SUBCELL + i]
-            out.on_ground[at], out.weight[at] = block[_ON_GROUND + i], 0
-            if block[_OBSTACLE + i] > 0:
-                out.weight[at] = _weight(block[_DZ + i], int(block[_NODE + i]), ground, model)
+            out.on_ground[at], out.weight[at] = block[_ON_GROUND + i], block[_WEIGHT + i]

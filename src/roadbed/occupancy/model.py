@@ -18,6 +18,7 @@ SUBCELLS = 4  # per side of a cell; its 16 subcells are the bits of a uint16
 NO_BEAM = np.float32(1e9)  # slope of the polar table where none passed
 FAR_ABOVE = 50.0  # m, a beam this high over a cell says nothing
 SOFT_SIGMAS = 3.0  # below the obstacle height where a return's weight begins
+SURE_SIGMAS = 12.0  # above it from where a return weighs WEIGHT_ONE, as exp(-12) < 0.5 / WEIGHT_ONE
 WEIGHT_ONE = 1 << 15  # weights of returns are whole numbers, so that their sum does not depend on their order
 MARKING_WEIGHT = WEIGHT_ONE // 2  # of a return that marks its subcell as surface
 MOST_WEIGHT = 128 * WEIGHT_ONE  # of a cell from which nothing is added: evidence saturates at 100 returns at most

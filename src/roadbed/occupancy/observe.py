@@ -19,7 +19,7 @@ from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.faces_cpu import raise_faces
 from roadbed.occupancy.judge_cpu import judge_cells
 from roadbed.occupancy.locate_cpu import locate_points
-from roadbed.occupancy.observe_cpu import collect, running_minimum, spread_cover
+from roadbed.occupancy.observe_cpu import HALVES, collect, running_minimum, spread_cover
 from roadbed.occupancy.rules import SensorModel
 
 KERNELS = (raise_faces, locate_points, collect, running_minimum, spread_cover, judge_cells)
@@ -41,8 +41,8 @@ def observe(given: OccupancyInput, view: SensorView, config: Config) -> Observat
     located = Located.empty(len(chosen))
     spread(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
     collected = Collected.empty(model.azimuth_bins, model.range_bins, lattice.size)
-    collect(located, collected)
-    spread(running_minimum, model.azimuth_bins, collected.table)
+    spread(collect, HALVES, located, collected)
+    spread(running_minimum, model.azimuth_bins, collected.table, collected.farthest)
     spread(spread_cover, model.azimuth_bins, collected.cover, model.underside_bins)
 
     probability, observedness = (np.empty(lattice.shape, np.float32) for _ in range(2))

@@ -14,6 +14,8 @@ from roadbed.occupancy.model import (
     NO_BEAM,
 )
 
+HALVES = 2  # of `collect`
+
 
 @njit(cache=True, inline="always")
 def nearest_node(ground, x, y):
@@ -55,22 +57,36 @@ def _azimuth(dx, dy):
     return -angle if dy < 0 else angle
 
 
-@njit(cache=True)
-def collect(located, out):
+@njit(cache=True, nogil=True)
+def collect(first, last, located, out):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
-    subcells and ground returns."""
+    subcells and ground returns. A range is of the two HALVES, of which each may be done by its own thread."""
+    for half in range(first, last):
+        if half == 0:
+            _collect_beams(located, out)
+        else:
+            _collect_returns(located, out)
+
+
+@njit(cache=True)
+def _collect_beams(located, out):
     table, cover = out.table.reshape(-1), out.cover.reshape(-1)
     table[:] = NO_BEAM
     cover[:] = NO_BEAM
-    out.hits[:] = 0
-    out.surface[:] = 0
-    out.ground_seen[:] = 0
     for k in range(located.ray.shape[0]):
         ray, low, slope = located.ray[k], located.low[k], located.slope[k]
         if ray >= 0 and slope < table[ray]:
             table[ray] = slope
         if low >= 0:
             cover[low] = min(cover[low], slope)
+
+
+@njit(cache=True)
+def _collect_returns(located, out):
+    out.hits[:] = 0
+    out.surface[:] = 0
+    out.ground_seen[:] = 0
+    for k in range(located.cell.shape[0]):
         cell = located.cell[k]
         if cell < 0:
             continue
@@ -82,13 +98,18 @@ def collect(located, out):
 
 
 @njit(cache=True, nogil=True)
-def running_minimum(first, last, table):
+def running_minimum(first, last, table, farthest):
     """From far to near: a beam that ended further out passed every nearer bin of its azimuth. (rays, bins)"""
     for azimuth in range(first, last):
+        k = table.shape[1] - 1
+        while k >= 0 and table[azimuth, k] >= NO_BEAM:
+            k -= 1
+        farthest[azimuth] = k
         lowest = NO_BEAM
-        for k in range(table.shape[1] - 1, -1, -1):
+        while k >= 0:
             lowest = min(lowest, table[azimuth, k])
             table[azimuth, k] = lowest
+            k -= 1
 
 
 @njit(cache=True, nogil=True)
@@ -98,6 +119,13 @@ def spread_cover(first, last, cover, bins):
     In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath something.
     """
     for azimuth in range(first, last):
+        low = 0
+        for k in range(cover.shape[1]):
+            low += cover[azimuth, k] < NO_BEAM
+        if low == 0:
+            for k in range(cover.shape[1]):
+                cover[azimuth, k] = -NO_BEAM
+            continue
         slope, until = -NO_BEAM, -1
         for k in range(cover.shape[1]):
             found = cover[azimuth, k]

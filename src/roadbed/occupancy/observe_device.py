@@ -44,7 +44,10 @@ class Reports(NamedTuple):
 
 
 class ObserveDevice:
-    """`observer(given)` queues the observation of a scan by each of its sensors; nothing returns to the host."""
+    """`observer(given)` queues the observation of a scan by each of its sensors; nothing returns to the host.
+
+    `prepare` does all but running the tape that it gives beside the reports.
+    """
 
     def __init__(self, backend: Backend, config: Config, lattice: Lattice) -> None:
         check_device(backend)
@@ -55,6 +58,11 @@ class ObserveDevice:
         self._tapes: dict[tuple, tuple[Tape, tuple]] = {}  # with the buffers of the caller that they read
 
     def __call__(self, given: OccupancyInput) -> Reports:
+        reports, tape = self.prepare(given)
+        tape.run()
+        return reports
+
+    def prepare(self, given: OccupancyInput) -> tuple[Reports, Tape]:
         views = given.sensors
         models = self._models(given)
         self._reserve(given, models)
@@ -64,8 +72,8 @@ class ObserveDevice:
         self._post(given, models, (points.address, heights.address), layers.address)
         faces = any(model.face > 0 for model in models)
         buffers = (points.buffer, heights.buffer, layers.buffer)
-        self._tape(len(views), models[0].azimuth_bins, faces, buffers).run()
-        return Reports(tuple(view.name for view in views), *self._reports)
+        tape = self._tape(len(views), models[0].azimuth_bins, faces, buffers)
+        return Reports(tuple(view.name for view in views), *self._reports), tape
 
     def _models(self, given: OccupancyInput) -> list[SensorModel]:
         lattice = given.lattice

@@ -15,6 +15,7 @@ from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.engine import GridMotion
 
 _SAME = 1e-6  # m, rad: poses closer than this are one
+_NO_TURN = np.eye(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class GridPlace:
     lattice: Lattice  # of cells, along the grid's axes
     T_lattice_grid: Pose | None  # None: the grid's axes are those of the ground's lattice frame
     motion: GridMotion
-    T_before_now: Pose  # the grid's axes now, in those of the scan before; a rolling grid's stay the same
+    T_before_now: Pose | None  # the grid's axes now, in those of the scan before; None: they stay the same
     own_velocity: tuple[float, float]  # m/s along the grid's axes
 
 
@@ -35,6 +36,11 @@ class GridPlacement:
         self.config = config
         self._lattice = lattice_of(config)
         self.reset()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        return self._lattice.shape
 
     def reset(self) -> None:
         """The next scan is the first of a drive."""
@@ -60,7 +66,7 @@ class GridPlacement:
             self._lattice,
             None if _is_identity(T_lattice_grid) else T_lattice_grid,
             GridMotion() if before is None else motion,
-            T_home_before.inverse() @ self._T_home_grid,
+            None if self.config.motion == "rolling" else T_home_before.inverse() @ self._T_home_grid,
             own_velocity,
         )
 
@@ -101,4 +107,4 @@ def lattice_of(grid: GridConfig) -> Lattice:
 
 
 def _is_identity(pose: Pose) -> bool:
-    return bool(np.abs(pose.matrix - np.eye(4)).max() < _SAME)
+    return float(np.abs(pose.rotation - _NO_TURN).max()) < _SAME and max(map(abs, pose.translation.tolist())) < _SAME

@@ -14,7 +14,8 @@ from roadbed.occupancy.arrays import Between, Cells, Hits, Observation, Register
 from roadbed.occupancy.components_cpu import gather_cells, label_hits
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
-from roadbed.occupancy.register_cpu import draw_picture, register_components
+from roadbed.occupancy.picture_cpu import draw_picture
+from roadbed.occupancy.register_cpu import register_components
 from roadbed.occupancy.remembered import STORED, Kept, Stored, StoredScans
 from roadbed.occupancy.rules import RegistrationRule
 
@@ -78,7 +79,7 @@ def connected_hits(observation: Observation) -> Hits:
     """The 8-connected components of what a scan hit."""
     shape = observation.probability.shape
     picture, label = np.empty(shape, np.int64), np.empty(shape, np.int32)
-    draw_picture(observation, picture)
+    spread(draw_picture, len(picture), observation, picture)
     count = label_hits(picture, label)
     start, cells = np.empty(count + 1, np.int32), np.empty(np.count_nonzero(label >= 0), np.int32)
     gather_cells(label, start, cells)

@@ -12,37 +12,8 @@ import numpy as np
 
 from roadbed.compute.kernels import inlined, njit
 from roadbed.occupancy.arrays import Between
-from roadbed.occupancy.model import CLEAR, COARSE_LOSS, FREE_BIT, HIT, HITS_IN_CELL, NEAR_SHIFT, SUBCELLS, WATCHED
+from roadbed.occupancy.model import COARSE_LOSS, HITS_IN_CELL, SUBCELLS
 from roadbed.occupancy.shifts_cpu import agreement, older_place, scores_around
-
-_BITS = SUBCELLS * SUBCELLS
-
-
-@njit(cache=True)
-def draw_picture(observation, picture):
-    """What one scan says, for others to be laid over: hit subcells, those within one subcell of a hit, free cells."""
-    probability, observedness, surface = observation
-    rows, columns = picture.shape
-    high, wide = rows * SUBCELLS, columns * SUBCELLS
-    for row in range(rows):
-        for column in range(columns):
-            p = probability[row, column]
-            free = p < CLEAR and observedness[row, column] > WATCHED
-            picture[row, column] = np.int64(free) << FREE_BIT
-    for row in range(rows):
-        for column in range(columns):
-            bits = np.int64(surface[row, column])
-            if bits == 0 or probability[row, column] <= HIT:
-                continue
-            picture[row, column] |= bits
-            for k in range(_BITS):
-                if (bits >> k) & 1 == 0:
-                    continue
-                y, x = row * SUBCELLS + k // SUBCELLS, column * SUBCELLS + k % SUBCELLS
-                for j in range(max(y - 1, 0), min(y + 2, high)):
-                    for i in range(max(x - 1, 0), min(x + 2, wide)):
-                        bit = NEAR_SHIFT + (j % SUBCELLS) * SUBCELLS + i % SUBCELLS
-                        picture[j // SUBCELLS, i // SUBCELLS] |= np.int64(1) << bit
 
 
 @njit(cache=True)

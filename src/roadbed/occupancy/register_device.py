@@ -59,8 +59,14 @@ class RegistrationDevice:
 
     def __call__(self, observation: Observation, dt: float, motion: GridMotion) -> Registered:
         """The motion of this scan's connected hits; `dt` seconds ago the grid lay `motion` before."""
+        for tape in self.prepare(observation, dt, motion):
+            tape.run()
+        return self.registered
+
+    def prepare(self, observation: Observation, dt: float, motion: GridMotion) -> tuple[Tape, ...]:
+        """The tapes that find it; it lies in `registered`."""
         if not self.config.enabled:
-            return self.registered
+            return ()
         over = pasts(self._scans, dt, motion, self.config)
         taken = self._scans.grids()
         now = next(place for place in range(_SLOTS) if place not in taken)
@@ -68,11 +74,8 @@ class RegistrationDevice:
         for old, fast in over:
             self._post(now, old, fast)
         components, *registrations = self._tapes(observation)
-        components.run()
-        for _, fast in over:
-            registrations[fast].run()
         self._scans.store(now)
-        return self.registered
+        return components, *(registrations[fast] for _, fast in over)
 
     def _post(self, now: int, old: Stored[int], fast: bool) -> None:
         spacing = self.cells.spacing

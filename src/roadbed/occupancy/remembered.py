@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from roadbed.config.occupancy import FusionConfig
@@ -37,7 +37,7 @@ class WatchedGrids(Generic[Kept]):
     def move(self, motion: GridMotion) -> None:
         """The grid has moved; what was watched stays where it is."""
         for sensor, item in self._watched.items():
-            self._watched[sensor] = replace(item, motion=item.motion.then(motion))
+            self._watched[sensor] = Watched(item.time, item.grid, item.motion.then(motion))
 
     def silent(self, time: float, reporting: Container[str]) -> list[tuple[float, Watched[Kept]]]:
         """What sensors without a report still count for, and what they watched."""
@@ -88,7 +88,7 @@ class StoredScans(Generic[Kept]):
 
     def old_enough(self, dt: float, motion: GridMotion) -> Stored[Kept] | None:
         """`dt` seconds ago the grid lay `motion` before; what is older than needed is dropped."""
-        self._scans = [replace(one, age=one.age + dt, motion=one.motion.then(motion)) for one in self._scans]
+        self._scans = [Stored(one.hits, one.age + dt, one.motion.then(motion)) for one in self._scans]
         count = sum(one.age >= self._span - 1e-6 for one in self._scans)
         self._scans = self._scans[max(count - 1, 0) :]
         return self._scans[0] if count else None

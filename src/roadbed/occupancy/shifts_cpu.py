@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that lay points over a picture with many shifts at once: each point adds its surroundings to the scores.
+"""Numba kernels that lay points over a picture with many shifts at once: each adds its surroundings to the scores.
 
 That is one run of numbers, and so vector instructions. Places are subcells; `model.py` says what a picture is."""
 

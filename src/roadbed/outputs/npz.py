@@ -73,6 +73,8 @@ def frame_arrays(frame: GroundFrame | OccupancyFrame) -> dict[str, NDArray]:
             arrays[field.name] = value.matrix
         elif isinstance(value, float):
             arrays[field.name] = np.array(value)
+    if isinstance(frame, OccupancyFrame):
+        arrays |= {"occupied": frame.occupied, "unknown": frame.unknown}
     if isinstance(frame, GroundFrame):
         arrays["T_vehicle_sensor"] = frame.mounting.T_vehicle_sensor.matrix
         drivable = frame.traversability()

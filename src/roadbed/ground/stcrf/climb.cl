@@ -20,22 +20,37 @@ KERNEL find_heights(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLO
     heights[2 * SLOT * NODES + node] = under ? fmin(second, frame->road) : second;
 }
 
-FUNCTION float height_at(GLOBAL const float *heights, int row, int column) {
+// Twice the lattice of wide nodes in local memory, where it fits.
+#if NODES <= 4096
+#define LOCAL_HEIGHTS 1
+#define HEIGHTS LOCAL float
+#else
+#define LOCAL_HEIGHTS 0
+#define HEIGHTS GLOBAL float
+#endif
+
+FUNCTION float height_at(const HEIGHTS *heights, int row, int column) {
     return row >= 0 && row < ROWS && column >= 0 && column < COLUMNS ? heights[row * COLUMNS + column] : UNSEEN;
 }
 
-FUNCTION float height_or(GLOBAL const float *heights, int node, float road) {
+FUNCTION float height_or(const HEIGHTS *heights, int node, float road) {
     return heights[node] < FAR_ABOVE ? heights[node] : road;
 }
 
 // One work-group: no node higher over a neighbour than the slope limit allows, then the envelope as what to expect.
 KERNEL expect_envelope(GLOBAL const Frame *frames, GLOBAL float *heights_all, GLOBAL float4 *expected,
                        GLOBAL float4 *start) {
+#if LOCAL_HEIGHTS
+    LOCAL_ARRAY float heights[2 * NODES];
+    for (int node = LOCAL_ID; node < NODES; node += LOCAL_SIZE) heights[node] = heights_all[2 * SLOT * NODES + node];
+    BARRIER();
+#else
     GLOBAL float *heights = heights_all + 2 * SLOT * NODES;
+#endif
     float straight = SLOPE_LIMIT * SPACING, across = straight * 1.41421356f;
     for (int step = 0; step < CLIMB_STEPS; ++step) {
-        GLOBAL const float *from = heights + step % 2 * NODES;
-        GLOBAL float *to = heights + (1 - step % 2) * NODES;
+        const HEIGHTS *from = heights + step % 2 * NODES;
+        HEIGHTS *to = heights + (1 - step % 2) * NODES;
         for (int node = LOCAL_ID; node < NODES; node += LOCAL_SIZE) {
             int row = node / COLUMNS, column = node % COLUMNS;
             float lowest = from[node];

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from roadbed.compute import primitives
-from roadbed.compute.backend import Backend, OnDevice
+from roadbed.compute.backend import Backend, JoinedTapes, OnDevice, Tape
 from roadbed.config import Config
 from roadbed.errors import InputError
 from roadbed.frames import Resident
@@ -64,7 +63,9 @@ class StcrfDevice:
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
         self._offered: Any = None  # points that kernels can read already
-        self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it
+        self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it,
+        self._mask_taken: tuple[Tape, ...] = ()  # to be run before the next frame's
+        self._joined = JoinedTapes(backend)
         self._resident: Resident | None = None  # what the last frame left here
 
     def frame(self, given: FrameInput) -> FrameOutput:
@@ -75,7 +76,7 @@ class StcrfDevice:
             self._queue(given.warm)
             self._fetch(given.warm)
         with timed(timings, "download"):
-            return replace(self._output(0, timings), resident=self._left())
+            return self._output(0, timings, self._left())
 
     def _left(self) -> Resident | None:
         """What lies here after a frame, for kernels of the next stage."""
@@ -107,18 +108,19 @@ class StcrfDevice:
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
-        self._post(given.warm)
+        for tape in self._post(given.warm):
+            tape.run()
         return self._tapes.of_frame(given.warm, self._carries).timed()
 
     def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
         self._frames["stride"] = alignment_stride(int(given.points.shape[0]))
         self._frames["reach"] = radius
-        self._describe(given, 0)
+        self._describe_place(given, 0)
         self._offered = given.points
-        self._move()
+        moved = self._moved()
         buffers = self._buffers
         self.backend.post(self._frames, buffers.frames)
-        self._tapes.alignment.run()
+        self._joined.run(*moved, self._tapes.alignment)
         self.backend.fetch(buffers.fit, 0, 5)
         self.backend.finish()
         lift, slope_x, slope_y, share, samples = (float(v) for v in buffers.fit.host[0])
@@ -146,7 +148,8 @@ class StcrfDevice:
 
     @property
     def prior(self) -> Float32:
-        self._move()
+        for tape in self._moved():
+            tape.run()
         nodes = self.lattice.size
         state = self.backend.download(self._buffers.priors, 12 * nodes * int(self._frames["prior"][0]), 12 * nodes)
         return np.ascontiguousarray(state.reshape(nodes, 12)[:, :9].T).reshape(9, *self.lattice.shape)
@@ -166,10 +169,10 @@ class StcrfDevice:
             record.motion = record.shift_columns = record.shift_rows = 0
             record.lower = 0.0
 
-    def _move(self) -> None:
-        """Carry out what was asked since the last frame."""
+    def _moved(self) -> tuple[Tape, ...]:
+        """What carries out that was asked since the last frame: one tape or none, to be run next."""
         if not self._to_move:
-            return
+            return ()
         frames = self._frames
         current = int(frames["prior"][0])
         if self._kept:
@@ -177,17 +180,30 @@ class StcrfDevice:
         else:
             frames["prior_from"], frames["prior"] = current, 1 - current
         self.backend.post(frames, self._buffers.motion)
-        self._tapes.motion.run()
         self._kept = self._to_move = False
         self._stay()
+        return (self._tapes.motion,)
 
     def _reserve(self, points: int) -> None:
         """Room for scans of so many points."""
         if self._buffers.reserve(points):
-            self._tapes.record()
+            self._record()
+
+    def _record(self) -> None:
+        self._tapes.record()
+        self._joined.forget()
 
     def _describe(self, given: FrameInput, slot: int) -> None:
-        """Make a scan's points readable by the kernels, and say where it lies."""
+        """Make a scan readable by the kernels."""
+        self._describe_place(given, slot)
+        record = self._records[slot]
+        record.some_stand = given.standing is not None
+        if given.standing is not None:
+            self.backend.upload(given.standing.view(np.uint8), self._buffers.standing, slot * self._buffers.capacity)
+        self._describe_moving(record, given.moving, slot)
+
+    def _describe_place(self, given: FrameInput, slot: int) -> None:
+        """Its points, and where they lie: all that is needed to lay it over the prior surface."""
         if self._resident is not None:
             self._resident.current = False
         points = given.points
@@ -203,10 +219,6 @@ class StcrfDevice:
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
         record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y
-        record.some_stand = given.standing is not None
-        if given.standing is not None:
-            self.backend.upload(given.standing.view(np.uint8), self._buffers.standing, slot * self._buffers.capacity)
-        self._describe_moving(record, given.moving, slot)
 
     def _describe_moving(self, record: Any, moving: MovingMask | None, slot: int) -> None:
         record.moving_columns = record.moving_rows = 0
@@ -214,7 +226,7 @@ class StcrfDevice:
             return
         words = -(-moving.shape[0] * moving.shape[1] // 4)  # masks on a device are filled up to whole words
         if self._buffers.reserve_mask(4 * words):
-            self._tapes.record()
+            self._record()
         if isinstance(moving.mask, OnDevice):
             self._take_mask(moving.mask, words)
         else:
@@ -224,15 +236,17 @@ class StcrfDevice:
         record.moving_scale = 1 / moving.spacing
 
     def _take_mask(self, mask: OnDevice, words: int) -> None:
-        """A mask that another stage left on the device is copied there, for the only slot of a drive."""
+        """A mask that another stage left on the device is copied with the frame, for the only slot of a drive."""
         pair = (mask.buffer, self._buffers.moving)
         if self._masks is None or any(a is not b for a, b in zip(self._masks[0], pair)):
             tape = self.backend.tape(primitives.build(self.backend), [primitives.copy(*pair, words)])
             self._masks = pair, tape
-        self._masks[1].run()
+        self._mask_taken = (self._masks[1],)
 
-    def _post(self, warm: bool) -> None:
-        self._move()
+    def _post(self, warm: bool) -> tuple[Tape, ...]:
+        """Describe the frame to its kernels; the tapes that have to be run before theirs."""
+        before = (*self._moved(), *self._mask_taken)
+        self._mask_taken = ()
         frames, buffers = self._frames, self._buffers
         frames["warm"], frames["wanted"] = warm, self.wanted
         if self._stays:
@@ -244,10 +258,11 @@ class StcrfDevice:
             frames[name] = output.addresses
         self.backend.post(frames, buffers.frames)
         self._offered = None
+        return before
 
     def _queue(self, warm: bool) -> None:
-        self._post(warm)
-        self._tapes.of_frame(warm, self._carries).run()
+        before = self._post(warm)
+        self._joined.run(*before, self._tapes.of_frame(warm, self._carries))
 
     def _fetch(self, warm: bool) -> None:
         """Wait for the outputs; where the prior knew too little under the scan, all iterations are run first."""
@@ -274,7 +289,7 @@ class StcrfDevice:
         if self.wanted & LAYERS:
             fetch(buffers.layers, slot, 4 * self.lattice.size)
 
-    def _output(self, slot: int, timings: dict[str, float]) -> FrameOutput:
+    def _output(self, slot: int, timings: dict[str, float], resident: Resident | None = None) -> FrameOutput:
         """What was fetched, in arrays of the caller's own, or the arrays on the device; empty where not wanted."""
         buffers, count, wanted = self._buffers, self._records[slot].count, self.wanted & self.fetched
         return FrameOutput(
@@ -283,6 +298,7 @@ class StcrfDevice:
             self._given(buffers.height.host[slot, : count if wanted & HEIGHT else 0]),
             *self._surface(slot),
             timings=timings,
+            resident=resident,
         )
 
     def _surface(self, slot: int) -> tuple[Float32, Float32, Float32]:

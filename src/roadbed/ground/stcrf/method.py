@@ -133,7 +133,8 @@ class Stcrf:
             notes.append(f"scan does not fit the prior surface ({near}): started cold")
             return place, replace(given, warm=False)
         place = place.corrected(found, config.alignment_trust)
-        return place, replace(given, placement=place.placement, vehicle=place.vehicle, road=place.road)
+        beside = (given.moving, given.warm, given.standing)
+        return place, FrameInput(given.points, place.placement, place.vehicle, place.road, *beside)
 
 
 def _input(

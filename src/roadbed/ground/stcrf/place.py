@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class Place:
     T_lattice_vehicle: Pose
     T_world_lattice: Pose | None  # None without odometry
 
-    @property
+    @cached_property
     def corner(self) -> Float64:
         x_min, _, y_min, _ = self.lattice.extent
         return np.array([x_min, y_min, self.base])
@@ -55,9 +56,9 @@ class Place:
     @property
     def vehicle(self) -> Vehicle:
         pose = self.T_lattice_vehicle
-        x, y, _ = pose.translation - self.corner
-        up = pose.rotation[:, 2]
-        return Vehicle(float(x), float(y), pose.yaw, float(-up[0] / up[2]), float(-up[1] / up[2]))
+        x, y, _ = (pose.translation - self.corner).tolist()
+        up_x, up_y, up_z = pose.rotation[:, 2].tolist()
+        return Vehicle(x, y, pose.yaw, -up_x / up_z, -up_y / up_z)
 
     @property
     def road(self) -> float:
@@ -76,9 +77,9 @@ class Place:
         turn = rotation_to_level(trust * by.slope_x, trust * by.slope_y)
         x, y, _ = self.T_lattice_sensor.translation
         pivot = np.array([x, y, self.base])
-        correction = Pose(turn, pivot - turn @ pivot - np.array([0.0, 0.0, trust * by.lift]))
+        correction = Pose.trusted(turn, pivot - turn @ pivot - np.array([0.0, 0.0, trust * by.lift]))
         sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
-        return replace(self, T_lattice_sensor=sensor, T_lattice_vehicle=vehicle)
+        return Place(self.lattice, self.base, sensor, vehicle, self.T_world_lattice)
 
 
 class Places:

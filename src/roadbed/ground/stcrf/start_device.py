@@ -52,7 +52,8 @@ class CoarseLattice:
     def launches(self, frames: Any, carried: bool) -> list[Launch]:
         """The EM from the last frame's surface; or from a level one, then the one that climbs, and the better."""
         coarse = self._stcrf.coarse
-        launches = self._iterations(self._iterations_of(carried), coarse.sigma_up, self._states, self.expected)
+        count = self._iterations_of(carried)
+        launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
         return [*launches, *self._climb(frames)] if coarse.climb and not carried else launches
 
     def _iterations_of(self, carried: bool) -> int:
@@ -63,15 +64,18 @@ class CoarseLattice:
         coarse, over_nodes = self._stcrf.coarse, -(-self._nodes // GROUP)
         climbing = self._climbing[0]
         start = self._climbing[coarse.climb_iterations % 2]
+        iterations = (coarse.climb_iterations, coarse.climb_sigma_up, self._climbing, self._envelope)
         return [
-            self._launch("find_heights", over_nodes, frames, self.points, self._heights),
-            self._launch("expect_envelope", 1, frames, self._heights, self._envelope, start),
-            *self._iterations(coarse.climb_iterations, coarse.climb_sigma_up, self._climbing, self._envelope),
-            self._launch("count_explained", over_nodes, self.points, self.result, climbing, self._counts),
-            self._launch("take_better", over_nodes, self._counts, climbing, self.result),
+            self._launch("climb", "find_heights", over_nodes, frames, self.points, self._heights),
+            self._launch("climb", "expect_envelope", 1, frames, self._heights, self._envelope, start),
+            *self._iterations("climb", *iterations),
+            self._launch("better", "count_explained", over_nodes, self.points, self.result, climbing, self._counts),
+            self._launch("better", "take_better", over_nodes, self._counts, climbing, self.result),
         ]
 
-    def _iterations(self, iterations: int, sigma_up: float, states: list[Any], expected: Any) -> list[Launch]:
+    def _iterations(
+        self, phase: str, iterations: int, sigma_up: float, states: list[Any], expected: Any
+    ) -> list[Launch]:
         """EM launches from one state buffer to the other; the result is left in the first."""
         whole, per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
         groups -= whole  # no coarse node takes a whole work-group
@@ -83,8 +87,8 @@ class CoarseLattice:
                 self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
                 np.int32(per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
             )  # fmt: skip
-            launches.append(self._launch("iterate", groups, *arguments))
+            launches.append(self._launch(phase, "iterate", groups, *arguments))
         return launches
 
-    def _launch(self, kernel: str, groups: int, *arguments: object) -> Launch:
-        return Launch(kernel, groups, GROUP, arguments, self._slots, "coarse", self.program)
+    def _launch(self, phase: str, kernel: str, groups: int, *arguments: object) -> Launch:
+        return Launch(kernel, groups, GROUP, arguments, self._slots, phase, self.program)

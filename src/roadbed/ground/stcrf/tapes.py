@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
-from roadbed.compute.backend import Backend, Launch, Tape
+from roadbed.compute.backend import Backend, Launch, Order, Tape
 from roadbed.config import Config
 from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
 from roadbed.ground.stcrf.model import FIT_SIGMAS
@@ -20,6 +23,9 @@ from roadbed.ground.stcrf.programs import (
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.ground.stcrf.start_device import CoarseLattice
+
+# Phases that need nothing of another one and of what follows it, up to the next phase after both.
+_BESIDE = {"climb": "coarse", "islands": "measure"}
 
 
 class Tapes:
@@ -40,7 +46,9 @@ class Tapes:
         stcrf = self._stcrf
         kind = (warm, stcrf.warm_iterations if warm and few else stcrf.iterations, warm and carried)
         if kind not in self._frames:
-            self._frames[kind] = self._backend.tape(self._program, self._frame(*kind))
+            launches = self._frame(*kind)
+            order = order_of(launches) if self._backend.branches_are_free else None
+            self._frames[kind] = self._backend.tape(self._program, launches, order)
         return self._frames[kind]
 
     def record(self) -> None:
@@ -131,9 +139,12 @@ class Tapes:
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
         if self._stcrf.seen_only and self._stcrf.islands:
             launches += [
-                self._launch("find_clean", over_nodes, b.frames, b.surface, b.seen, b.clean, b.clean_sizes),
-                self._launch("join_clean", over_nodes, b.frames, b.clean),
-                self._launch("count_clean", over_nodes, b.frames, b.surface, b.clean, b.clean_sizes),
+                replace(self._launch(kernel, over_nodes, b.frames, *arguments), phase="islands")
+                for kernel, *arguments in (
+                    ("find_clean", b.surface, b.seen, b.clean, b.clean_sizes),
+                    ("join_clean", b.clean),
+                    ("count_clean", b.surface, b.clean, b.clean_sizes),
+                )
             ]
         given = (
             b.frames, b.located, b.surface, b.seen, b.clean, b.clean_sizes, b.tallies, b.standing, b.decisions
@@ -155,3 +166,17 @@ class Tapes:
             step = (*fit, np.float32(exponent(sigma)), np.int32(k), capacity)
             launches.append(self._launch("fit_tilt", FIT_GROUPS, *step))
         return launches
+
+
+def order_of(launches: Sequence[Launch]) -> Order:
+    """Phases one after the other, except those that may run beside others."""
+    order: dict[str, tuple[str, ...]] = {}
+    ends: list[str] = []  # what the next phase waits for
+    for launch in launches:
+        phase = launch.phase or launch.kernel
+        if phase in order:
+            continue
+        beside = order.get(_BESIDE.get(phase, ""))
+        order[phase] = tuple(ends) if beside is None else beside
+        ends = [phase] if beside is None else [*ends, phase]
+    return order

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a frame costs the host beside the kernels: calls of Python, their time, and what is asked of the device."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+from collections.abc import Sequence
+from copy import copy
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+from roadbed.frames import Scan
+from roadbed.pipeline import Pipeline
+
+_WAITING = ("opencl.py", "cuda.py")  # whose `finish` waits for a device
+
+
+def host_figures(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
+    """Per frame: calls of functions, and milliseconds of the calling thread's processor time outside the CPU's kernels
+    and waits for a device. The profiler that sees them makes each call slower: figures to compare, not to add up.
+
+    Beside them, on an accelerator: tapes and the launches in them, copies to and from the device, and waits for it.
+    """
+    backend: Any = pipeline.backend
+    before, profile = copy(getattr(backend, "traffic", None)), cProfile.Profile(thread_time)
+    for scan in scans:
+        profile.runcall(pipeline, scan)
+    calls, seconds = 0, 0.0
+    table: Any = pstats.Stats(profile)
+    for (file, _, name), (_, count, own, _, _) in table.stats.items():
+        path = Path(file)
+        calls += count
+        if not path.stem.endswith("_cpu") and not (name == "finish" and path.name in _WAITING):
+            seconds += own
+    figures = {"host_calls": round(calls / len(scans)), "host_ms": round(1e3 * seconds / len(scans), 2)}
+    if before is not None:
+        now = vars(backend.traffic)
+        figures |= {name: round((now[name] - then) / len(scans), 1) for name, then in vars(before).items()}
+    return figures
