@@ -157,6 +157,8 @@ def registration(now, old, age, config, spacing, fast=False):
         extent = np.ptp(cells, axis=0).max() * spacing
         if not config.fewest_cells <= len(cells) <= config.most_cells or extent > config.extent:
             continue
+        if fast and extent < config.fast_extent - 1e-9:
+            continue
         around = [old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
         votes = np.concatenate(around)
         votes = np.bincount(votes[votes >= 0]) if (votes >= 0).any() else []

@@ -94,7 +94,7 @@ def test_shifts_are_those_of_an_exhaustive_search(seed):
 def test_what_is_not_found_in_the_old_scan_is_sought_in_a_younger_one(seed):
     """Boxes that cross the grid, walk and stand: as by trying every shift over both scans, the old one first."""
     rng = np.random.default_rng(seed)
-    config = RegistrationConfig(points=30, speed=4.0, fast_speed=24.0, fast_least=5.0)
+    config = RegistrationConfig(points=30, speed=4.0, fast_speed=24.0, fast_least=5.0, fast_extent=1.0)
     shapes = [rectangle(0, 0, *rng.uniform(1.2, 2.4, 2), sides=sides) for sides in ("sw", "nesw", "esw", "ne")]
     velocities = rng.permutation([[0, 0], [1.5, 1.0], [9.0, 2.0], [-8.0, -3.0]])
     middle = np.array([[4, 3], [11, 3], [4, 8], [11, 8]])
@@ -112,12 +112,13 @@ def test_what_is_not_found_in_the_old_scan_is_sought_in_a_younger_one(seed):
 
 
 @pytest.mark.parametrize(
-    ("speed", "span", "expected"), [(15, 0.08, True), (30, 0.08, True), (15, 0, False), (6, 0.08, False)]
+    ("speed", "changes", "expected"),
+    [(15, {}, True), (30, {}, True), (6, {}, False), (15, {"fast_span": 0}, False), (15, {"fast_extent": 4.5}, False)],
 )
-def test_a_fast_car_is_found_in_its_second_scan(speed, span, expected):
+def test_a_fast_car_is_found_in_its_second_scan(speed, changes, expected):
     """Its rear and a flank. In 0.4 s it leaves its place; what is slow has to wait for that long."""
     scans = [seen(rectangle(2 + 0.1 * k * speed, 4, 4.3, 1.8, "sw")) for k in range(2)]
-    found = velocity_at(registered(scans, RegistrationConfig(fast_span=span)), 2.1 + 0.1 * speed, 4.0)
+    found = velocity_at(registered(scans, RegistrationConfig(**changes)), 2.1 + 0.1 * speed, 4.0)
     assert found == (pytest.approx([speed, 0.0], abs=SUBCELL / 0.1) if expected else None)
 
 

@@ -114,7 +114,7 @@ def test_velocities_are_those_of_the_cpu(device, seed):
 def test_what_is_fast_is_found_as_on_the_cpu(device):
     """Shapes that cross the grid, on one that rolls and on one that turns."""
     turn = np.array([[np.cos(0.01), -np.sin(0.01)], [np.sin(0.01), np.cos(0.01)]])
-    config = RegistrationConfig(points=40, good=0.5, gain=0.3, fast_least=4.0)
+    config = RegistrationConfig(points=40, good=0.5, gain=0.3, fast_least=4.0, fast_extent=1.0)
     for seed, motion in enumerate((GridMotion.rolled(1, 0, SPACING), GridMotion(turn, np.array([0.1, 0.0]), None))):
         both, moving = Both(device, config), 0
         for k in range(4):  # none of them is old enough for what is slow

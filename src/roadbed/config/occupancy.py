@@ -148,6 +148,7 @@ class RegistrationConfig(Stage):
     fast_span: float = Field(0.08, ge=0, le=5, description="s, `span` for what is fast; 0: it is not sought")
     fast_speed: float = Field(60.0, gt=0, le=150, description="m/s, `speed` for what is fast")
     fast_least: float = Field(10.0, ge=0, le=150, description="m/s, the slowest that is fast")
+    fast_extent: float = Field(1.4, ge=0, le=100, description="m; what is smaller is no vehicle, and not fast")
     static_rate: Probability = Field(0.3, description="static mass that starts to move, per 0.1 s")
     share: Probability = Field(0.7, description="of the newborn particles that take the registered velocity")
     spread: float = Field(0.5, ge=0, le=20, description="m/s added to it")

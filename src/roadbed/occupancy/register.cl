@@ -225,7 +225,8 @@ KERNEL register_hits(GLOBAL const Laying *lay, GLOBAL const address_t *pictures,
         if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
         GLOBAL const int *box = boxes + BOX * k;
         int extent = extent_of(box);
-        if (box[4] < lay->fewest_cells || box[4] > lay->most_cells || extent > lay->extent) continue;
+        if (box[4] < lay->fewest_cells || box[4] > lay->most_cells) continue;
+        if (extent > lay->extent || extent < lay->least_extent) continue;
         int partner = partner_of(lay, labels, old_labels, box, k, shared);
         if (partner < 0 || extent_of(old_boxes + BOX * partner) > lay->partner_extent) continue;
         for (int former = 0; former < 2; ++former) {

@@ -161,7 +161,7 @@ def register_components(first, last, now, old, between, rule, velocity):
         if cells.shape[0] < rule.fewest_cells or cells.shape[0] > rule.most_cells:
             continue
         extent = _extent(cells, columns)
-        if extent > rule.extent:
+        if extent > rule.extent or extent < rule.least_extent:
             continue
         partner = _partner(cells, old.label, between, votes, voted)
         if partner < 0:

@@ -108,6 +108,7 @@ class RegistrationRule(NamedTuple):
     fewest_cells: int
     most_cells: int
     extent: float  # cells
+    least_extent: float  # cells
     partner_extent: float  # cells
     points: int
     fewest_points: int
@@ -132,6 +133,7 @@ class RegistrationRule(NamedTuple):
             fewest_cells=config.fewest_cells,
             most_cells=config.most_cells,
             extent=config.extent / spacing,
+            least_extent=config.fast_extent / spacing if fast else 0.0,
             partner_extent=PARTNER_GROWTH * config.extent / spacing,
             points=config.points,
             fewest_points=FEWEST_POINTS,
