@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -112,8 +113,11 @@ def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):
     pipeline = roadbed.Pipeline(backend=device, wanted=())
     fetched = counted(monkeypatch, device, "queue_download", lambda _buffer, _start, count: count)
     for scan in scans:
+        before = copy(device.traffic)
         lean = pipeline(scan)
         assert len(lean.ground.label) == len(scan)
+    # Alignment, ground and occupancy are one sequence of launches and one wait each.
+    assert (device.traffic.tapes - before.tapes, device.traffic.waits - before.waits) == (3, 3)
     assert lean.occupancy.moving.any()
     assert lean.ground.height_above_ground.size == lean.ground.ground_probability.size == 0
     assert lean.occupancy.static.size == lean.occupancy.velocity.size == 0

@@ -58,8 +58,9 @@ def occupancy() -> None:
         scan = _scan(number)
         filter_(scan, _level_ground(scan))
     grid, tracker = Lattice.centred(9, 9, 1.0), ObjectTracker()
-    none, ones = np.zeros((*grid.shape, 3), np.float32), np.ones(grid.shape, np.float32)
-    layers = MovingLayers.of(none[..., :2], none, np.ones(grid.shape, np.uint16), ones, ones, none[..., 0])
+    velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
+    seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
+    layers = MovingLayers.of(velocity, covariance, np.ones(grid.shape, np.uint16), seen, seen, static)
     moving = np.zeros(grid.shape, np.bool_)
     moving[0, :3] = moving[8, 6:] = True  # two things
     tracker.update(ClusterFinder(grid.shape, grid.spacing)(grid, moving, layers, tracker.known), 0.0)

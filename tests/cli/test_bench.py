@@ -85,6 +85,8 @@ def test_pipeline_measures_its_stages():
     assert row["hz"] == pytest.approx(1000 / row["median_ms"], rel=0.05)
     assert 0 < row["ground_ms"] < row["p95_ms"]
     assert 0 < row["occupancy_ms"] < row["p95_ms"]
+    assert row["host_calls"] > 100
+    assert row["host_ms"] > 0
 
 
 def test_a_step_of_the_occupancy_is_the_papers():

@@ -8,13 +8,35 @@ import numba
 import numpy as np
 import pytest
 
-from roadbed.compute.threads import spread
+from roadbed.compute.crew import take_next, take_part, wait_for_all
+from roadbed.compute.threads import spread, together
 
 
 @numba.njit(nogil=True)
 def count_up(first, last, counts):
     for i in range(first, last):
         counts[i] += 1
+
+
+@numba.njit(nogil=True)
+def add_rows(crew, values):
+    """Each row is one more than the sum of the row before, which must be complete."""
+    for phase in range(values.shape[0]):
+        part = take_part(crew, phase)
+        while part < values.shape[1]:
+            values[phase, part] += 1 + (values[phase - 1].sum() if phase > 0 else 0)
+            part = take_next(crew, phase)
+        wait_for_all(crew, phase, values.shape[1])
+
+
+@numba.njit(nogil=True)
+def fail_at(crew, wrong, parts):
+    part = take_part(crew, 0)
+    while part < parts:
+        if part == wrong:
+            raise ArithmeticError("at the wrong one")
+        part = take_next(crew, 0)
+    wait_for_all(crew, 0, parts)
 
 
 @pytest.fixture
@@ -79,3 +101,33 @@ def _count_in_a_child():
     counts = np.zeros(1000, np.int64)
     spread(count_up, 1000, counts)
     assert (counts == 1).all()
+
+
+@pytest.mark.parametrize("parts", [1, 3, 64])
+def test_a_phase_begins_when_all_parts_of_the_one_before_are_done(threads, parts):
+    expected = [sum(parts**power for power in range(phase + 1)) for phase in range(8)]
+    for number in range(1, threads + 1):
+        numba.set_num_threads(number)
+        for _ in range(200):
+            values = np.zeros((8, parts), np.int64)
+            together(add_rows, 8, values)
+            assert (values == np.array(expected)[:, None]).all()
+
+
+def test_crews_of_several_callers_do_not_wait_for_each_other_forever():
+    values = np.zeros((8, 8, 16), np.int64)
+    callers = [threading.Thread(target=together, args=(add_rows, 8, one)) for one in values]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=60)
+    assert (values == values[:, :, :1]).all()
+    assert values.all()
+
+
+@pytest.mark.parametrize("wrong", [0, 7, 15])
+def test_nobody_waits_for_a_part_that_failed(threads, wrong):
+    together(fail_at, 1, -1, 16)  # compiled, so that helpers take part
+    for _ in range(20):
+        with pytest.raises(ArithmeticError, match="wrong one"):
+            together(fail_at, 1, wrong, 16)

@@ -87,11 +87,11 @@ def test_a_map_in_another_frame_is_moved_there(tmp_path):
     compared = 0
     for key in both.keys:
         planes, alone = both.planes(key), StoredMap(tmp_path / "a").planes(key)
-        sure = planes.known & (planes.variance < 0.001)
+        sure = planes.known & (planes.variance < 1e-5)
         x, y = both.lattice(key).mesh()
         np.testing.assert_allclose(planes.elevation[sure], plane(x, y)[sure], atol=0.01)
         np.testing.assert_allclose(planes.slope_x[sure], 0.05, atol=0.01)
-        assert not (alone.variance < 0.001).any()
+        assert not (alone.variance < 1e-5).any()
         compared += sure.sum()
     assert compared > 10_000
     counts = [

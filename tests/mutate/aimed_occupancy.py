@@ -20,9 +20,14 @@ OCCUPANCY = [
     *_of(
         "observe_cpu.py",
         _OBSERVE,
-        ("return ground.plane[0] + ground.plane[1] * x + ground.plane[2] * y", "return ground.plane[0]"),
-        ("surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)", "pass"),
-        ("surface += ground.slope[node, 0] * (x - nx) + ground.slope[node, 1] * (y - ny)", "surface += ground.slope[node, 1] * (x - nx) + ground.slope[node, 0] * (y - ny)"),
+        ("return plane[0] + plane[1] * x + plane[2] * y", "return plane[0]"),
+    ),
+    *_of(
+        "judge_cpu.py",
+        _OBSERVE,
+        ("block[_SLOPE_X + i] * block[_TO_X + i] + block[_SLOPE_Y + i] * block[_TO_Y + i]", "0.0"),
+        ("block[_SLOPE_X + i] * block[_TO_X + i] + block[_SLOPE_Y + i] * block[_TO_Y + i]", "block[_SLOPE_Y + i] * block[_TO_X + i] + block[_SLOPE_X + i] * block[_TO_Y + i]"),
+        ("if farthest[azimuth] >= bin_:", "if False:"),
     ),
     *_of(
         "remembered.py",
@@ -55,12 +60,17 @@ OCCUPANCY = [
         "cells_cpu.py",
         _CELLS,
         ("(c + 0.5 - x) ** 2 + (r + 0.5 - y) ** 2", "(c - x) ** 2 + (r - y) ** 2"),
-        ("return q * rules.maturity_decay", "return q"),
     ),
+    *_of("masses_cpu.py", _CELLS, ("return q * rules.maturity_decay", "return q")),
     *_of(
         "cells_cpu.py",
         _ONE_CELL,
         ("if hit or not rules.hits_only:", "if hit:"),
+    ),
+    *_of("quiet_cpu.py", _ONE_CELL, ("if not rules.hits_only:", "if False:")),
+    *_of(
+        "masses_cpu.py",
+        _ONE_CELL,
         ("k = seen * u if rules.keep_unknown else u", "k = seen * u"),
         ("e += rules.vacated * seen * d", "e += seen * d"),
     ),

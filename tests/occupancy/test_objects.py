@@ -245,6 +245,28 @@ def test_an_object_is_found_again_within_the_gate_and_half_its_length(metres, fo
     assert (later == first) == found_again
 
 
+def test_velocity_and_acceleration_are_kalmans():
+    """Against the same filter in matrices, in Joseph's form: an acceleration that fades, velocities said `lag` late."""
+    lag, dt, said = 0.2, 0.15, [(5.0, 1.0), (5.4, 0.8), (6.1, 0.3)]
+    spread = np.array([[0.05, 0.02], [0.02, 0.3]])
+    tracker, noise = ObjectTracker(ObjectsConfig(lag=lag)), spread + np.eye(2) * 0.6**2
+    step, model = np.eye(4), np.hstack([np.eye(2), -lag * np.eye(2)])
+    step[:2, 2:], step[2:, 2:] = dt * np.eye(2), np.exp(-dt) * np.eye(2)
+    wander = np.diag([16 * dt**3 / 3] * 2 + [16 * dt] * 2)
+    state, covariance = np.array([*said[0], 0.0, 0.0]), np.diag([0.0, 0.0, 1.5**2, 1.5**2])
+    covariance[:2, :2] = noise
+    for k, velocity in enumerate(said):
+        record = (9, 0, 4, 0.5 * k, 0.0, 0.0, 2.0, 1.0, *velocity, spread[0, 0], spread[0, 1], spread[1, 1])
+        (found,) = objects_of(tracker, [record], dt * k)
+        if k:
+            state, covariance = step @ state, step @ covariance @ step.T + wander
+            gain = covariance @ model.T @ np.linalg.inv(model @ covariance @ model.T + noise)
+            state, kept = state + gain @ (velocity - model @ state), np.eye(4) - gain @ model
+            covariance = kept @ covariance @ kept.T + gain @ noise @ gain.T
+        np.testing.assert_allclose([*found.velocity, *found.acceleration], state, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.velocity_covariance, covariance[:2, :2], rtol=1e-9)
+
+
 def test_what_the_cells_say_late_is_put_right():
     """An object that speeds up: its cells show the velocity of 0.2 s ago, and it has that acceleration since."""
     tracker = ObjectTracker(ObjectsConfig(lag=0.2))

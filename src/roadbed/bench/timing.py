@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from os import cpu_count
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ class Timing:
     median_ms: float
     p95_ms: float
     repeats: int
+    processor_ms: float = 0.0  # median, of all threads together: what a busy machine hardly changes
     phases_ms: Mapping[str, float] = field(default_factory=dict)  # medians
 
 
@@ -35,18 +36,21 @@ def measure(
     for _ in range(warm_up):
         call()
     times: list[float] = []
+    processor: list[float] = []
     parts: dict[str, list[float]] = {}
     end = perf_counter() + seconds
     while len(times) < repeats and (len(times) < 5 or perf_counter() < end):
-        start = perf_counter()
+        start, worked = perf_counter(), process_time()
         result = call()
         times.append(perf_counter() - start)
+        processor.append(process_time() - worked)
         for name, value in (phases(result) if phases else {}).items():
             parts.setdefault(name, []).append(value)
     return Timing(
         median_ms=1e3 * float(np.median(times)),
         p95_ms=1e3 * float(np.percentile(times, 95)),
         repeats=len(times),
+        processor_ms=1e3 * float(np.median(processor)),
         phases_ms={name: 1e3 * float(np.median(values)) for name, values in parts.items()},
     )
 

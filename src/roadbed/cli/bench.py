@@ -89,9 +89,14 @@ def pipeline(
     from roadbed.bench.timing import report
 
     rows = list(progress(pipeline_rows(backend, device, sensor or tuple(SENSORS), seconds), "measuring"))
-    columns = ("case", "sensors", "points", "cells", "median_ms", "p95_ms", "hz", "ground_ms", "occupancy_ms")
+    times = ("median_ms", "p95_ms", "processor_ms", "hz", "ground_ms", "occupancy_ms")
+    out = report("pipeline", rows, backend=backend)
     host = ("host_calls", "host_ms", "tapes", "launches", "uploads", "downloads", "waits")
-    _show(report("pipeline", rows, backend=backend), (*columns, *(name for name in host if name in rows[0])), as_json)
+    _show(out, ("case", "sensors", "points", "cells", *times, *(name for name in host if name in rows[0])), as_json)
+    if not as_json:
+        steps = [[step, *(row["steps_ms"].get(step, 0.0) for row in rows)] for step in rows[0]["steps_ms"]]
+        table("occupancy: ms per step", ["step", *(row["case"] for row in rows)], steps)
+        print(f"{out['threads']} threads on {out['cores']} cores; with NUMBA_NUM_THREADS=1 times are those of one core")
 
 
 @app.command("agreement")

@@ -10,10 +10,10 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from roadbed.compute.kernels import njit, prange
+from roadbed.compute.kernels import inner, njit
 
 __all__ = [
-    "FAST", "HALF_LOG2_E", "ONE", "F", "U", "bits_of_float", "exp2_negative", "float_from_bits", "njit", "prange",
+    "FAST", "HALF_LOG2_E", "ONE", "F", "U", "bits_of_float", "exp2_negative", "float_from_bits", "inner", "njit",
     "solve3",
 ]  # fmt: skip
 
@@ -58,7 +58,7 @@ def exp2_negative(x):
     return series * float_from_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
 
 
-@njit(cache=True)
+@inner()
 def solve3(a00, a01, a02, a11, a12, a22, b0, b1, b2):
     """Solution of a symmetric positive 3 x 3 system by an unrolled L D L^T."""
     l1, l2 = a01 / a00, a02 / a00

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -247,10 +247,16 @@ class CudaBackend:
         """Nothing to do: kernels wrote the pinned array in place."""
 
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaTape:
-        return CudaTape(self, program, launches, after)
+        steps = []
+        for launch in launches:
+            arguments = tuple(_argument(a) for a in launch.arguments)
+            kernel = (launch.program or program).get_function(launch.kernel)
+            shape = ((launch.groups, launch.slots), (launch.size,))
+            steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
+        return CudaTape(self, [(steps, after)])
 
     def joined(self, tapes: Sequence[Any]) -> CudaTape:
-        return CudaTape(self, None, (), steps=[step for tape in tapes for step in tape._steps])
+        return CudaTape(self, [run for tape in tapes for run in tape.runs])
 
     def finish(self) -> None:
         self.traffic.waits += 1
@@ -263,39 +269,29 @@ class CudaBackend:
 class CudaTape:
     """Launches captured once as a graph; a frame is then one call to the driver."""
 
-    def __init__(
-        self,
-        owner: CudaBackend,
-        program: Any,
-        launches: Sequence[Launch],
-        after: Order | None = None,
-        steps: Sequence[tuple] = (),
-    ) -> None:
-        """`steps` of other tapes come before the launches."""
-        self._owner = owner
-        self._steps = list(steps)
-        for launch in launches:
-            arguments = tuple(_argument(a) for a in launch.arguments)
-            kernel = (launch.program or program).get_function(launch.kernel)
-            shape = ((launch.groups, launch.slots), (launch.size,))
-            self._steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
-        queues = common.queues_of(after) if after else {}
+    def __init__(self, owner: CudaBackend, runs: Sequence[tuple[Sequence[tuple], Order | None]]) -> None:
+        """`runs` come one after the other: steps in line, or by phases `after` each other."""
+        self._owner, self.runs = owner, runs
+        self._steps = [step for steps, _ in runs for step in steps]
+        branches = max((max(common.queues_of(after).values()) for _, after in runs if after), default=0)
         with owner._handle, owner.stream:
-            beside = [owner._cupy.cuda.Stream(non_blocking=True) for _ in range(max(queues.values(), default=0))]
+            beside = [owner._cupy.cuda.Stream(non_blocking=True) for _ in range(branches)]
             owner.stream.begin_capture()
-            if after is None:
-                for _, kernel, groups, size, arguments in self._steps:
-                    kernel(groups, size, arguments)
-            else:
-                self._capture_branches(after, queues, [owner.stream, *beside])
+            for steps, after in runs:
+                if after is None:
+                    for _, kernel, groups, size, arguments in steps:
+                        kernel(groups, size, arguments)
+                else:
+                    self._capture_branches(steps, after, [owner.stream, *beside])
             self._graph = owner.stream.end_capture()
 
-    def _capture_branches(self, after: Order, queues: Mapping[str, int], streams: Sequence[Any]) -> None:
+    @staticmethod
+    def _capture_branches(steps: Sequence[tuple], after: Order, streams: Sequence[Any]) -> None:
         """Each phase on its own stream; events make branches of the graph of them, which join in the owner's stream."""
-        main = streams[0]
+        main, queues = streams[0], common.queues_of(after)
         begin = main.record()
         done: dict[str, Any] = {}
-        for phase, kernel, groups, size, arguments in self._steps:
+        for phase, kernel, groups, size, arguments in steps:
             stream = streams[queues[phase]]
             if phase not in done:
                 for event in (begin, *(done[before] for before in after[phase])):

@@ -19,12 +19,17 @@ _njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
 prange: Any = numba.prange
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
-    """`numba.njit` with these options; with `cache` compiled code is kept in `kernel_cache.folder()`."""
+def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Callable[[Callable], Any]:
+    """`numba.njit` with these options; with `cache` compiled code is kept in `kernel_cache.folder()`.
+
+    Numba counts the references to every part of an array that a kernel names, with atomic operations: a third of a
+    short loop's time. One that allocates nothing, nor calls what returns an array, says so and does without.
+    """
 
     def decorate(function: Callable) -> Any:
         if options.get("parallel"):
             options.update(parallel=PRANGE_ONLY)
+        options.update(_nrt=allocates)  # said always: what is not said is as in the kernel that calls
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
         kernel: Any = _njit(no_cfunc_wrapper=True, pipeline_class=LeanCompiler, **options)(function)
         compiled = isinstance(kernel, Dispatcher)  # with NUMBA_DISABLE_JIT it stays a function
@@ -38,12 +43,17 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
     return decorate
 
 
-def inlined(**options: Any) -> Callable[[Callable], Any]:
-    """For a small function of numbers that only kernels call: it becomes part of them, and nothing of its own is kept.
+def inner(*, allocates: bool = False, **options: Any) -> Callable[[Callable], Any]:
+    """For a function that only kernels call: it is optimised and emitted as a part of them, and not once more alone."""
+    return njit(no_cpython_wrapper=True, allocates=allocates, **options)
+
+
+def inlined(*, allocates: bool = True, **options: Any) -> Callable[[Callable], Any]:
+    """The same for a small function of numbers, which is to be no call at all.
 
     Numba's own inlining copies the source at every call, to be typed and lowered again; this one is left to LLVM.
     """
-    return njit(forceinline=True, no_cpython_wrapper=True, **options)
+    return inner(forceinline=True, allocates=allocates, **options)
 
 
 def _take_numbers_alike(kernel: Any) -> None:

@@ -207,7 +207,7 @@ class OpenclBackend:
         )
 
     def joined(self, tapes: Sequence[Any]) -> OpenclTape:
-        return OpenclTape(self, None, (), [step for tape in tapes for step in tape._steps])
+        return JoinedOpenclTape(self, tapes)
 
     def queue(self, number: int) -> Any:
         """The backend's own queue, or another one beside it."""
@@ -226,24 +226,21 @@ class OpenclBackend:
 class OpenclTape:
     """Kernels with their arguments set once, queued one after the other."""
 
-    def __init__(
-        self, owner: OpenclBackend, program: Any, launches: Sequence[Launch], steps: Sequence[tuple] = ()
-    ) -> None:
-        """`steps` of other tapes come before the launches."""
+    def __init__(self, owner: OpenclBackend, program: Any, launches: Sequence[Launch]) -> None:
         self._owner = owner
-        self._steps = list(steps)
+        self._steps = []
         for launch in launches:
             kernel = owner._cl.Kernel(launch.program or program, launch.kernel)
             kernel.set_args(*(a.data if isinstance(a, Buffer) else a for a in launch.arguments))
             shape = ((launch.groups * launch.size, launch.slots), (launch.size, 1))
             self._steps.append((launch.phase or launch.kernel, kernel, *shape))
 
-    def _count(self) -> None:
+    def run(self) -> None:
         self._owner.traffic.tapes += 1
         self._owner.traffic.launches += len(self._steps)
+        self.queue()
 
-    def run(self) -> None:
-        self._count()
+    def queue(self) -> None:
         enqueue, queue = self._owner._cl.enqueue_nd_range_kernel, self._owner._queue
         for _, kernel, size, group in self._steps:
             enqueue(queue, kernel, size, group)
@@ -268,8 +265,7 @@ class ParallelOpenclTape(OpenclTape):
         self._after, queues = after, common.queues_of(after)
         self._queues = {phase: owner.queue(number) for phase, number in queues.items()}
 
-    def run(self) -> None:
-        self._count()
+    def queue(self) -> None:
         cl, owner = self._owner._cl, self._owner
         begin = cl.enqueue_marker(owner._queue)
         owner._queue.flush()
@@ -282,6 +278,19 @@ class ParallelOpenclTape(OpenclTape):
             queue.flush()
         cl.enqueue_barrier(owner._queue, wait_for=list(done.values()))
         owner._queue.flush()
+
+
+class JoinedOpenclTape(OpenclTape):
+    """Tapes one after the other: OpenCL has no call for several launches."""
+
+    def __init__(self, owner: OpenclBackend, tapes: Sequence[OpenclTape]) -> None:
+        super().__init__(owner, None, ())
+        self._tapes = tapes
+        self._steps = [step for tape in tapes for step in tape._steps]
+
+    def queue(self) -> None:
+        for tape in self._tapes:
+            tape.queue()
 
 
 def _cache_folder() -> str | None:

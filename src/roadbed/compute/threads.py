@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain kernel on all cores: ranges of its work go to a few threads, which do not hold each other up in Python.
+"""A plain kernel on all cores: ranges or parts of its work go to a few threads, which Python only wakes.
 
 Numba's `prange` does the same with threads of C, and compiles the body of such a loop several times. Here a call costs
-some tens of microseconds more, so it is for loops of a millisecond.
+some tens of microseconds more; where loops are shorter than that, several of them become the phases of one kernel.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 import numba
 
+from roadbed.compute.crew import ABANDONED, new_crew
+
 _SHARES = 4  # ranges per thread: one that is held up leaves some to the others
-_helpers: ThreadPoolExecutor | None = None
-_starting = threading.Lock()
 
 
 def spread(kernel: Callable[..., None], count: int, *arguments: Any, grain: int = 1) -> None:
@@ -38,32 +38,104 @@ def spread(kernel: Callable[..., None], count: int, *arguments: Any, grain: int 
         for first in beginnings:
             kernel(first, min(first + size, count), *arguments)
 
-    if not getattr(kernel, "signatures", True):  # compiled where it is called, not by a helper
+    if not _is_compiled(kernel):
         first = next(beginnings)
         kernel(first, min(first + size, count), *arguments)
-    helpers = [_pool().submit(work) for _ in range(threads - 1)]
+    _in_threads(work, threads)
+
+
+def together(kernel: Callable[..., None], phases: int, *arguments: Any) -> None:
+    """`kernel(crew, *arguments)` in all threads at once, which share out the parts of its phases: see `crew`.
+
+    The kernel is compiled with `nogil`, and what it computes must not depend on who does a part.
+    """
+    crew = new_crew(phases)
+
+    def work() -> None:
+        try:
+            kernel(crew, *arguments)
+        except BaseException:
+            crew[0, ABANDONED] = 1  # nobody is to wait for the part that failed
+            raise
+
+    _in_threads(work, numba.get_num_threads() if _is_compiled(kernel) else 1)
+
+
+def _is_compiled(kernel: Any) -> bool:
+    """Else it is compiled where it is called, not by a helper."""
+    return bool(getattr(kernel, "signatures", True))
+
+
+class _Errand:
+    """Work for a helper, who may be busy elsewhere: then it is taken back, because nothing is left to do."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._failure: BaseException | None = None
+        self._begun, self._under_way = threading.Lock(), threading.Lock()
+        self._under_way.acquire()
+
+    def run(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            self._work()
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._under_way.release()
+
+    def settle(self) -> BaseException | None:
+        """It is done, or never will be; what went wrong."""
+        if not self._begun.acquire(blocking=False):
+            self._under_way.acquire()
+        return self._failure
+
+
+def _in_threads(work: Callable[[], None], threads: int) -> None:
+    """`work()` in this thread and in helpers, `threads` together; what fails is raised here."""
+    errands = [_Errand(work) for _ in range(threads - 1)]
+    for errand in errands:
+        _helpers.order(errand)
     try:
         work()
     finally:
-        # A helper that has not begun, being busy elsewhere, is not waited for: nothing is left to do.
-        failures = [helper.exception() for helper in helpers if not helper.cancel()]
+        failures = [errand.settle() for errand in errands]
     for failure in failures:
         if failure is not None:
             raise failure
 
 
-def _pool() -> ThreadPoolExecutor:
-    global _helpers
-    with _starting:
-        if _helpers is None:
-            _helpers = ThreadPoolExecutor(max(2, os.cpu_count() or 1) - 1, "roadbed")
-        return _helpers
+class _Helpers:
+    """Threads that wait for errands. A queue of C alone: an executor takes twice as long to wake one."""
+
+    def __init__(self) -> None:
+        self._errands: SimpleQueue[_Errand] = SimpleQueue()
+        self._starting, self._started = threading.Lock(), False
+
+    def order(self, errand: _Errand) -> None:
+        if not self._started:
+            self._start()
+        self._errands.put(errand)
+
+    def _start(self) -> None:
+        with self._starting:
+            for number in range(0 if self._started else max(2, os.cpu_count() or 1) - 1):
+                threading.Thread(target=self._serve, name=f"roadbed_{number}", daemon=True).start()
+            self._started = True
+
+    def _serve(self) -> None:
+        while True:
+            self._errands.get().run()
+
+
+_helpers = _Helpers()
 
 
 def _forget() -> None:
-    """A pool's threads do not survive a fork: the child starts its own."""
-    global _helpers, _starting
-    _helpers, _starting = None, threading.Lock()
+    """Threads do not survive a fork: the child starts its own."""
+    global _helpers
+    _helpers = _Helpers()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -103,11 +103,12 @@ class StcrfConfig(Stage):
     points_per_node: int = Field(128, ge=0, description="at most this many shape a node's surface; 0: all")
     footprint: bool = Field(True, description="road height assumed known under the vehicle")
     reach: int = Field(3, ge=0, le=1000, description="nodes beyond the data to extrapolate to")
-    variance_factor: float = Field(
-        1.0, gt=0, description="reported variance over that of independent points; calibrated in simulation"
-    )
+    variance_factor: float = Field(1.0, gt=0, description="doubt about a node over the variance of independent points")
     disagreement: float = Field(
-        1.5, ge=0, description="variance added per squared difference from the planes of seen neighbours"
+        1.5,
+        ge=0,
+        description="doubt added per squared difference from the planes of seen neighbours, which tells the variance "
+        "too; 0: variance of independent points",
     )
     seen_only: bool = Field(True, description="keep and report ground that was seen, not what neighbours suggest")
     islands: int = Field(

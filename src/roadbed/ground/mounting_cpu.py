@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, njit, solve3
+from roadbed.compute.cpu import FAST, F, U, inner, njit, solve3
 
 _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
 _NEAREST = F(1)  # m, closer returns are the vehicle's
@@ -56,14 +56,14 @@ def lowest_returns(points, stride, cell, radius, highest, lowest, second, out):
     return n, low / max(near, 1)
 
 
-@njit(cache=True)
+@inner()
 def _random(state, n):
     """Next state of a linear congruential generator and an index below n: the same on every machine."""
     state = np.uint32(state * np.uint32(1664525) + np.uint32(1013904223))
     return state, np.int64(state >> np.uint32(8)) % n
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _consensus(x, y, z, weight, height, slope_x, slope_y):
     """Weighted score of a plane; without a branch, so that the loop vectorises: it runs once per trial."""
     score = 0.0
@@ -75,7 +75,7 @@ def _consensus(x, y, z, weight, height, slope_x, slope_y):
     return score
 
 
-@njit(cache=True)
+@inner()
 def _refined(x_, y_, z_, weight, height, slope_x, slope_y):
     """One reweighted least-squares step; the ridge keeps the slopes of a narrow view at bay."""
     s = sx = sy = sxx = sxy = syy = z = zx = zy = 0.0

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import njit
+from roadbed.compute.cpu import inner, njit
 from roadbed.ground.opacity_cpu import RISE
 
 GROW, GROW_HEIGHT = 0.6, 0.08  # m aside and in height within which
@@ -16,7 +16,7 @@ FOOT, FOOT_HEIGHT = 2.0, 0.05  # m aside and in height within which
 FOOT_FROM = 8  # returns that do not stand are the same road
 
 
-@njit(cache=True)
+@inner(allocates=True)
 def _level(rotation, points, chosen):
     """Chosen points (K, 3) along the level axes, in the order of the first."""
     place = np.empty((chosen.shape[0], 3))
@@ -27,7 +27,7 @@ def _level(rotation, points, chosen):
     return place[np.argsort(place[:, 0])]
 
 
-@njit(cache=True)
+@inner()
 def _count_near(place, of, aside, height):
     """How many of the sorted places lie within `aside` and `height` of one."""
     found = 0
@@ -40,7 +40,7 @@ def _count_near(place, of, aside, height):
     return found
 
 
-@njit(cache=True)
+@inner()
 def _is_return(points, i):
     x, y, z = points[i, 0], points[i, 1], points[i, 2]
     return np.isfinite(x + y + z) and not (x == 0 and y == 0 and z == 0)
@@ -58,7 +58,7 @@ def grow_standing(points, rotation, standing):
         standing[i] = _count_near(place, _level(rotation, points, one)[0], GROW, GROW_HEIGHT) >= GROW_FROM
 
 
-@njit(cache=True)
+@inner()
 def _lies_before(own, others, place):
     """Whether a return lies before those above it: a wall is not nearer at its foot, the road that ends there is."""
     r, z = place[own, 0], place[own, 1]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import njit
+from roadbed.compute.cpu import inner, njit
 
 GAP, GAP_GROWTH = 0.5, 0.02  # m, and per m of range: how much farther a beam must have gone
 BENEATH = 0.15  # m under a return at which it passed
@@ -56,13 +56,13 @@ def sort_by_direction(points, rotation, origins, sensor, directions, order, star
     return start[start.shape[0] - 1]
 
 
-@njit(cache=True)
+@inner()
 def _is_undercut(r, z, other_r, other_z):
     """Whether the beam of the other return passed well beneath this one and went on."""
     return other_r - r > GAP + GAP_GROWTH * r and z - r * other_z / other_r > BENEATH
 
 
-@njit(cache=True)
+@inner()
 def _mark_direction(order, place, standing):
     """One direction's returns against each other."""
     n = order.shape[0]
@@ -84,7 +84,7 @@ def _mark_direction(order, place, standing):
     _mark_undersides(order, place, standing)
 
 
-@njit(cache=True)
+@inner()
 def _mark_far(order, place, standing):
     """Far away two beams meet a car at its bonnet and its window: less steep than a wall, steeper than a hillside."""
     n = order.shape[0]
@@ -101,7 +101,7 @@ def _mark_far(order, place, standing):
             standing[order[a]] = True
 
 
-@njit(cache=True)
+@inner(allocates=True)
 def _mark_undersides(order, place, standing):
     """What a beam met just behind and below the side of something is its underside or a wheel."""
     n = order.shape[0]
@@ -116,7 +116,7 @@ def _mark_undersides(order, place, standing):
                 standing[order[a]] = True
 
 
-@njit(cache=True)
+@inner(allocates=True)
 def _mark_foot(order, place, standing):
     """One direction's returns on a wall whose next return is right above them, where beams are far apart.
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from roadbed.errors import InputError
 from roadbed.geometry import Float32, Float64
 
+POINT_NOISE = 2.2e-6  # m^2 of one effective point on a perfect plane: 1.5 mm
 _LEAST = 1e-6  # information about a slope, so that planes of which nothing but a height is known can be solved
 
 
@@ -21,11 +22,13 @@ class SurfaceRules:
     height_information: float = 2e-4  # effective points of the weak expectation that a surface also rests on
     slope_information: float = 0.06
     point_variance: float = 0.0025  # m^2 of one effective point
-    known_variance: float = 0.0625  # m^2, beyond it the surface is unknown
+    known_variance: float = 0.0625  # m^2 of doubt, beyond it the surface is unknown
+    disagreement: float = 1.5  # doubt per squared difference from the planes beside; 0: these are not asked
+    islands: float = 60  # connected nodes that a surface needs; 0: any
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not 0 < value < np.inf:
+            if not (0 < value < np.inf or (name in ("disagreement", "islands") and value == 0)):
                 raise InputError(f"surface: {name} = {value:g}: expected a positive number")
 
 

@@ -13,11 +13,13 @@ from roadbed.mapping.cache import SIDE, Key, T, TileCache
 from roadbed.mapping.cells import CellTile
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import Planes, planes_of
+from roadbed.mapping.judged import judged
 from roadbed.mapping.points import GROUND, PointTile
 from roadbed.mapping.survey import SurveyIndex, cell_tiles, point_tiles
 from roadbed.mapping.tiles import KNOWN, GroundTile, ground_tiles
 
 _MOST_IN_MEMORY = 256  # tiles: three rows of a map of five kilometres, so that neighbours are read once
+_BESIDE = 16  # nodes to each side by which a node is judged: an island is rarely longer
 
 
 class StoredMap:
@@ -48,13 +50,18 @@ class StoredMap:
 
     def planes(self, key: Key, border: int = 0) -> Planes:
         """The surface of a tile, (64 + 2 border) nodes to a side with what its neighbours know."""
+        wide = judged(self._planes(key, border + _BESIDE), self.spacing, self.index.surface)
+        inner = slice(_BESIDE, -_BESIDE)
+        return Planes(*(layer[inner, inner] for layer in (wide.elevation, wide.slope_x, wide.slope_y, wide.variance)))
+
+    def _planes(self, key: Key, border: int) -> Planes:
+        """The same, each node by its own information alone."""
         own = self.ground(key)
         size = SIDE + 2 * border
         information: Float32 = np.zeros((9, size, size), np.float32)
         base = 0.0 if own is None else own.base
-        beside = (-1, 0, 1) if border else (0,)
-        for down in beside:
-            for right in beside:
+        for down in (-1, 0, 1):
+            for right in (-1, 0, 1):
                 tile = own if down == right == 0 else self.ground((key[0] + down, key[1] + right))
                 if tile is not None:
                     rows, columns = _part(down, border), _part(right, border)

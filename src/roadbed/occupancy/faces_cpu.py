@@ -37,7 +37,7 @@ def raise_faces(cloud, ground, model, spacing, heights, variance):
         bin_ = int(distance / spacing)
         if bin_ >= model.range_bins:
             continue
-        bins[k] = azimuth_bin(dx, dy, model.azimuth_bins) * model.range_bins + bin_
+        bins[k] = int(azimuth_bin(dx, dy, model.azimuth_bins)) * model.range_bins + bin_
         up = np.float32(place[k, 2] - cloud.origin[2])
         low[bins[k]], high[bins[k]] = min(low[bins[k]], up), max(high[bins[k]], up)
     changed = 0
@@ -45,15 +45,15 @@ def raise_faces(cloud, ground, model, spacing, heights, variance):
         if bins[k] < 0 or high[bins[k]] - low[bins[k]] < model.face:
             continue
         x, y, j = place[k, 0], place[k, 1], cloud.chosen[k]
-        over = place[k, 2] - plane_at(ground, x, y)
+        over = place[k, 2] - plane_at(ground.plane, x, y)
         if not model.obstacle_height < over < model.clearance or heights[j] > model.obstacle_height:
             continue
         heights[j] = over
         changed += 1
-        node = nearest_node(ground, x, y)
+        node, at_column, at_row = nearest_node(ground, x, y)
         if node < 0:
             continue
-        row, column = node // ground.columns, node % ground.columns
+        row, column = int(at_row), int(at_column)
         for r in range(max(row - 1, 0), min(row + 2, ground.rows)):
             for c in range(max(column - 1, 0), min(column + 2, ground.columns)):
                 variance[r * ground.columns + c] = np.inf

@@ -14,7 +14,7 @@ import numpy as np
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
-from roadbed.occupancy.observe_cpu import azimuth_part
+from roadbed.occupancy.observe_cpu import azimuth_bin, azimuth_part, nearest_node, plane_at
 
 _BLOCK = 32  # cells of a row
 (
@@ -36,16 +36,14 @@ def _place_block(row, begin, origin_x, origin_y, grid, ground, model, block):
         dx, dy = x - origin_x, y - origin_y
         distance = math.sqrt(dx * dx + dy * dy)
         bin_ = np.floor(distance / grid.spacing)
-        azimuth = min(np.floor(azimuth_part(dx, dy, model.azimuth_bins)), model.azimuth_bins - 1.0)
-        column = np.floor((x - ground.x0) / ground.spacing + 0.5)
-        node_row = np.floor((y - ground.y0) / ground.spacing + 0.5)
-        within = (column >= 0) & (node_row >= 0) & (column < ground.columns) & (node_row < ground.rows)
+        azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
+        node, node_column, node_row = nearest_node(ground, x, y)
         block[_X + i] = x
         block[_Y + i] = y
         block[_DISTANCE + i] = distance
         block[_BEAMS + i] = azimuth * model.range_bins + bin_ if bin_ < model.range_bins else -1.0
-        block[_NODE + i] = node_row * ground.columns + column if within else -1.0
-        block[_TO_X + i] = x - (ground.x0 + column * ground.spacing)
+        block[_NODE + i] = node
+        block[_TO_X + i] = x - (ground.x0 + node_column * ground.spacing)
         block[_TO_Y + i] = y - (ground.y0 + node_row * ground.spacing)
 
 
@@ -131,9 +129,9 @@ def _weigh(sensor_z, ground, model, block):
     plane = ground.plane[0], ground.plane[1], ground.plane[2]
     for i in range(U(_BLOCK)):
         distance, lowest, beneath = block[_DISTANCE + i], block[_LOWEST + i], block[_BENEATH + i]
-        known = block[_VARIANCE + i] < model.ground_sigma**2
+        known = block[_VARIANCE + i] <= model.ground_sigma**2
         over = block[_HEIGHT + i] + (block[_SLOPE_X + i] * block[_TO_X + i] + block[_SLOPE_Y + i] * block[_TO_Y + i])
-        surface = over if known else plane[0] + plane[1] * block[_X + i] + plane[2] * block[_Y + i]
+        surface = over if known else plane_at(plane, block[_X + i], block[_Y + i])
         sigma = float(np.float32(math.sqrt(block[_VARIANCE + i]))) if known else model.ground_sigma
         trust = model.beneath if lowest < beneath else 1.0
         # The beam that ended here on the ground may itself have come from beneath.

@@ -14,7 +14,7 @@ import numpy as np
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import SOFT_SIGMAS, SUBCELLS, SURE_SIGMAS, WEIGHT_ONE
-from roadbed.occupancy.observe_cpu import azimuth_part
+from roadbed.occupancy.observe_cpu import azimuth_bin, nearest_node, plane_at
 
 _BLOCK = 64  # points
 (
@@ -32,14 +32,14 @@ def _place(cloud, grid, ground, model, block):
     r20, r21, r22 = cloud.rotation[2, 0], cloud.rotation[2, 1], cloud.rotation[2, 2]
     t0, t1, t2 = cloud.translation[0], cloud.translation[1], cloud.translation[2]
     origin_x, origin_y, origin_z = cloud.origin[0], cloud.origin[1], cloud.origin[2]
-    plane_0, plane_x, plane_y = ground.plane[0], ground.plane[1], ground.plane[2]
+    plane = ground.plane[0], ground.plane[1], ground.plane[2]
     for i in range(U(_BLOCK)):
         px, py, pz, height = block[_PX + i], block[_PY + i], block[_PZ + i], block[_HEIGHT + i]
         x = r00 * px + r01 * py + r02 * pz + t0
         y = r10 * px + r11 * py + r12 * pz + t1
         z = r20 * px + r21 * py + r22 * pz + t2
         known = abs(height) < np.inf
-        dz = height if known else z - (plane_0 + plane_x * x + plane_y * y)
+        dz = height if known else z - plane_at(plane, x, y)
         dx, dy = x - origin_x, y - origin_y
         distance = math.sqrt(dx * dx + dy * dy)
         says = (abs(px + py + pz) < np.inf) & (dz > -model.low_outlier) & (distance >= model.min_range)
@@ -47,7 +47,7 @@ def _place(cloud, grid, ground, model, block):
         # The last range bin whose centre the beam passed, a margin before its end.
         passed = np.floor((distance - model.range_margin) / grid.spacing - 0.5) - 1
         end = np.floor(distance / grid.spacing)
-        azimuth = min(np.floor(azimuth_part(dx, dy, model.azimuth_bins)), model.azimuth_bins - 1.0)
+        azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
         beam = says & (passed >= 0)
         low = beam & (dz > model.obstacle_height) & (dz < model.underside) & (end < model.range_bins)
         block[_RAY + i] = azimuth * model.range_bins + min(passed, model.range_bins - 1.0) if beam else -1.0
@@ -64,11 +64,9 @@ def _place(cloud, grid, ground, model, block):
         block[_SUBCELL + i] = subcell if inside else 0.0
 
         lowest = model.obstacle_height - (SOFT_SIGMAS * model.obstacle_height_sigma if known else 0.0)
-        column = np.floor((x - ground.x0) / ground.spacing + 0.5)
-        row = np.floor((y - ground.y0) / ground.spacing + 0.5)
-        within = known & (column >= 0) & (row >= 0) & (column < ground.columns) & (row < ground.rows)
+        node, _, _ = nearest_node(ground, x, y)
         block[_DZ + i] = dz
-        block[_NODE + i] = row * ground.columns + column if within else -1.0
+        block[_NODE + i] = node if known else -1.0
         block[_OBSTACLE + i] = 1.0 if inside & (dz > lowest) & (dz < model.clearance) else 0.0
         block[_ON_GROUND + i] = 1.0 if inside & known & (dz <= model.obstacle_height) else 0.0
 

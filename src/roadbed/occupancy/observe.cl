@@ -171,7 +171,7 @@ FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOB
     int node = nearest_node(v, x, y), nodes = v->ground_columns * v->ground_rows;
     if (node >= 0 && is_finite(layers[node]) && (v->face <= 0 || doubted[v->nodes + node] != v->frame)) {
         float variance = layers[3 * nodes + node];
-        if (variance < v->ground_sigma * v->ground_sigma) {
+        if (variance <= v->ground_sigma * v->ground_sigma) {
             under.sigma = (float)sqrt((double)variance);
             under.known = 1;
             under.surface = layers[node];

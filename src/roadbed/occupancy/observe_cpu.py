@@ -17,23 +17,26 @@ from roadbed.occupancy.model import (
 HALVES = 2  # of `collect`
 
 
+# Places are whole numbers as floats, which a vector of them stays.
+
+
 @njit(cache=True, inline="always")
 def nearest_node(ground, x, y):
-    column = math.floor((x - ground.x0) / ground.spacing + 0.5)
-    row = math.floor((y - ground.y0) / ground.spacing + 0.5)
-    if column < 0 or row < 0 or column >= ground.columns or row >= ground.rows:
-        return -1
-    return row * ground.columns + column
+    """Number, column and row of a node of the ground; the number is -1 outside of it."""
+    column = np.floor((x - ground.x0) / ground.spacing + 0.5)
+    row = np.floor((y - ground.y0) / ground.spacing + 0.5)
+    within = (column >= 0) & (row >= 0) & (column < ground.columns) & (row < ground.rows)
+    return (row * ground.columns + column if within else -1.0), column, row
 
 
 @njit(cache=True, inline="always")
-def plane_at(ground, x, y):
-    return ground.plane[0] + ground.plane[1] * x + ground.plane[2] * y
+def plane_at(plane, x, y):
+    return plane[0] + plane[1] * x + plane[2] * y
 
 
 @njit(cache=True, inline="always")
 def azimuth_bin(dx, dy, bins):
-    return min(int(azimuth_part(dx, dy, bins)), bins - 1)
+    return min(np.floor(azimuth_part(dx, dy, bins)), bins - 1.0)
 
 
 @njit(cache=True, inline="always")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, njit, solve3
+from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, inner, njit, solve3
 from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
 
 
@@ -57,7 +57,7 @@ def sample_residuals(points, stride, rotation, translation, shape, radius, infor
     return n
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _weigh(x, y, dz, limited, plane, sigma, weight):
     """Weight of each sample around the present plane, and how much of them lies on it."""
     lift, a, b = plane
@@ -72,7 +72,7 @@ def _weigh(x, y, dz, limited, plane, sigma, weight):
     return near
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _normal_equations(x_, y_, dz_, weight_):
     s = sx = sy = sxx = sxy = syy = z = zx = zy = 0.0
     for k in range(U(x_.shape[0])):

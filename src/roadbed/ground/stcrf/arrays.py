@@ -29,9 +29,8 @@ class SortedPoints(NamedTuple):
     y: Float32
     z: Float32
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
-    origin: Int32  # place in the input
-    node: Int32  # of each input point, -1 where there is none
-    standing: NDArray[np.bool_]  # of each input point, whether it cannot be ground; empty: any may be
+    stands: NDArray[np.bool_]  # whether a point cannot be ground; empty: any may be
+    place: Int32  # of each input point in this order, -1 where it is on no node
 
 
 class ShapingPoints(NamedTuple):

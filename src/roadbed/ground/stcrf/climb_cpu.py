@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, njit
+from roadbed.compute.cpu import FAST, F, U, inner, njit
 from roadbed.ground.stcrf.model import (
     CLIMB_BETTER,
     CLIMB_MANY_MORE,
@@ -78,7 +78,7 @@ def lower_envelope(heights, slope, shape):
                 out[c] = min(here[c], min(beside, corner))
 
 
-@njit(cache=True)
+@inner()
 def _height_or(heights, r, c, road):
     return heights[r, c] if heights[r, c] < FAR_ABOVE else road
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from roadbed.compute.threads import spread
 from roadbed.config.ground import GroundConfig
 from roadbed.geometry import Float32
 from roadbed.ground.engine import Vehicle
@@ -26,6 +27,7 @@ from roadbed.ground.stcrf.spans_cpu import CHUNKS, NODE_COST, VECTOR, clear_span
 from roadbed.ground.stcrf.start_cpu import expect_carried, gather_lowest, spread_coarse
 
 F = np.float32
+_ROWS = 40  # of fine nodes that are worth a thread
 
 
 class CoarseStart:
@@ -64,7 +66,8 @@ class CoarseStart:
     def spread(self, expected: Float32) -> None:
         """What the fine nodes are to expect; where the wide ones know nothing, `expected` stays."""
         level, most = self._level, F(self._stcrf.coarse.most_information)
-        spread_coarse(level.posterior[:, 0], level.mean, level.shape, self._ratio, most, self._fine.columns, expected)
+        known, (rows, columns, _) = level.posterior[:, 0], self._fine
+        spread(spread_coarse, rows, known, level.mean, level.shape, self._ratio, most, columns, expected, grain=_ROWS)
 
     def _climb(self, vehicle: Vehicle, road: float) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""

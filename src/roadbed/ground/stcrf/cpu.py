@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.compilation import announce
+from roadbed.compute.threads import spread, together
 from roadbed.config import Config
 from roadbed.geometry import Float32
 from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Placement, Rolled, Turned, Vehicle
@@ -16,22 +17,22 @@ from roadbed.ground.stcrf.arrays import Field, Moving, Outputs, ShapingPoints, S
 from roadbed.ground.stcrf.coarse_cpu import CoarseStart
 from roadbed.ground.stcrf.em_cpu import EmArrays, em_rules, expectation_maximization, run_em
 from roadbed.ground.stcrf.islands_cpu import drop_islands
-from roadbed.ground.stcrf.labels_cpu import CLEAR, DECIDE, MEASURE, WRITE, LabelArrays, label_points
+from roadbed.ground.stcrf.labels_cpu import PHASES as LABEL_PHASES
+from roadbed.ground.stcrf.labels_cpu import LabelArrays, label_points
 from roadbed.ground.stcrf.model import (
     ANCHORS,
     BANDS,
-    COUNTERS,
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
     KNOWN_PRIOR,
     VOTE_PILLARS,
 )  # fmt: skip
 from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
-from roadbed.ground.stcrf.places_cpu import classify_nodes
+from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
-from roadbed.ground.stcrf.sort_cpu import sort_by_node
+from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, sort_by_node
 from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
     NODE_COST,
@@ -42,8 +43,8 @@ from roadbed.ground.stcrf.spans_cpu import (
     keep_seen,
     share_rows,
 )  # fmt: skip
-from roadbed.ground.stcrf.surface_cpu import SurfaceRules, describe_surface
-from roadbed.ground.stcrf.vote_cpu import empty_votes
+from roadbed.ground.stcrf.surface_cpu import SurfaceRules, describe_surface, tell_variance
+from roadbed.ground.stcrf.vote_cpu import empty_votes, places_in_node
 from roadbed.mapping.information import lower
 from roadbed.timing import timed
 
@@ -69,17 +70,16 @@ class StcrfCpu:
         self._start = np.zeros(nodes + 1, np.int32)
         self._counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
-        self._rules = LabelRules.of(config)
+        self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:
             self._bands = np.zeros((nodes, self._side**2, BANDS), np.uint16)
             self._votes = empty_votes(rows * self._side, columns * self._side)
-        self._counters = np.zeros((COUNTERS, rows, columns), np.int32)
-        self._planes = np.zeros((7, rows, columns), np.int32)
+        self._sums = np.zeros((SUMS, rows, columns), np.int32)
         self._kinds, self._near_count = np.zeros(nodes, np.uint8), np.zeros(nodes, np.int32)
         self._anchored = np.zeros(nodes, np.uint8)
         self._anchor_plane = np.zeros((nodes, 3), F)
-        self._node_chunks = np.zeros(CHUNKS + 1, np.int32)
+        self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
@@ -88,11 +88,11 @@ class StcrfCpu:
     def _grow(self, points: int) -> None:
         """Buffers for at least `points` points."""
         capacity = max(4096, int(points * 1.25))
-        self._node, self._origin = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+        self._place, self._sample_nodes = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         self._pillar = np.empty(capacity, np.uint16)
         self._sorted = np.empty((3, capacity), F)
-        self._dz, self._probability = np.empty(capacity, F), np.empty(capacity, F)
-        self._ground, self._near = np.empty(capacity, np.bool_), np.empty(capacity, np.int32)
+        self._dz, self._near = np.empty(capacity, F), np.empty(capacity, np.int32)
+        self._ground, self._stands = np.empty(capacity, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
         self._weight = np.empty(self._shaping.shape[1], F)
@@ -123,13 +123,14 @@ class StcrfCpu:
 
     def _sort(self, points: Float32, placement: Placement, standing: NDArray[np.bool_] | None) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
-        if len(points) > len(self._node):
+        if len(points) > len(self._place):
             self._grow(len(points))
+        stands = self._stands if standing is not None else _NOTHING_STANDS
         x, y, z = self._sorted
-        stands = _NOTHING_STANDS if standing is None else standing
-        out = SortedPoints(self._start, x, y, z, self._pillar, self._origin, self._node[: len(points)], stands)
+        out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)])
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
-        sort_by_node(points, turn, move, self._fine.shape, self._counts, out)
+        known = _NOTHING_STANDS if standing is None else standing
+        together(sort_by_node, SORT_PHASES, points, known, turn, move, self._fine.shape, self._counts, out)
         return out
 
     def _select(self, points: SortedPoints, vehicle: Vehicle, road: float, moving: MovingMask | None) -> ShapingPoints:
@@ -139,8 +140,8 @@ class StcrfCpu:
         reserve(points.start, stcrf.points_per_node, self._anchored, fine.reserved)
         share_rows(points.start, fine.shape, fine.row_chunks, NODE_COST)
         # Two rows of nodes hold a whole number of vote cells, so that no two threads share one.
-        self._node_chunks[:] = fine.row_chunks // VOTE_PILLARS * VOTE_PILLARS * fine.shape.columns
-        self._node_chunks[-1] = self._kinds.size
+        self._point_chunks[:] = fine.row_chunks // VOTE_PILLARS * VOTE_PILLARS
+        self._point_chunks[-1] = fine.shape.rows
         walls = stcrf.walls
         rules = Selection(
             limit=stcrf.points_per_node,
@@ -155,9 +156,9 @@ class StcrfCpu:
             moves = Moving(moving.mask, moving.corner.astype(F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, self._weight)
-        select_points(
-            self._node_chunks, points, fine.shape, rules, self._anchored, self._anchor_plane, moves, self._low, shaping
-        )
+        anchors = self._anchored, self._anchor_plane
+        given = self._point_chunks, points, fine.shape, rules, anchors, moves, self._low, shaping
+        together(select_points, 1, *given)
         share_rows(fine.reserved, fine.shape, fine.row_chunks, NODE_COST)
         return shaping
 
@@ -222,19 +223,11 @@ class StcrfCpu:
         """One label, ground probability c_j and height over the surface per input point."""
         rules, fine = self._rules, self._fine
         surface = fine.mean, fine.posterior[:, 0]
-        points_own, near = (self._dz, self._probability, self._ground), (self._near, self._near_count)
-        work = LabelArrays(*points_own, *near, self._bands, self._counters, self._kinds, self._votes)
-
-        def phase(number: int) -> None:
-            label_points(number, self._node_chunks, points, fine.shape, self._side, rules, surface, work, out)
-
-        phase(MEASURE)
-        if rules.around:
-            classify_nodes(points.start, self._counters, surface[1], fine.shape, rules, self._planes, self._kinds)
-            phase(DECIDE)
-        phase(WRITE)
-        if rules.vote:
-            phase(CLEAR)
+        near = self._near, self._near_count
+        places = self._kinds, self._places_in_node
+        work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, self._votes)
+        given = self._point_chunks, points, fine.shape, self._side, rules, surface, work, out
+        together(label_points, LABEL_PHASES, *given)
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
@@ -251,10 +244,13 @@ class StcrfCpu:
             largest_variance=F(stcrf.known_sigma**2),
             base=F(base),
         )
-        describe_surface(fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, elevation, slope, variance)
+        layers = elevation, slope, variance  # at first how far each node is in doubt
+        evidence = describe_surface(fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, *layers)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
-            drop_islands(stcrf.islands, rules.largest_variance, unknown, elevation, slope, variance)
+            drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
+        if stcrf.seen_only and stcrf.disagreement:
+            tell_variance(evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
@@ -289,7 +285,8 @@ class StcrfCpu:
             rotation, translation = motion.T_old_new.rotation.astype(F), motion.T_old_new.translation.astype(F)
             origin = F(motion.x0), F(motion.y0)
             weak = F(stcrf.height_information), F(stcrf.slope_information)
-            transport(fine.prior, fine.shape, origin, rotation, translation, *weak, fine.data, fine.expected)
+            given = fine.prior, fine.shape, origin, rotation, translation, weak
+            spread(transport, fine.shape.rows, *given, fine.data, fine.expected)
             fine.take_prior()
             self._carries = False
             return
@@ -303,9 +300,9 @@ class StcrfCpu:
 
     def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
         fine, points, placement = self._fine, given.points, given.placement
-        if len(points) > len(self._node):
+        if len(points) > len(self._place):
             self._grow(len(points))
-        samples = Samples(self._samples, self._origin, self._sample_counts)
+        samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         n = sample_residuals(
             points,

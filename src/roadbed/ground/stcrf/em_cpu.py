@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, exp2_negative, njit, prange
+from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, exp2_negative, inner, njit
+from roadbed.compute.crew import take_next, take_part, wait_for_all
+from roadbed.compute.threads import together
 from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
 
@@ -72,7 +74,7 @@ class _Iteration(NamedTuple):
     down: np.float32
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _sum_along_x(p, q, spacing, lo, hi):
     """q = p + F^T p F over the left and right neighbour, for columns lo..hi of one row."""
     square, double = spacing * spacing, F(2) * spacing
@@ -87,7 +89,7 @@ def _sum_along_x(p, q, spacing, lo, hi):
         q[3, c] = p[3, c - ONE] + p[3, c] + p[3, c + ONE] + outer
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _m_step(data, p, q, below, above, share, spacing, out, lo, hi):
     """P, X <- data + beta/|N| neighbours. q: own row summed along x, node included; below, above: the rows beside."""
     for k in (0, 1, 3, 6, 7):
@@ -104,7 +106,7 @@ def _m_step(data, p, q, below, above, share, spacing, out, lo, hi):
         out[5, c] += share * (square * (above[0, c] + below[0, c]) + double * (above[2, c] - below[2, c]))
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _add_prior(prior, gamma, out, lo, hi):
     """P, X += gamma previous frame."""
     for k in range(9):
@@ -112,7 +114,7 @@ def _add_prior(prior, gamma, out, lo, hi):
             out[k, c] += gamma * prior[k, c]
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _solve(p, expected, height_information, slope_information, mean, work, lo, hi):
     """mu = (P + P0)^-1 (X + P0 expected) for one row, by an unrolled L D L^T; P0 is never accumulated."""
     inverse0, inverse1, t, b0, y1, y2 = work[0], work[1], work[2], work[3], work[4], work[5]
@@ -136,7 +138,7 @@ def _solve(p, expected, height_information, slope_information, mean, work, lo, h
         mean[0, c] = b0[c] - inverse0[c] * (p[1, c] * mean[1, c] + p[2, c] * mean[2, c])
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _weigh(x, y, z, first, last, plane, up, down, weight):
     """c_j of the points of one node; `up` and `down` are -log2(e) / (2 sigma^2)."""
     h, sx, sy = plane
@@ -145,7 +147,7 @@ def _weigh(x, y, z, first, last, plane, up, down, weight):
         weight[k] = exp2_negative(dz * dz * (up if dz >= F(0) else down))
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _pull_down(x, y, z, first, last, plane, pull, reach, weight):
     """Points far below keep a little weight: a surface that starts above a drop is drawn down to it."""
     h, sx, sy = plane
@@ -155,7 +157,7 @@ def _pull_down(x, y, z, first, last, plane, pull, reach, weight):
         weight[k] = max(weight[k], kept if dz < F(0) else F(0))
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _gather(x, y, z, first, last, weight, alpha, data, c):
     """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T."""
     w = wx = wy = wxx = wxy = wyy = wz = wzx = wzy = F(0)
@@ -175,7 +177,7 @@ def _gather(x, y, z, first, last, weight, alpha, data, c):
     data[6, c], data[7, c], data[8, c] = alpha * wz, alpha * wzx, alpha * wzy
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _e_step(points, mean, data, step, rules, first_node, lo, hi):
     """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
     x, y, z, weight = points.x, points.y, points.z, points.weight
@@ -194,7 +196,7 @@ def _e_step(points, mean, data, step, rules, first_node, lo, hi):
         _gather(x, y, z, first, last, weight, rules.alpha, data, c)
 
 
-@njit(cache=True)
+@inner()
 def _clear_beyond(p, last, hi):
     """Spans end at a multiple of the vector length, maybe beyond the last node: there is nothing there."""
     for k in range(9):
@@ -202,7 +204,7 @@ def _clear_beyond(p, last, hi):
             p[k, c] = F(0)
 
 
-@njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, work, shape, rules):
     """One iteration on a range of rows: M-step and solve of the last E-step's data, then the next E-step."""
     p_old, p_new = arrays.information[step.old], arrays.information[1 - step.old]
@@ -235,29 +237,31 @@ def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, work, sha
             _e_step(points, arrays.mean[r], arrays.data[r], step, rules, row * columns, l, min(h, columns + 1))
 
 
-@njit(parallel=True, cache=True, fastmath=True)
-def expectation_maximization(row_chunks, points, arrays, spans, row_sums, work, shape, rules):
-    """Run the EM from `information[0]`; returns which of the two buffers of `information` holds the result.
+@njit(nogil=True, cache=True, allocates=False, fastmath=True)
+def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, work, shape, rules):
+    """Run the EM from `information[0]`; an iteration is a phase, and the last one's buffer holds the result.
 
     Nodes without points keep a zero data term; `data` must be zero there.
     Jacobi: an iteration reads the old buffer only, so neither the order of rows nor the number of threads matters.
     """
     share = rules.beta / F(rules.neighbours)
     down = HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
+    parts = row_chunks.shape[0] - 1
     for iteration in range(rules.iterations + 1):
         old = (iteration + 1) % 2 if iteration > 0 else 0
         sigma = rules.sigma_up_early if 2 * iteration < rules.iterations else rules.sigma_up
         step = _Iteration(iteration, old, share, HALF_LOG2_E / (sigma * sigma), down)
-        for i in prange(row_chunks.shape[0] - 1):
+        i = take_part(crew, iteration)
+        while i < parts:
             _iterate_rows(
                 row_chunks[i], row_chunks[i + 1], step, points, arrays, spans, row_sums[i], work[i], shape, rules
             )
-    return rules.iterations % 2
+            i = take_next(crew, iteration)
+        wait_for_all(crew, iteration, parts)
 
 
 def run_em(field: Field, points: ShapingPoints, rules: EmRules) -> None:
     """The EM on one lattice; `field.posterior` and `field.mean` hold the result."""
-    arrays = EmArrays.of(field)
-    field.result = expectation_maximization(
-        field.row_chunks, points, arrays, field.spans, field.row_sums, field.work, field.shape, rules
-    )
+    given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.work, field.shape, rules
+    together(expectation_maximization, rules.iterations + 1, *given)
+    field.result = rules.iterations % 2

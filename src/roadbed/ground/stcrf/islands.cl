@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The surface as the caller's layers, without its islands: few nodes apart from all others are a crown, not the ground.
 
-// Every node's variance as it was seen; clean nodes hang on themselves. `sizes` ends with the number of known nodes.
-KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL float4 *surface_all, GLOBAL const uchar *seen, GLOBAL int *clean,
-                  GLOBAL int *sizes) {
-    GLOBAL float4 *surface = surface_all + SLOT * NODES;
+#if SEEN_ONLY
+// Judges every node; clean ones hang on themselves. `sizes` ends with the number of known nodes.
+KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL float2 *judged,
+                  GLOBAL int *clean, GLOBAL int *sizes) {
     if (!(frames[SLOT].wanted & LAYERS)) return;
     FOR_EACH(node, NODES) {
-        float variance = variance_as_seen(surface, seen + SLOT * NODES, node);
-        surface[node].w = variance;
-        clean[SLOT * NODES + node] = variance <= CLEAN_VARIANCE ? node : -1;
+        float2 found = judge(surface + SLOT * NODES, seen + SLOT * NODES, node);
+        judged[SLOT * NODES + node] = found;
+        clean[SLOT * NODES + node] = found.x <= CLEAN_VARIANCE ? node : -1;
         sizes[SLOT * (NODES + 1) + node] = 0;
     }
     if (GLOBAL_ID == 0) sizes[SLOT * (NODES + 1) + NODES] = 0;
@@ -20,11 +20,11 @@ KERNEL join_clean(GLOBAL const Frame *frames, GLOBAL int *clean) {
     FOR_EACH(node, NODES) join_before(clean + SLOT * NODES, node, COLUMNS);
 }
 
-KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOBAL int *clean, GLOBAL int *sizes_all) {
+KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float2 *judged, GLOBAL int *clean, GLOBAL int *sizes_all) {
     GLOBAL int *sizes = sizes_all + SLOT * (NODES + 1);
     if (!(frames[SLOT].wanted & LAYERS)) return;
     FOR_EACH(node, NODES) {
-        if (surface[SLOT * NODES + node].w <= KNOWN_VARIANCE) ATOMIC_ADD(&sizes[NODES], 1);
+        if (judged[SLOT * NODES + node].x <= KNOWN_VARIANCE) ATOMIC_ADD(&sizes[NODES], 1);
         int root = clean[SLOT * NODES + node] < 0 ? -1 : root_of(clean + SLOT * NODES, node);
         clean[SLOT * NODES + node] = root;
         if (root >= 0) ATOMIC_ADD(&sizes[root], 1);
@@ -43,15 +43,23 @@ FUNCTION int on_mainland(GLOBAL const int *clean, GLOBAL const int *sizes, int n
     return found;
 }
 
+// The variance that is reported of a node.
+FUNCTION float variance_as_seen(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL const float2 *judged,
+                                GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
+    float doubt = judged[node].x;
+    if (doubt > KNOWN_VARIANCE) return doubt;
+    if (ISLANDS && !on_mainland(clean, sizes, node)) return VARIANCE_SCALE / HEIGHT_INFORMATION;
+    return DISAGREEMENT > 0.0f ? told_variance(surface[node].w, seen, judged, node) : doubt;
+}
+#endif
+
 // The surface as the caller's layers; unknown where its variance is too large.
-FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL const int *clean,
-                       GLOBAL const int *sizes, GLOBAL float *layers, float base) {
+FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL const float2 *judged,
+                       GLOBAL const int *clean, GLOBAL const int *sizes, GLOBAL float *layers, float base) {
     FOR_EACH(node, NODES) {
         float4 plane = surface[node];
-#if ISLANDS
-        if (plane.w <= KNOWN_VARIANCE && !on_mainland(clean, sizes, node)) plane.w = VARIANCE_SCALE / HEIGHT_INFORMATION;
-#else
-        plane.w = variance_as_seen(surface, seen, node);
+#if SEEN_ONLY
+        plane.w = variance_as_seen(surface, seen, judged, clean, sizes, node);
 #endif
         int known = plane.w <= KNOWN_VARIANCE;
         layers[node] = known ? plane.x + base : NOT_A_NUMBER;

@@ -170,5 +170,7 @@ def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
         slope_information=stcrf.slope_information,
         point_variance=stcrf.sigma_up**2 * stcrf.variance_factor,
         known_variance=stcrf.known_sigma**2,
+        disagreement=stcrf.disagreement,
+        islands=stcrf.islands,
     )
     return TileMap(folder, stcrf.spacing, time.map_tiles_in_memory, surface)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from roadbed.frames import Label
+from roadbed.mapping import information
 
 _F = np.float32
 
@@ -31,6 +32,8 @@ STAYS_FROM = _F(0.01)  # effective points of its own, now or before, for a node 
 SEEN_FROM = _F(0.3)  # the same, now and before, for it to count as seen
 SIDES = 4  # seen neighbours between which an unseen node is filled in
 FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node
+POINT_NOISE = _F(information.POINT_NOISE)
+POINT_UNEVENNESS = _F(10)  # m^2 of a point per m^2 that the planes around disagree by: neighbours count the same points
 CLEAN_VARIANCE = _F(0.02)  # m^2 up to which a node counts as one of a surface
 ISLAND_SHARE = _F(0.03)  # of the known nodes: a surface of so many is no island, however few they are
 NOTHING_KNOWN = _F(1e-6)  # effective points below which a carried prior is empty

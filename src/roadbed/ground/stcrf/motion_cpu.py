@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, njit, prange, solve3
+from roadbed.compute.cpu import FAST, F, inner, njit, solve3
 from roadbed.geometry import Float32
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _carry(source, r, c, a, b, weight, total):
     """total += weight F^T (P, X) F for the node at padded (r, c), which lies (a, b) metres from the point asked for."""
     p00, p01, p02 = source[r, 0, c], source[r, 1, c], source[r, 2, c]
@@ -30,7 +30,7 @@ def _carry(source, r, c, a, b, weight, total):
     total[8] += weight * (b * source[r, 6, c] + source[r, 8, c])
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _sample(source, shape, origin, x, y, total):
     """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
@@ -45,7 +45,7 @@ def _sample(source, shape, origin, x, y, total):
             _carry(source, j + 1, i + 1, (F(i) - u) * spacing, (F(j) - v) * spacing, weight, total)
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _plane(p, height_information, slope_information):
     """(h, sx, sy) of one node; the weak prior makes it solvable, and is level at zero height."""
     return solve3(
@@ -78,18 +78,17 @@ def planes_of(information: Float32, height_information: float, slope_information
     return mean[1:-1, :, 1:-1].transpose(1, 0, 2)
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
-def transport(source, shape, origin, rotation, translation, height_information, slope_information, out, mean):
-    """The previous frame's information as seen from the new one: p_old = rotation p_new + translation.
+@njit(nogil=True, cache=True, fastmath=FAST)
+def transport(first_row, last_row, source, shape, origin, rotation, translation, weak, out, mean):
+    """The previous frame's information as seen from rows of the new one: p_old = rotation p_new + translation.
 
-    `origin` is node [0][0] in the vehicle frame. `source` and `out` are padded (rows + 2, 9, stride); `mean` takes the
-    carried planes.
+    `origin` is node [0][0] in the vehicle frame, `weak` what counts as known of any height and slope. `source` and
+    `out` are padded (rows + 2, 9, stride); `mean` takes the carried planes.
     """
-    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
+    columns, spacing, total = shape.columns, shape.spacing, np.empty(9, np.float32)
     yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
     cosine, sine = F(np.cos(yaw)), F(np.sin(yaw))
-    for row in prange(rows):
-        total = np.empty(9, np.float32)
+    for row in range(first_row, last_row):
         for column in range(columns):
             x, y = origin[0] + F(column) * spacing, origin[1] + F(row) * spacing
             height = sx = sy = F(0)
@@ -100,7 +99,7 @@ def transport(source, shape, origin, rotation, translation, height_information, 
                 _sample(source, shape, origin, x_old, y_old, total)
                 if total[0] <= NOTHING_KNOWN:
                     break
-                h_old, sx_old, sy_old = _plane(total, height_information, slope_information)
+                h_old, sx_old, sy_old = _plane(total, weak[0], weak[1])
                 # Plane m . p = d in the old frame, turned and moved into the new one.
                 distance = h_old - sx_old * x_old - sy_old * y_old
                 m0 = -rotation[0, 0] * sx_old - rotation[1, 0] * sy_old + rotation[2, 0]

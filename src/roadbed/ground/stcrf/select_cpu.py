@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, njit, prange
+from roadbed.compute.cpu import FAST, F, U, inner, njit
+from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
 PAD = 8  # points of a node are filled up to a multiple of this
@@ -70,7 +71,7 @@ def _square(x, y, half, scale, side):
     return row * side + column
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _number_pillars(x, y, half, scale, side, pillar):
     """Number of each point's pillar inside its node."""
     last = side - np.int32(1)
@@ -80,7 +81,7 @@ def _number_pillars(x, y, half, scale, side, pillar):
         pillar[k] = np.uint16(along * side + across)
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls."""
     low, high = UNSEEN, -UNSEEN
@@ -106,7 +107,7 @@ def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
                 pillar[k] |= WALL
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
     """Points in cells that move do not shape the surface."""
     mask, corner, scale = moving.mask, moving.corner, moving.scale
@@ -118,15 +119,15 @@ def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
             pillar[k] |= LEFT_OUT
 
 
-@njit(cache=True)
-def _leave_out_standing(origin, standing, pillar):
+@inner()
+def _leave_out_standing(stands, pillar):
     """Points that cannot be ground do not shape the surface."""
-    for k in range(origin.shape[0]):
-        if standing[origin[k]]:
+    for k in range(stands.shape[0]):
+        if stands[k]:
             pillar[k] |= LEFT_OUT
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _count_and_find_lowest(x, y, z, pillar, out, half, scale, side, low):
     """How many points shape the surface, and the lowest of them in each part of the node (side 0: nobody asks)."""
     n = 0
@@ -144,7 +145,7 @@ def _count_and_find_lowest(x, y, z, pillar, out, half, scale, side, low):
     return n
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _copy_points(x, y, z, pillar, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points, in scan order; returns the next free place."""
     x_em, y_em, z_em = shaping.x, shaping.y, shaping.z
@@ -167,7 +168,7 @@ def _copy_points(x, y, z, pillar, out, usable, stride, place, shaping):
     return place
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _add_anchors(plane, quarter, place, shaping):
     """The plane of the wheels as points of a node under the vehicle."""
     for a in range(ANCHORS):
@@ -179,17 +180,17 @@ def _add_anchors(plane, quarter, place, shaping):
     return place
 
 
-@njit(cache=True, fastmath=FAST)
-def _select_nodes(nodes_first, nodes_last, points, shape, rules, anchored, anchor_plane, moving, low, shaping):
-    spacing = shape.spacing
+@inner(fastmath=FAST)
+def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low, pillars, shaping):
+    (anchored, anchor_plane), spacing = anchors, shape.spacing
     half = spacing * F(0.5)
     side, low_side = rules.side, rules.low_side
-    lowest = np.empty(side * side, np.float32)
-    is_wall = np.empty(side * side, np.uint8)
+    lowest, is_wall = pillars
     out = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT
-    begin, end = points.start[nodes_first], points.start[nodes_last]
+    first_node, last_node = first_row * shape.columns, last_row * shape.columns
+    begin, end = points.start[first_node], points.start[last_node]
     _number_pillars(points.x[begin:end], points.y[begin:end], half, F(side) / spacing, side, points.pillar[begin:end])
-    for c in range(nodes_first, nodes_last):
+    for c in range(first_node, last_node):
         first, last = points.start[c], points.start[c + 1]
         place = shaping.reserved[c]
         if first < last:
@@ -203,8 +204,8 @@ def _select_nodes(nodes_first, nodes_last, points, shape, rules, anchored, ancho
                 node_x = (F(c % shape.columns) + F(0.5)) * spacing
                 node_y = (F(c // shape.columns) + F(0.5)) * spacing
                 _leave_out_moving(x, y, pillar, node_x, node_y, moving)
-            if points.standing.shape[0] > 0:
-                _leave_out_standing(points.origin[first:last], points.standing, pillar)
+            if points.stands.shape[0] > 0:
+                _leave_out_standing(points.stands[first:last], pillar)
             n = _count_and_find_lowest(x, y, z, pillar, out, half, F(low_side) / spacing, low_side, low[c])
             stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else 1
             place = _copy_points(x, y, z, pillar, out, n, stride, place, shaping)
@@ -216,8 +217,13 @@ def _select_nodes(nodes_first, nodes_last, points, shape, rules, anchored, ancho
         shaping.length[c] = place - shaping.reserved[c]
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
-def select_points(chunks, points, shape, rules, anchored, anchor_plane, moving, low, shaping):
+@njit(nogil=True, cache=True, fastmath=FAST)
+def select_points(crew, chunks, points, shape, rules, anchors, moving, low, shaping):
     """Fill `shaping` with the points that shape the surface, `low` with the lowest of each part of a node."""
-    for i in prange(chunks.shape[0] - 1):
-        _select_nodes(chunks[i], chunks[i + 1], points, shape, rules, anchored, anchor_plane, moving, low, shaping)
+    parts = chunks.shape[0] - 1
+    pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint8)  # scratch
+    i = take_part(crew, 0)
+    while i < parts:
+        _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, pillars, shaping)
+        i = take_next(crew, 0)
+    wait_for_all(crew, 0, parts)

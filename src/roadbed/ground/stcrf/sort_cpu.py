@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, njit, prange
+from roadbed.compute.cpu import FAST, F, U, inner, njit
+from roadbed.compute.crew import take_next, take_part, wait_for_all
+from roadbed.compute.primitives_cpu import begin_cells
 from roadbed.ground.stcrf.model import FARTHEST_HEIGHT
 
+SORT_PHASES = 3
 
-@njit(cache=True, fastmath=FAST)
+
+@inner(fastmath=FAST)
 def _assign(points, rotation, translation, shape, node, count, first, last):
     """Node of each point of a slice, -1 where there is none; `count` gains the points per node."""
     scale = F(1) / shape.spacing
@@ -30,12 +34,12 @@ def _assign(points, rotation, translation, shape, node, count, first, last):
             node[i] = -1
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _place(points, rotation, translation, shape, count, out, first, last):
-    """Write each point of a slice to its place in node order; x and y relative to the node."""
+    """Write each point of a slice to its place in node order, x and y relative to the node; keep the place."""
     half, spacing = F(0.5), shape.spacing
     scale = F(1) / spacing
-    node, x_, y_, z_, origin = out.node, out.x, out.y, out.z, out.origin
+    x_, y_, z_, node = out.x, out.y, out.z, out.place
     for i in range(U(first), U(last)):
         cell = node[i]
         if cell < 0:
@@ -48,30 +52,36 @@ def _place(points, rotation, translation, shape, count, out, first, last):
         x_[place] = across - (np.floor(across * scale) + half) * spacing
         y_[place] = along - (np.floor(along * scale) + half) * spacing
         z_[place] = rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z + translation[2]
-        origin[place] = i
+        node[i] = place
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
-def sort_by_node(points, rotation, translation, shape, count, out):
+@inner()
+def _take_along(standing, out, first, last):
+    """What is known of the points of a slice, to their places."""
+    for i in range(first, last):
+        if out.place[i] >= 0:
+            out.stands[out.place[i]] = standing[i]
+
+
+@njit(nogil=True, cache=True, allocates=False, fastmath=FAST)
+def sort_by_node(crew, points, standing, rotation, translation, shape, count, out):
     """Counting sort. `translation` counts from the lattice's corner; `count` has one row per slice of the points.
 
     The sort is stable, so the order, and with it every sum, does not depend on the number of slices.
     """
-    slices = count.shape[0]
-    n = points.shape[0]
-    nodes = out.start.shape[0] - 1
-    for s in prange(slices):
-        for c in range(nodes):
-            count[s, c] = 0
-        _assign(points, rotation, translation, shape, out.node, count[s], s * n // slices, (s + 1) * n // slices)
-    total = 0
-    for cell in range(nodes):
-        out.start[cell] = total
-        for s in range(slices):
-            here = count[s, cell]
-            count[s, cell] = total
-            total += here
-    out.start[nodes] = total
-    for s in prange(slices):
-        _place(points, rotation, translation, shape, count[s], out, s * n // slices, (s + 1) * n // slices)
-    return total
+    slices, n = count.shape[0], points.shape[0]
+    for phase in range(SORT_PHASES):
+        parts = 1 if phase == 1 else slices
+        s = take_part(crew, phase)
+        while s < parts:
+            first, last = s * n // slices, (s + 1) * n // slices
+            if phase == 0:
+                count[s, :] = 0
+                _assign(points, rotation, translation, shape, out.place, count[s], first, last)
+            elif phase == 1:
+                begin_cells(count, out.start)
+            else:
+                _place(points, rotation, translation, shape, count[s], out, first, last)
+                _take_along(standing, out, first, min(last, standing.shape[0]))
+            s = take_next(crew, phase)
+        wait_for_all(crew, phase, parts)

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM
 
 VECTOR = 8  # nodes handled at once by vectorised loops
-CHUNKS = 16  # ranges of rows handed to threads; results do not depend on it
+CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
 NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
 
 

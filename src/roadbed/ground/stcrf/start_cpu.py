@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, ONE, F, U, njit, prange
+from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
 from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
 from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 
@@ -53,7 +53,7 @@ def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
                 expected[coarse_row + 1, k, coarse_column + 1] = plane
 
 
-@njit(cache=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _blend_row(p00, mean, weight, v, j, most, wide, sums):
     """Adds a row of coarse nodes, as seen from the line v, to weights, weighted heights and weighted slopes."""
     across = (v - F(j)) * wide
@@ -65,18 +65,19 @@ def _blend_row(p00, mean, weight, v, j, most, wide, sums):
         sums[3, i] += w * mean[j + 1, 2, i + ONE]
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
-def spread_coarse(p00, mean, coarse_shape, ratio, most, columns, expected):
-    """Blend the four coarse planes around each fine node, weighted by what they know.
+@njit(nogil=True, cache=True, fastmath=FAST)
+def spread_coarse(first_row, last_row, p00, mean, coarse_shape, ratio, most, columns, expected):
+    """Blend the four coarse planes around each fine node of some rows, weighted by what they know.
 
     Where they know nothing, `expected` stays as it is.
     """
-    wide, last_column, last_row = coarse_shape.spacing, coarse_shape.columns - 1, coarse_shape.rows - 1
-    for row in prange(expected.shape[0] - 2):
+    wide, last_column, last_line = coarse_shape.spacing, coarse_shape.columns - 1, coarse_shape.rows - 1
+    sums = np.empty((4, coarse_shape.columns), np.float32)
+    for row in range(first_row, last_row):
         v = (F(row) + F(0.5)) / F(ratio) - F(0.5)
-        sums = np.zeros((4, coarse_shape.columns), np.float32)
+        sums[:] = F(0)
         for j in range(np.int32(np.floor(v)), np.int32(np.floor(v)) + 2):
-            _blend_row(p00, mean, F(1) - abs(v - F(j)), v, min(max(j, 0), last_row), most, wide, sums)
+            _blend_row(p00, mean, F(1) - abs(v - F(j)), v, min(max(j, 0), last_line), most, wide, sums)
         for c in range(1, columns + 1):
             u = (F(c) - F(0.5)) / F(ratio) - F(0.5)
             i = np.int32(np.floor(u))

@@ -27,14 +27,34 @@ FUNCTION float disagreement(GLOBAL const float4 *surface, GLOBAL const uchar *se
     return total / fmax(count, 1.0f);
 }
 
+// What is known of a node, m^2: how far it is in doubt, and what it and the planes beside it disagree by.
 // Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
 // Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
-FUNCTION float variance_as_seen(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
-    float unknown = VARIANCE_SCALE / HEIGHT_INFORMATION, variance = surface[node].w;
-    if (!(seen[node] & SEEN)) variance = seen_beside(seen, node) >= SIDES ? variance + FILLED_VARIANCE : unknown;
-    if (DISAGREEMENT > 0.0f && variance <= KNOWN_VARIANCE) variance += DISAGREEMENT * disagreement(surface, seen, node);
-    return variance;
+FUNCTION float2 judge(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
+    float unknown = VARIANCE_SCALE / HEIGHT_INFORMATION, doubt = surface[node].w, bump = 0.0f;
+    int own = (seen[node] & SEEN) != 0;
+    if (!own) doubt = seen_beside(seen, node) >= SIDES ? doubt + FILLED_VARIANCE : unknown;
+    if (DISAGREEMENT > 0.0f && (own || doubt <= KNOWN_VARIANCE)) bump = disagreement(surface, seen, node);
+    if (doubt <= KNOWN_VARIANCE) doubt += DISAGREEMENT * bump;
+    float2 found;
+    found.x = doubt;
+    found.y = bump;
+    return found;
 }
-#else
-FUNCTION float variance_as_seen(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) { return surface[node].w; }
+
+// The variance of a known node, m^2: points fix the ground as well as it is even around them. What the planes around
+// disagree by is a point's variance, in place of a fixed one; what a node itself disagrees by stays, whatever its points.
+FUNCTION float told_variance(float near, GLOBAL const uchar *seen, GLOBAL const float2 *judged, int node) {
+    int column = node % COLUMNS, row = node / COLUMNS;
+    float total = 0.0f, count = 0.0f;
+    for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
+        for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i) {
+            int other = j * COLUMNS + i;
+            if (!(seen[other] & SEEN)) continue;
+            total += judged[other].y;
+            count += 1.0f;
+        }
+    float point = POINT_NOISE + POINT_UNEVENNESS * total / fmax(count, 1.0f);
+    return fmin(near / VARIANCE_SCALE * point + judged[node].y, KNOWN_VARIANCE);
+}
 #endif

@@ -137,18 +137,15 @@ class Tapes:
                 self._launch("decide", over_points, *decide),
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
-        if self._stcrf.seen_only and self._stcrf.islands:
+        islands = (("join_clean", b.clean), ("count_clean", b.judged, b.clean, b.clean_sizes))
+        judge = ("find_clean", b.surface, b.seen, b.judged, b.clean, b.clean_sizes)
+        if self._stcrf.seen_only:
             launches += [
                 replace(self._launch(kernel, over_nodes, b.frames, *arguments), phase="islands")
-                for kernel, *arguments in (
-                    ("find_clean", b.surface, b.seen, b.clean, b.clean_sizes),
-                    ("join_clean", b.clean),
-                    ("count_clean", b.surface, b.clean, b.clean_sizes),
-                )
+                for kernel, *arguments in (judge, *(islands if self._stcrf.islands else ()))
             ]
-        given = (
-            b.frames, b.located, b.surface, b.seen, b.clean, b.clean_sizes, b.tallies, b.standing, b.decisions
-        )  # fmt: skip
+        nodes = b.surface, b.seen, b.judged, b.clean, b.clean_sizes
+        given = (b.frames, b.located, *nodes, b.tallies, b.standing, b.decisions)
         label = (*given, *outputs, b.cursors, b.overlap.buffer, capacity)
         return [*launches, self._launch("label", over_points, *label)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import ONE, F, U, njit
+from roadbed.compute.cpu import ONE, F, U, inner, njit
 from roadbed.ground.stcrf.model import VOTE_LAYER, VOTE_LAYERS, VOTE_LOWEST, VOTE_PILLARS, VOTE_TOP
 from roadbed.ground.stcrf.select_cpu import PILLAR
 
@@ -23,13 +23,9 @@ def empty_votes(rows, columns):
     return np.zeros((*cells, PLANES), np.int16)
 
 
-@njit(cache=True)
 def places_in_node(side):
     """Row and column of each pillar inside its node: a table, because a division per point costs more."""
-    along, across = np.empty(side * side, np.uint64), np.empty(side * side, np.uint64)
-    for pillar in range(side * side):
-        along[pillar], across[pillar] = U(pillar // side), U(pillar % side)
-    return along, across
+    return np.stack(np.divmod(np.arange(side * side, dtype=np.uint64), np.uint64(side)))
 
 
 @njit(inline="always")
@@ -43,12 +39,12 @@ def _layer(d):
     return U(min(np.int64((d - VOTE_LOWEST) * (F(1) / VOTE_LAYER)), VOTE_LAYERS - 1))
 
 
-@njit(cache=True)
+@inner()
 def cast_votes(first_node, last_node, points, shape, side, work):
     """+1 for ground, -1 against, into the cell of every point that stands low enough."""
     start, pillar, columns = points.start, points.pillar, shape.columns
     dz, ground, votes, near, near_count = work.dz, work.ground, work.votes, work.near, work.near_count
-    along, across = places_in_node(side)
+    along, across = work.places[0], work.places[1]
     for c in range(first_node, last_node):
         if near_count[c] == 0:
             continue
@@ -63,7 +59,7 @@ def cast_votes(first_node, last_node, points, shape, side, work):
                 votes[y + ONE, x + ONE, _layer(d) + ONE] += np.int16(1) if ground[k] else np.int16(-1)
 
 
-@njit(cache=True)
+@inner()
 def clear_votes(first_node, last_node, near_count, columns, side, votes):
     """Empty the cells of nodes whose points may have voted: far fewer than all."""
     for c in range(first_node, last_node):
@@ -77,7 +73,7 @@ def clear_votes(first_node, last_node, near_count, columns, side, votes):
                     votes[y, x, plane] = np.int16(0)
 
 
-@njit(cache=True)
+@inner()
 def outvoted(y, x, d, is_ground, votes):
     """The label of the majority of the 3 x 3 x 3 cells around a point of cell (y, x); a tie changes nothing."""
     layer = _layer(d)

@@ -10,12 +10,21 @@ import numpy as np
 
 from roadbed.compute.arrays import to_host
 from roadbed.compute.compilation import announce
+from roadbed.compute.threads import together
 from roadbed.config.ground import VarianceConfig
 from roadbed.frames import VarianceCells
 from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance.method import output_of
 from roadbed.ground.variance.model import lattice_of
-from roadbed.ground.variance.variance_cpu import Cells, GridRules, SortedHeights, classify, sort_heights
+from roadbed.ground.variance.variance_cpu import (
+    PHASES,
+    SORT_PHASES,
+    Cells,
+    GridRules,
+    SortedHeights,
+    classify,
+    sort_heights,
+)
 from roadbed.memory import check_memory
 from roadbed.timing import timed
 
@@ -58,9 +67,9 @@ class VarianceCpu:
         heights = SortedHeights(self._start, self._heights, self._cell[:count])
         timings: dict[str, float] = {}
         with timed(timings, "sort"):
-            sort_heights(points, self._rules, self._count, heights)
+            together(sort_heights, SORT_PHASES, points, self._rules, self._count, heights)
         with timed(timings, "classify"):
-            classify(points, heights, self._rules, cells, label, probability, height)
+            together(classify, PHASES, points, heights, self._rules, cells, (label, probability, height))
         layers = (layer.reshape(shape) for layer in cells)
         statistics = VarianceCells(self.lattice, np.diff(self._start).reshape(shape), *layers)
         return output_of(statistics, (label, probability, height), timings)

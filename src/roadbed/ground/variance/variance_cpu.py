@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import F, njit, prange
+from roadbed.compute.cpu import F, inner, njit
+from roadbed.compute.crew import take_next, take_part, wait_for_all
+from roadbed.compute.primitives_cpu import begin_cells
 from roadbed.ground.variance.model import FARTHEST_HEIGHT, GROUND, OBSTACLE, UNKNOWN
 
 
@@ -42,7 +44,7 @@ class Cells(NamedTuple):
     ground: np.ndarray
 
 
-@njit(cache=True)
+@inner()
 def _assign(points, rules, cell, count, first, last):
     """Cell of each point of a slice, -1 outside the limits, without a return or not finite."""
     limits, columns = rules.limits, rules.columns
@@ -61,33 +63,40 @@ def _assign(points, rules, cell, count, first, last):
         cell[i] = -1
 
 
-@njit(parallel=True, cache=True)
-def sort_heights(points, rules, count, out):
+@inner()
+def _place(points, cell, count, z, first, last):
+    """Heights of a slice to their places in cell order."""
+    for i in range(first, last):
+        c = cell[i]
+        if c >= 0:
+            z[count[c]] = points[i, 2]
+            count[c] += 1
+
+
+SORT_PHASES = 3
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def sort_heights(crew, points, rules, count, out):
     """Phase 1: heights in cell order by a stable counting sort; `count` has one row per slice of the points."""
-    start, z, cell = out.start, out.z, out.cell
-    slices, cells, n = count.shape[0], count.shape[1], points.shape[0]
-    for s in prange(slices):
-        for c in range(cells):
-            count[s, c] = 0
-        first, last = s * n // slices, (s + 1) * n // slices
-        _assign(points, rules, cell, count[s], first, last)
-    total = 0
-    for c in range(cells):
-        start[c] = total
-        for s in range(slices):
-            here = count[s, c]
-            count[s, c] = total
-            total += here
-    start[cells] = total
-    for s in prange(slices):
-        for i in range(s * n // slices, (s + 1) * n // slices):
-            c = cell[i]
-            if c >= 0:
-                z[count[s, c]] = points[i, 2]
-                count[s, c] += 1
+    slices, n = count.shape[0], points.shape[0]
+    for phase in range(SORT_PHASES):
+        parts = 1 if phase == 1 else slices
+        s = take_part(crew, phase)
+        while s < parts:
+            first, last = s * n // slices, (s + 1) * n // slices
+            if phase == 0:
+                count[s, :] = 0
+                _assign(points, rules, out.cell, count[s], first, last)
+            elif phase == 1:
+                begin_cells(count, out.start)
+            else:
+                _place(points, out.cell, count[s], out.z, first, last)
+            s = take_next(crew, phase)
+        wait_for_all(crew, phase, parts)
 
 
-@njit(cache=True)
+@inner()
 def _describe(start, z, cells, first, last):
     """Phase 2 for a range of cells: mean, population variance in a second pass, extremes; NaN in empty cells."""
     mean, variance, lowest, highest = cells.mean, cells.variance, cells.lowest, cells.highest
@@ -109,7 +118,7 @@ def _describe(start, z, cells, first, last):
         mean[c], variance[c], lowest[c], highest[c] = F(middle), F(squares / n), low, high
 
 
-@njit(cache=True)
+@inner()
 def _is_ground(start, variance, c, rules):
     """Phase 3: a cell's own variance decides; a sparse cell asks the well-filled cells of its 3 x 3 patch."""
     rows, columns, fewest, largest = rules.rows, np.int64(rules.columns), rules.fewest, rules.largest_variance
@@ -129,24 +138,40 @@ def _is_ground(start, variance, c, rules):
     return n > 0 and total / n < largest
 
 
-@njit(parallel=True, cache=True)
-def classify(points, heights, rules, out, label, probability, height):
-    """Phases 2 to 4: statistics of the cells, ground cells, labels of the points."""
-    start, z, cell = heights.start, heights.z, heights.cell
-    mean, variance, ground = out.mean, out.variance, out.ground
-    cells = start.shape[0] - 1
-    parts = 64
-    for i in prange(parts):
-        _describe(start, z, out, i * cells // parts, (i + 1) * cells // parts)
-    for i in prange(parts):
-        for c in range(i * cells // parts, (i + 1) * cells // parts):
-            ground[c] = _is_ground(start, variance, c, rules)
-    for j in prange(points.shape[0]):
-        c = cell[j]
+@inner()
+def _label(points, heights, rules, cells, out, first, last):
+    """Phase 4 for a range of points."""
+    (label, probability, height), mean = out, cells.mean
+    for j in range(first, last):
+        c = heights.cell[j]
         label[j], probability[j], height[j] = UNKNOWN, F(0), F(np.nan)
         if c >= 0:
             label[j] = OBSTACLE
-            if ground[c]:
+            if cells.ground[c]:
                 height[j] = points[j, 2] - mean[c]
                 if abs(height[j]) < rules.tolerance:
                     label[j], probability[j] = GROUND, F(1)
+
+
+DESCRIBE, JUDGE, LABEL, PHASES = range(4)
+_PARTS = 64
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def classify(crew, points, heights, rules, cells, out):
+    """Phases 2 to 4: statistics of the cells, ground cells, labels of the points; `out` is one array of each."""
+    start, n = heights.start, points.shape[0]
+    size = start.shape[0] - 1
+    for phase in range(PHASES):
+        i = take_part(crew, phase)
+        while i < _PARTS:
+            first, last = i * size // _PARTS, (i + 1) * size // _PARTS
+            if phase == DESCRIBE:
+                _describe(start, heights.z, cells, first, last)
+            elif phase == JUDGE:
+                for c in range(first, last):
+                    cells.ground[c] = _is_ground(start, cells.variance, c, rules)
+            else:
+                _label(points, heights, rules, cells, out, i * n // _PARTS, (i + 1) * n // _PARTS)
+            i = take_next(crew, phase)
+        wait_for_all(crew, phase, _PARTS)

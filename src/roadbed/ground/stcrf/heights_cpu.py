@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Heights over the surface, and what a node's points say of it together: bands of heights per pillar, counters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import FAST, F, U, inner
+from roadbed.ground.stcrf.model import (
+    BELOW,
+    NEAR,
+    NEAR_HIGH,
+    ON_GROUND,
+    OPEN_HIGH,
+    OPEN_NEAR,
+    RAISED,
+    SEEN_GROUND,
+    VOTE_LOWEST,
+    VOTE_TOP,
+    WALL_RETURNS,
+    WALL_TOP,
+)  # fmt: skip
+from roadbed.ground.stcrf.select_cpu import PILLAR, WALL
+
+
+@inner(fastmath={"contract"})  # the same sum for a point wherever it stands in a vector
+def measure_heights(first_node, last_node, points, shape, mean, dz):
+    """dz of every point to the plane of its node; in node order, where the loops vectorise."""
+    start, x, y, z, columns = points.start, points.x, points.y, points.z, shape.columns
+    for c in range(first_node, last_node):
+        first, last = U(start[c]), U(start[c + 1])
+        if first == last:
+            continue
+        row = c // columns
+        column = c - row * columns + 1
+        h, sx, sy = mean[row + 1, 0, column], mean[row + 1, 1, column], mean[row + 1, 2, column]
+        for k in range(first, last):
+            dz[k] = z[k] - (h + sx * x[k] + sy * y[k])
+
+
+@inner()
+def list_near(first_node, last_node, start, rules, dz, near, near_count):
+    """Points over which more than their own height decides, per node from its start on: a quarter of a scan."""
+    lowest, highest = min(min(rules.foot, VOTE_LOWEST), rules.smooth_threshold), max(rules.standing, VOTE_TOP)
+    for c in range(first_node, last_node):
+        first, place = U(start[c]), U(start[c])
+        for k in range(first, U(start[c + 1])):
+            near[place] = k  # written over where it does not count: cheaper than a branch
+            place += U(1) if (dz[k] >= lowest) & (dz[k] < highest) else U(0)
+        near_count[c] = place - first
+
+
+@inner(fastmath=FAST)
+def _count_node(dz, pillar, first, last, clear_threshold):
+    """The counters of one node, as float32 and without a branch: whole numbers are exact, and the loop vectorises."""
+    near = near_high = open_near = open_high = seen = wall = F(0)
+    for k in range(first, last):
+        d = dz[k]
+        is_open = F(0) if pillar[k] & WALL else F(1)
+        is_near = F(1) if (d >= BELOW) & (d < clear_threshold) else F(0)
+        is_high = is_near if d >= RAISED else F(0)
+        near += is_near
+        near_high += is_high
+        open_near += is_near * is_open
+        open_high += is_high * is_open
+        seen += is_open if abs(d) < ON_GROUND else F(0)
+        wall += F(1) - is_open if d < WALL_TOP else F(0)
+    return near, near_high, open_near, open_high, seen, wall
+
+
+@inner(fastmath=FAST)
+def count_row(row, points, rules, work, counters):
+    """Per pillar of a row of nodes how many points lie in each band of heights; per node the counters of the model."""
+    start, pillar, columns = points.start, points.pillar, counters.shape[1]
+    dz, near, near_count, bands = work.dz, work.near, work.near_count, work.bands
+    counters[:] = 0
+    for column in range(columns):
+        c = row * columns + column
+        first, last = U(start[c]), U(start[c + 1])
+        if first == last:
+            continue
+        counts = _count_node(dz, pillar, first, last, rules.clear_threshold)
+        counters[NEAR, column], counters[NEAR_HIGH, column] = np.int32(counts[0]), np.int32(counts[1])
+        counters[OPEN_NEAR, column], counters[OPEN_HIGH, column] = np.int32(counts[2]), np.int32(counts[3])
+        counters[SEEN_GROUND, column], counters[WALL_RETURNS, column] = np.int32(counts[4]), np.int32(counts[5])
+        if near_count[c] == 0:
+            continue
+        bands[c] = 0
+        for place in range(first, first + U(near_count[c])):
+            k = U(near[place])
+            d = dz[k]
+            if d >= rules.foot and d < rules.standing:
+                # The band's number: how many of the limits lie below d.
+                band = int(d >= rules.threshold) + int(d >= rules.clear_threshold)
+                band += int(d >= rules.highest) + int(d >= rules.top)
+                bands[c, pillar[k] & PILLAR, band] += np.uint16(1)
