@@ -29,6 +29,7 @@ OFF: dict[str, dict[str, Any]] = {
     "Q": {"filter": {"acceleration_at_rest": 6.0}},
     "O": {"observation": {"sparse": 0.0}},
     "B": {"observation": {"beneath": 1.0}, "filter": {"sure_memory": 2.0}},
+    "F": {"filter": {"registration": {"fast_span": 0.0}}},
 }
 
 

@@ -24,7 +24,15 @@ SCENES = {
     "drive": "",
 }
 # Name of each set of rules, and the rules in it.
-VARIANTS = {"none": "", "R": "R", "R, M": "RM", "R, M, Q": "RMQ", "R, M, Q, O": "RMQO", "all": "RMQOB"}
+VARIANTS = {
+    "none": "",
+    "R": "R",
+    "R, M": "RM",
+    "R, M, Q": "RMQ",
+    "R, M, Q, O": "RMQO",
+    "R, M, Q, O, B": "RMQOB",
+    "all": "RMQOBF",
+}
 FIGURES = {
     "speed error %": "error_percent",
     "missed %": "missed_percent",

@@ -145,8 +145,9 @@ def components(hit):
     return label
 
 
-def registration(now, old, age, config, spacing):
+def registration(now, old, age, config, spacing, fast=False):
     """Component per cell and velocity per component by trying every shift, for scans of one and the same grid."""
+    speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
     label, old_label = (components((o.surface > 0) & (o.probability > 0.5)) for o in (now, old))
     fine, old_fine = _subcells(now), _subcells(old)
     here, before = _agreements(fine, now), _agreements(old_fine, old)
@@ -155,6 +156,8 @@ def registration(now, old, age, config, spacing):
         cells = np.argwhere(label == k)
         extent = np.ptp(cells, axis=0).max() * spacing
         if not config.fewest_cells <= len(cells) <= config.most_cells or extent > config.extent:
+            continue
+        if fast and extent < config.fast_extent - 1e-9:
             continue
         around = [old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
         votes = np.concatenate(around)
@@ -173,7 +176,7 @@ def registration(now, old, age, config, spacing):
             return total / (len(present) + len(former))
 
         still = agreement(0, 0)
-        reach = int(min(config.speed * age, 1.5 * extent + 0.4) / (spacing / 4) + 1e-9)
+        reach = int(min(speed * age, 1.5 * extent + 0.4) / (spacing / 4) + 1e-9)
         steps = range(-reach, reach + 1, 2)
         shifts = [(dx, dy) for dy in steps for dx in steps if dx * dx + dy * dy <= reach * reach]
         scores = [agreement(*shift) for shift in shifts]
@@ -181,9 +184,9 @@ def registration(now, old, age, config, spacing):
         beside = [(x, y)] + [(dx, dy) for dy in (y - 1, y, y + 1) for dx in (x - 1, x, x + 1)]
         scores = [agreement(*shift) for shift in beside]
         (x, y), best = beside[int(np.argmax(scores))], max(scores)
-        least = config.least / (spacing / 4)
-        near = range(-math.ceil(least), math.ceil(least) + 1)
-        small = max(agreement(dx, dy) for dy in near for dx in near if math.hypot(dx, dy) < least)
+        hardly = least / (spacing / 4)
+        near = range(-math.ceil(hardly), math.ceil(hardly) + 1)
+        small = max(agreement(dx, dy) for dy in near for dx in near if math.hypot(dx, dy) < hardly)
         same, gain = (config.small_same, config.small_gain) if extent <= config.small else (config.same, config.gain)
         wanted = max(config.good, still + gain) - 1e-9
         sure = best >= wanted and coarse >= wanted - 0.25

@@ -90,6 +90,38 @@ def test_shifts_are_those_of_an_exhaustive_search(seed):
     np.testing.assert_allclose(found.velocity, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_what_is_not_found_in_the_old_scan_is_sought_in_a_younger_one(seed):
+    """Boxes that cross the grid, walk and stand: as by trying every shift over both scans, the old one first."""
+    rng = np.random.default_rng(seed)
+    config = RegistrationConfig(points=30, speed=4.0, fast_speed=24.0, fast_least=5.0, fast_extent=1.0)
+    shapes = [rectangle(0, 0, *rng.uniform(1.2, 2.4, 2), sides=sides) for sides in ("sw", "nesw", "esw", "ne")]
+    velocities = rng.permutation([[0, 0], [1.5, 1.0], [9.0, 2.0], [-8.0, -3.0]])
+    middle = np.array([[4, 3], [11, 3], [4, 8], [11, 8]])
+    scans = [
+        seen(np.vstack([shape + place + (0.1 * k - 0.3) * v for shape, place, v in zip(shapes, middle, velocities)]))
+        for k in range(5)
+    ]
+    found = registered(scans, config)
+    label, old = oracle.registration(scans[-1], scans[0], 0.4, config, SPACING)
+    _, young = oracle.registration(scans[-1], scans[-2], 0.1, config, SPACING, fast=True)
+    np.testing.assert_array_equal(found.label, label)
+    np.testing.assert_allclose(found.velocity, np.where(np.isnan(old), young, old), atol=1e-5)
+    assert np.isfinite(old[:, 0]).any()
+    assert (np.isnan(old) & np.isfinite(young)).any()
+
+
+@pytest.mark.parametrize(
+    ("speed", "changes", "expected"),
+    [(15, {}, True), (30, {}, True), (6, {}, False), (15, {"fast_span": 0}, False), (15, {"fast_extent": 4.5}, False)],
+)
+def test_a_fast_car_is_found_in_its_second_scan(speed, changes, expected):
+    """Its rear and a flank. In 0.4 s it leaves its place; what is slow has to wait for that long."""
+    scans = [seen(rectangle(2 + 0.1 * k * speed, 4, 4.3, 1.8, "sw")) for k in range(2)]
+    found = velocity_at(registered(scans, RegistrationConfig(**changes)), 2.1 + 0.1 * speed, 4.0)
+    assert found == (pytest.approx([speed, 0.0], abs=SUBCELL / 0.1) if expected else None)
+
+
 def test_a_car_that_starts_is_found_while_it_still_covers_its_old_place():
     """Seen from behind: its rear and a little of its sides."""
     pictures = [seen(rectangle(4 + (0.1 * k) ** 2, 4, 0.6, 1.8, "swn")) for k in range(10)]

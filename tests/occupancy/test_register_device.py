@@ -79,15 +79,15 @@ def test_components_are_those_of_a_flood_fill(device):
     assert label.max() + 1 == registration._most
 
 
-def world(rng, k):
+def world(rng, k, fastest=3.0, longest=1.8):
     """Boxes of random shapes, each with its own velocity, as they are seen in scan k."""
     places = []
     for column in range(3):
         for row in range(2):
             x, y = 1.5 + 5 * column, 1.5 + 6 * row
             sides = rng.choice(["sw", "nesw", "s", "esw"])
-            shape = rectangle(x, y, *rng.uniform(0.4, 1.8, 2), sides=sides)
-            velocity = rng.uniform(-3, 3, 2) * rng.choice([0, 1])
+            shape = rectangle(x, y, *rng.uniform(0.4, longest, 2), sides=sides)
+            velocity = rng.uniform(-fastest, fastest, 2) * rng.choice([0, 1])
             places.append(shape[rng.random(len(shape)) < 0.9] + 0.1 * k * velocity)
     return np.vstack(places)
 
@@ -109,6 +109,17 @@ def test_velocities_are_those_of_the_cpu(device, seed):
         hidden = np.random.default_rng(seed + 100 * k).random(SHAPE) < 0.2
         moving += both.step(seen(world(rng, k), hidden=hidden), motion=motions[seed])
     assert moving > 3
+
+
+def test_what_is_fast_is_found_as_on_the_cpu(device):
+    """Shapes that cross the grid, on one that rolls and on one that turns."""
+    turn = np.array([[np.cos(0.01), -np.sin(0.01)], [np.sin(0.01), np.cos(0.01)]])
+    config = RegistrationConfig(points=40, good=0.5, gain=0.3, fast_least=4.0, fast_extent=1.0)
+    for seed, motion in enumerate((GridMotion.rolled(1, 0, SPACING), GridMotion(turn, np.array([0.1, 0.0]), None))):
+        both, moving = Both(device, config), 0
+        for k in range(4):  # none of them is old enough for what is slow
+            moving += both.step(seen(world(np.random.default_rng(seed), k, fastest=15.0, longest=3.0)), motion=motion)
+        assert moving > 2
 
 
 def test_scans_come_at_any_rate_and_places_of_stored_ones_are_used_again(device):

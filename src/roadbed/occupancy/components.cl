@@ -63,7 +63,7 @@ KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, G
         boxes[BOX * k + 4] = 0;
         velocity[2 * k] = velocity[2 * k + 1] = NOT_A_NUMBER;
     }
-    if (GLOBAL_ID == 0) *ticket = 0;
+    if (GLOBAL_ID == 0) ticket[0] = ticket[1] = 0;
 }
 
 KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
@@ -79,17 +79,16 @@ KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_r
     }
 }
 
-// `before` counts the roots before each cell. A scan that is laid over none has no components to show.
+// `before` counts the roots before each cell.
 KERNEL number_hits(GLOBAL const Laying *lay, GLOBAL const int *parent, GLOBAL const int *is_root,
                    GLOBAL const int *before, GLOBAL int *labels_all, GLOBAL int *boxes_all, GLOBAL int *counts,
                    GLOBAL int *label_out) {
-    int columns = lay->columns, cells = lay->rows * columns, shown = lay->old >= 0;
+    int columns = lay->columns, cells = lay->rows * columns;
     GLOBAL int *labels = labels_all + (address_t)lay->now * cells;
     GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
     FOR_EACH(cell, cells) {
         int label = parent[cell] < 0 ? -1 : before[parent[cell]];
-        labels[cell] = label;
-        label_out[cell] = shown ? label : -1;
+        labels[cell] = label_out[cell] = label;
         if (cell == cells - 1) counts[lay->now] = before[cell] + is_root[cell];
         if (label < 0) continue;
         GLOBAL int *box = boxes + BOX * label;

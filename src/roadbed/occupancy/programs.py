@@ -94,7 +94,8 @@ LAYING = np.dtype(
         *members_of(Between),
         *members_of(RegistrationRule),
         ("now", np.int32),  # places of both among the stored scans
-        ("old", np.int32),  # -1: there is none
+        ("old", np.int32),
+        ("fast", np.int32),  # what is fast is sought, with the second ticket
         ("rolled", np.int32),  # the grid has moved by whole cells
         ("rows", np.int32),
         ("columns", np.int32),

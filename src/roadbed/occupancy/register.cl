@@ -202,7 +202,7 @@ FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
 
 FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
 
-// Velocity of every component of now, in m/s; those that are not found keep none.
+// Velocities of components of now, in m/s; what is known already stays.
 KERNEL register_hits(GLOBAL const Laying *lay, GLOBAL const address_t *pictures, GLOBAL const int *labels_all,
                      GLOBAL const int *boxes_all, GLOBAL const int *counts, GLOBAL int2 *scratch_points,
                      GLOBAL int *ticket, GLOBAL float *velocity) {
@@ -220,10 +220,13 @@ KERNEL register_hits(GLOBAL const Laying *lay, GLOBAL const address_t *pictures,
     GLOBAL const int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
     GLOBAL const int *old_boxes = boxes_all + (address_t)lay->old * lay->most_components * BOX;
     int components = counts[lay->now];
+    ticket += lay->fast;
     for (int k = next_of(ticket, shared); k < components; k = next_of(ticket, shared)) {
+        if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
         GLOBAL const int *box = boxes + BOX * k;
         int extent = extent_of(box);
-        if (box[4] < lay->fewest_cells || box[4] > lay->most_cells || extent > lay->extent) continue;
+        if (box[4] < lay->fewest_cells || box[4] > lay->most_cells) continue;
+        if (extent > lay->extent || extent < lay->least_extent) continue;
         int partner = partner_of(lay, labels, old_labels, box, k, shared);
         if (partner < 0 || extent_of(old_boxes + BOX * partner) > lay->partner_extent) continue;
         for (int former = 0; former < 2; ++former) {

@@ -16,14 +16,17 @@ from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.picture_cpu import draw_picture
 from roadbed.occupancy.register_cpu import register_components
-from roadbed.occupancy.remembered import STORED, Stored, StoredScans
+from roadbed.occupancy.remembered import STORED, Kept, Stored, StoredScans
 from roadbed.occupancy.rules import RegistrationRule
 
 KERNELS = (draw_picture, label_hits, gather_cells, register_components)
 
 
 class Registration:
-    """Remembers the scans of the last moments; each new one is laid over the youngest that is old enough."""
+    """Remembers the scans of the last moments; each new one is laid over the youngest that is old enough.
+
+    What is fast has left its place by then: it is sought in a younger one.
+    """
 
     def __init__(self, cells: Cells, config: RegistrationConfig) -> None:
         self.cells, self.config = cells, config
@@ -45,17 +48,22 @@ class Registration:
         if not self.config.enabled:
             return self._nothing
         hits = connected_hits(observation)
-        old = self._scans.old_enough(dt, motion)
-        found = self._over(hits, old) if old else self._nothing
+        velocity = np.full((max(len(hits.start) - 1, 1), 2), np.nan, np.float32)
+        for old, fast in pasts(self._scans, dt, motion, self.config):
+            rule = RegistrationRule.of(self.config, old.age, self.cells.spacing, fast)
+            between = between_scans(old.motion, self.cells.spacing)
+            spread(register_components, len(hits.start) - 1, hits, old.hits, between, rule, velocity)
         self._scans.store(hits)
-        return found
-
-    def _over(self, hits: Hits, old: Stored[Hits]) -> Registered:
-        velocity = np.empty((max(len(hits.start) - 1, 1), 2), np.float32)
-        rule = RegistrationRule.of(self.config, old.age, self.cells.spacing)
-        between = between_scans(old.motion, self.cells.spacing)
-        spread(register_components, len(hits.start) - 1, hits, old.hits, between, rule, velocity)
         return Registered(hits.label, velocity * np.float32(self.cells.spacing / SUBCELLS))
+
+
+def pasts(
+    scans: StoredScans[Kept], dt: float, motion: GridMotion, config: RegistrationConfig
+) -> list[tuple[Stored[Kept], bool]]:
+    """What a new scan is laid over: an old one, then, for what is fast and not found, a younger one."""
+    old = scans.old_enough(dt, motion)
+    young = scans.youngest(config.fast_span) if config.fast_span > 0 else None
+    return [(one, fast) for one, fast in ((old, False), (young, True)) if one is not None]
 
 
 def between_scans(motion: GridMotion, spacing: float) -> Between:

@@ -150,17 +150,18 @@ def _partner(cells, old_label, between, votes, voted):
 
 @njit(cache=True, nogil=True)
 def register_components(first, last, now, old, between, rule, velocity):
-    """Velocity of some components of now, (components, 2) in subcells per second, NaN where it is not known."""
+    """Velocities of some components of now, (components, 2) in subcells per second; what is known already stays."""
     columns = now.label.shape[1]
     votes, voted = np.zeros(old.start.shape[0], np.int32), np.full(old.start.shape[0], -1, np.int32)
     present, former = np.empty((2 * rule.points, 2), np.int32), np.empty((2 * rule.points, 2), np.int32)
     for k in range(first, last):
-        velocity[k, 0] = velocity[k, 1] = np.nan
+        if not math.isnan(velocity[k, 0]):
+            continue
         cells = now.cells[now.start[k] : now.start[k + 1]]
         if cells.shape[0] < rule.fewest_cells or cells.shape[0] > rule.most_cells:
             continue
         extent = _extent(cells, columns)
-        if extent > rule.extent:
+        if extent > rule.extent or extent < rule.least_extent:
             continue
         partner = _partner(cells, old.label, between, votes, voted)
         if partner < 0:

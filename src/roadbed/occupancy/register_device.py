@@ -12,7 +12,7 @@ from roadbed.occupancy.arrays import Cells, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.programs import GROUP, LAYING, REGISTER, REGISTER_GROUP, check_device, groups_over
-from roadbed.occupancy.register import between_scans
+from roadbed.occupancy.register import between_scans, pasts
 from roadbed.occupancy.remembered import STORED, Stored, StoredScans
 from roadbed.occupancy.rules import RegistrationRule
 
@@ -37,10 +37,10 @@ class RegistrationDevice:
         self.registered = Registered(label, backend.upload(np.full(2 * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
-        self._laying = backend.mailbox(LAYING.itemsize)
+        self._laying = [backend.mailbox(LAYING.itemsize) for _ in range(2)]  # over an old scan, and over a younger one
         self._pictures = zeros(_SLOTS * size, np.uint64)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
-        self._counts, self._ticket = zeros(_SLOTS, np.int32), zeros(1, np.int32)
+        self._counts, self._ticket = zeros(_SLOTS, np.int32), zeros(2, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress(size), np.int32)
         # On a GPU a few groups per multiprocessor take one component after the other.
@@ -67,32 +67,33 @@ class RegistrationDevice:
         """The tapes that find it; it lies in `registered`."""
         if not self.config.enabled:
             return ()
-        old = self._scans.old_enough(dt, motion)
+        over = pasts(self._scans, dt, motion, self.config)
         taken = self._scans.grids()
         now = next(place for place in range(_SLOTS) if place not in taken)
-        self._post(now, old)
-        components, registration = self._tapes(observation)
+        self._post(now, Stored(now, 1.0, GridMotion()), fast=False)  # for the components, where there is no old one
+        for old, fast in over:
+            self._post(now, old, fast)
+        components, *registrations = self._tapes(observation)
         self._scans.store(now)
-        return (components,) if old is None else (components, registration)
+        return components, *(registrations[fast] for _, fast in over)
 
-    def _post(self, now: int, old: Stored[int] | None) -> None:
+    def _post(self, now: int, old: Stored[int], fast: bool) -> None:
         spacing = self.cells.spacing
-        motion, age = (GridMotion(), 1.0) if old is None else (old.motion, old.age)
         lay = np.zeros(1, LAYING)
         lay[0] = (
-            *between_scans(motion, spacing),
-            *RegistrationRule.of(self.config, age, spacing),
-            now, -1 if old is None else old.hits, motion.cells is not None,
+            *between_scans(old.motion, spacing),
+            *RegistrationRule.of(self.config, old.age, spacing, fast),
+            now, old.hits, fast, old.motion.cells is not None,
             self.cells.rows, self.cells.columns, self._most, spacing / SUBCELLS,
         )  # fmt: skip
-        self.backend.post(lay, self._laying)
+        self.backend.post(lay, self._laying[fast])
 
-    def _tapes(self, observation: Observation) -> tuple[Tape, Tape]:
+    def _tapes(self, observation: Observation) -> tuple[Tape, ...]:
         """Recorded once for the buffers that the observation lies in."""
         if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], observation)):
             program, collective = self._programs
             size = self.cells.rows * self.cells.columns
-            groups, lay, found = groups_over(self.backend, size), self._laying, self.registered
+            groups, lay, found = groups_over(self.backend, size), self._laying[0], self.registered
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (lay, *observation, self._pictures, *hits, found.velocity, self._ticket)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
@@ -105,9 +106,9 @@ class RegistrationDevice:
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)
-            register = (lay, *stored, self._points, self._ticket, found.velocity)
+            register = (*stored, self._points, self._ticket, found.velocity)
             size = 1 if self.backend.device.lanes == 1 else REGISTER_GROUP
-            registration = [Launch("register_hits", self._groups, size, register)]
-            tapes = (self.backend.tape(program, components), self.backend.tape(program, registration))
+            registrations = [[Launch("register_hits", self._groups, size, (lay, *register))] for lay in self._laying]
+            tapes = tuple(self.backend.tape(program, one) for one in (components, *registrations))
             self._recorded = observation, tapes
         return self._recorded[1]

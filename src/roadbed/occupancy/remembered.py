@@ -93,6 +93,10 @@ class StoredScans(Generic[Kept]):
         self._scans = self._scans[max(count - 1, 0) :]
         return self._scans[0] if count else None
 
+    def youngest(self, span: float) -> Stored[Kept] | None:
+        """The last stored scan that is at least `span` seconds old."""
+        return next((one for one in reversed(self._scans) if one.age >= span - 1e-6), None)
+
     def store(self, hits: Kept) -> None:
         """The scan of now, unless the one before it is too young to need another."""
         if not self._scans or self._scans[-1].age >= self._span / STORED:

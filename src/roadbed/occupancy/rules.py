@@ -108,6 +108,7 @@ class RegistrationRule(NamedTuple):
     fewest_cells: int
     most_cells: int
     extent: float  # cells
+    least_extent: float  # cells
     partner_extent: float  # cells
     points: int
     fewest_points: int
@@ -124,17 +125,19 @@ class RegistrationRule(NamedTuple):
     least: float  # subcells
 
     @classmethod
-    def of(cls, config: RegistrationConfig, age: float, spacing: float) -> RegistrationRule:
+    def of(cls, config: RegistrationConfig, age: float, spacing: float, fast: bool = False) -> RegistrationRule:
         subcell = spacing / SUBCELLS
+        speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
         return cls(
             age=age,
             fewest_cells=config.fewest_cells,
             most_cells=config.most_cells,
             extent=config.extent / spacing,
+            least_extent=config.fast_extent / spacing if fast else 0.0,
             partner_extent=PARTNER_GROWTH * config.extent / spacing,
             points=config.points,
             fewest_points=FEWEST_POINTS,
-            reach=config.speed * age / subcell,
+            reach=speed * age / subcell,
             reach_per_extent=REACH_PER_EXTENT * SUBCELLS,
             reach_least=REACH_LEAST / subcell,
             same=config.same,
@@ -144,7 +147,7 @@ class RegistrationRule(NamedTuple):
             small_same=config.small_same,
             small_gain=config.small_gain,
             slack=config.slack,
-            least=config.least / subcell,
+            least=least / subcell,
         )
 
 
