@@ -34,8 +34,6 @@ def used(launch):
     assert len(written) == len(launch.arguments)
     if launch.kernel == "iterate" and not launch.arguments[-1]:
         written[9:11] = [False, False]  # the surface is described by the last iteration alone
-    if launch.kernel == "find_clean":
-        written[1] = False  # it changes the planes' variance, which none of the phases beside it reads
     buffers = [(id(a), w) for a, w in zip(launch.arguments, written) if not isinstance(a, np.generic)]
     return {buffer for buffer, _ in buffers}, {buffer for buffer, writes in buffers if writes}
 

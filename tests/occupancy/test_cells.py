@@ -14,6 +14,7 @@ from roadbed.occupancy.arrays import Velocities
 from roadbed.occupancy.cells_cpu import surface_likelihood
 from roadbed.occupancy.model import SURFACE_REACH
 from roadbed.occupancy.placement import GridPlacement
+from roadbed.occupancy.priors_cpu import roll_layers
 from roadbed.occupancy.rules import CellRules
 from roadbed.occupancy.velocities_cpu import drop_lone_cells
 from tests.occupancy.engines import ENGINES, hsbof
@@ -80,3 +81,15 @@ def test_the_own_velocity_lies_along_the_grids_axes(motion):
         found = placement.follow(scan, flat_ground(scan, T_world_lattice=T_world_lattice), 0.1).own_velocity
     along = heading - 0.5 if motion == "rolling" else 0.0
     assert found == pytest.approx((10 * np.cos(along), 10 * np.sin(along)), abs=1e-6)
+
+
+@pytest.mark.parametrize("columns", [-9, -6, -2, 0, 5, 6, 9])
+@pytest.mark.parametrize("rows", [-4, 1, 3])
+def test_a_grid_may_roll_farther_than_it_is_wide(columns, rows):
+    layers = np.arange(1, 37, dtype=np.float32).reshape(2, 3, 6)
+    around = np.full((4, 3, 6), 7, np.float32)
+    roll_layers(0, 3, layers, columns, rows, around[1:3])
+    for row, column in np.ndindex(3, 6):
+        there = 0 <= row + rows < 3 and 0 <= column + columns < 6
+        np.testing.assert_array_equal(around[1:3, row, column], layers[:, row + rows, column + columns] if there else 0)
+    assert (around[[0, 3]] == 7).all()

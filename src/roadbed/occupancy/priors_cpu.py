@@ -15,7 +15,8 @@ from roadbed.compute.kernels import njit
 def roll_layers(first, last, layers, columns, rows, out):
     """P6, rolling: the grid moved by whole cells; cells that enter are zero, which is unknown."""
     count, height, width = layers.shape
-    begin, end = max(0, -columns), max(min(width, width - columns), max(0, -columns))  # columns that were there before
+    begin = min(max(0, -columns), width)  # of the columns that were there before
+    end = max(min(width, width - columns), begin)
     for row in range(first, last):
         old_row = row + rows
         stays = 0 <= old_row < height

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The surface as the caller's layers, without its islands: few nodes apart from all others are a crown, not the ground.
 
-#if SEEN_ONLY
 // Judges every node; clean ones hang on themselves. `sizes` ends with the number of known nodes.
 KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL float2 *judged,
                   GLOBAL int *clean, GLOBAL int *sizes) {
@@ -31,6 +30,7 @@ KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float2 *judged, GLOB
     }
 }
 
+#if SEEN_ONLY
 // Whether a clean node beside this one, or itself, belongs to a large component.
 FUNCTION int on_mainland(GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
     int column = node % COLUMNS, row = node / COLUMNS, found = 0;

@@ -57,4 +57,11 @@ FUNCTION float told_variance(float near, GLOBAL const uchar *seen, GLOBAL const 
     float point = POINT_NOISE + POINT_UNEVENNESS * total / fmax(count, 1.0f);
     return fmin(near / VARIANCE_SCALE * point + judged[node].y, KNOWN_VARIANCE);
 }
+#else
+FUNCTION float2 judge(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
+    float2 found;
+    found.x = surface[node].w;
+    found.y = 0.0f;
+    return found;
+}
 #endif
