@@ -170,12 +170,12 @@ def soak(
     grown = {f"{name}_growth": growth(rows, name) for name in ("processor_ms", "memory_mb", "handles", "threads")}
     worst = {"unsound": sum(row["unsound"] for row in rows), "mass_error": max(row["mass_error"] for row in rows)}
     out = report("soak", rows, backend=backend, **worst, **grown)
-    if plot is not None:
-        used = f"--config {configuration.name}" if configuration else f"--preset {preset}"
-        draw(rows, plot, f"roadbed bench soak --frames {frames} --backend {backend} {used}")
     _show({**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}, tuple(rows[0]), as_json)
     if not as_json:
         print("; ".join(f"{key} {value:.4g}" for key, value in {**worst, **grown}.items() if value is not None))
+    if plot is not None:  # last: hours of figures are on the screen by then
+        used = f"--config {configuration.name}" if configuration else f"--preset {preset}"
+        draw(rows, plot, f"roadbed bench soak --frames {frames} --backend {backend} {used}")
 
 
 @app.command("faults")
