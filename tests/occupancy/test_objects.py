@@ -213,6 +213,19 @@ def test_parts_of_a_known_object_stay_one_object():
     assert again.cells == 2 * 3 * 9
 
 
+def test_parts_of_two_known_objects_are_put_together_each_with_its_own_points():
+    tracker = ObjectTracker()
+    cars = things_in([(-4, 0, y, y + 1.8, 5.0, 0.0) for y in (0, 6)])
+    objects_of(tracker, [car.item() for car in cars], 0.0)
+    ends = ((-3.5, -2.9, 5.2), (-0.1, 0.5, 4.7))
+    parts = [(rear, front, y, y + 1.8, speed, 0.0) for y in (0, 6) for rear, front, speed in ends]
+    wholes = sorted(things_in(parts, known=tracker.known, time=0.1), key=lambda whole: whole["y"])
+    assert len(wholes) == 2
+    for whole, y in zip(wholes, (0.9, 6.9)):
+        assert (whole["x"], whole["y"]) == pytest.approx((-1.5, y), abs=0.11)
+        assert (whole["length"], whole["width"]) == pytest.approx((3.7, 1.8), abs=0.21)
+
+
 def test_an_object_is_known_again_after_a_second_behind_something():
     tracker = ObjectTracker()
     for k in range(8):
