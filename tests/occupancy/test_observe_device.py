@@ -47,7 +47,7 @@ def assert_same(observer, given, config=SMALL):
     return said
 
 
-@pytest.mark.parametrize("yaw", [0.0, 0.6])
+@pytest.mark.parametrize("yaw", [0.0, 0.6, 2.2])
 @pytest.mark.parametrize("sensor", ["vlp16", "lux4"])
 def test_no_cell_of_a_simulated_scan_differs(observer, sensor, yaw):
     """One dense sensor, and four sparse ones at once that look for faces."""
