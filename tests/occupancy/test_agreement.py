@@ -44,15 +44,15 @@ def frame(static, velocity):
 
 
 def test_errors_are_relative_to_the_cpus_and_a_velocity_that_only_one_has_counts_whole():
-    static = np.array([[0.5, 0.2, 0.0]], np.float32)
+    static = np.array([[0.5, 0.25, 0.0]], np.float32)  # sums of halves are exact
     velocity = np.array([[[2.0, 0.0], [np.nan, np.nan], [0.0, 4.0]]], np.float32)
     expected = frame(static, velocity)
     other = velocity.copy()
     other[0, 0], other[0, 1] = (2.0, 0.5), (1.0, 1.0)
-    more = frame(static * np.float32(1.1), other)
+    more = frame(static * np.float32(1.125), other)
     found = replace(more, dynamic=static - more.static, free=expected.free)
     errors = compare(found, expected)
-    assert errors["occupancy"] == pytest.approx(0, abs=1e-6)
-    assert errors["static"] == pytest.approx((0.1 + 0.1 + 0) / 3, rel=1e-5)
+    assert errors["occupancy"] == 0
+    assert errors["static"] == pytest.approx((0.125 + 0.125 + 0) / 3, rel=1e-5)
     assert errors["velocity"] == pytest.approx((0.25 + 1 + 0) / 3)
     assert compare(expected, expected) == {"occupancy": 0, "static": 0, "velocity": 0}

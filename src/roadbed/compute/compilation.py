@@ -18,7 +18,6 @@ from roadbed.compute.fingerprint import called_by
 from roadbed.compute.kernel_cache import KernelCache
 
 _LOG = logging.getLogger("roadbed.compilation")
-_PARALLEL = 3.0  # a parallel loop's body costs so much more than a plain one, roughly
 _PAUSE = 4.0  # s between two lines on the screen
 
 
@@ -204,7 +203,7 @@ def _is_ours(kernel: Any) -> bool:
     return kernel.py_func.__module__.startswith("roadbed.")
 
 
-def _cost(kernel: Any) -> float:
+def _cost(kernel: Any) -> int:
     """How long a kernel may take to compile, in a unit of its own: by the length of all its code."""
     seen: dict[int, Any] = {}
     waiting = [kernel]
@@ -213,5 +212,4 @@ def _cost(kernel: Any) -> float:
         if id(one) not in seen:
             seen[id(one)] = one
             waiting += called_by(one)
-    size = sum(len(one.py_func.__code__.co_code) for one in seen.values())
-    return size * (_PARALLEL if kernel.targetoptions.get("parallel") else 1.0)
+    return sum(len(one.py_func.__code__.co_code) for one in seen.values())

@@ -13,10 +13,9 @@ from numba.core.dispatcher import Dispatcher
 import roadbed.compute.host  # noqa: F401  (settles how threads wait before the first of them starts)
 from roadbed.compute import compilation
 from roadbed.compute.kernel_cache import KernelCache
-from roadbed.compute.lean import PRANGE_ONLY, LeanCompiler
+from roadbed.compute.lean import LeanCompiler
 
 _njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
-prange: Any = numba.prange
 
 
 def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Callable[[Callable], Any]:
@@ -27,8 +26,6 @@ def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Call
     """
 
     def decorate(function: Callable) -> Any:
-        if options.get("parallel"):
-            options.update(parallel=PRANGE_ONLY)
         options.update(_nrt=allocates)  # said always: what is not said is as in the kernel that calls
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
         kernel: Any = _njit(no_cfunc_wrapper=True, pipeline_class=LeanCompiler, **options)(function)

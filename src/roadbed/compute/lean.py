@@ -3,11 +3,8 @@
 """Kernels compiled with less work than Numba does by itself; what they compute is the same.
 
 Numba optimises and emits each function as a library of its own, and once more inside every kernel that calls it. What
-Python cannot call is only linked here: most of Numba's own functions, `inlined` ones, and what belongs to the body of a
-parallel loop, which would be emitted five times. Nor does anybody look for garbage meanwhile.
-
-Only what is written with `prange` becomes parallel: Numba would make a loop of its own, with all that belongs to it,
-of every `zeros` and every assignment to a slice beside it.
+Python cannot call is only linked here: most of Numba's own functions, and those that only kernels call. Nor does
+anybody look for garbage meanwhile.
 """
 
 from __future__ import annotations
@@ -16,11 +13,8 @@ import gc
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.core.cpu_options import ParallelOptions
 from numba.core.environment import lookup_environment
 
-_SILENT = ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion")
-PRANGE_ONLY = ParallelOptions({**dict.fromkeys(_SILENT, False), "prange": True})
 _CALLED_BY_PYTHON = "_ZN7cpython"  # how the name of the wrapper begins that Python calls
 _ENVIRONMENT = "_ZN08NumbaEnv"  # and that of the place where a function finds its constants
 
