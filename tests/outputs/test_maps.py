@@ -68,6 +68,8 @@ def test_the_elevation_is_that_of_the_terrain(drive):
     assert np.percentile(np.abs(error[seen]), 90) < 0.06  # kerbs are steps within a node
     sigma = np.sqrt(variance[rows, columns][seen])
     assert np.median(sigma) < 0.03
+    assert np.percentile(sigma, 95) < 0.1
+    assert sigma.max() < 0.2  # a kerb is told as what it is, a step within a node
     assert np.mean(np.abs(error[seen]) < 2 * sigma) > 0.9
 
 
