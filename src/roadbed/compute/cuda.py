@@ -22,7 +22,7 @@ from roadbed.errors import DeviceError, InputError, OutputError
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
-_TO_DEVICE = 1  # cudaMemcpyHostToDevice
+_TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -218,9 +218,9 @@ class CudaBackend:
         return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
-        array = self.host(count, buffer.dtype)
-        with self._handle:
-            buffer.reshape(-1)[start : start + count].get(stream=self.stream, out=array, blocking=False)
+        array, size = self.host(count, buffer.dtype), buffer.itemsize
+        source = buffer.data.ptr + start * size
+        self._cupy.cuda.runtime.memcpyAsync(array.ctypes.data, source, count * size, _TO_HOST, self.stream.ptr)
         self.traffic.downloads += 1
         return array
 

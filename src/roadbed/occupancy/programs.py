@@ -22,7 +22,7 @@ from roadbed.occupancy.rules import RegistrationRule, SensorModel
 
 GROUP = 256  # work-items per group over points and cells
 RAY_GROUP = 128  # over the bins of a ray
-REGISTER_GROUP = 128  # over the shifts of a component
+REGISTER_GROUP = 256  # over the shifts of a component
 
 _NUMBERS = {int: np.int32, bool: np.int32, float: np.float64}
 
@@ -95,7 +95,6 @@ LAYING = np.dtype(
         *members_of(RegistrationRule),
         ("now", np.int32),  # places of both among the stored scans
         ("old", np.int32),
-        ("fast", np.int32),  # what is fast is sought, with the second ticket
         ("rolled", np.int32),  # the grid has moved by whole cells
         ("rows", np.int32),
         ("columns", np.int32),

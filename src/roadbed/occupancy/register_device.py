@@ -37,7 +37,7 @@ class RegistrationDevice:
         self.registered = Registered(label, backend.upload(np.full(2 * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
-        self._laying = [backend.mailbox(LAYING.itemsize) for _ in range(2)]  # over an old scan, and over a younger one
+        self._laying = backend.mailbox(2 * LAYING.itemsize)  # over an old scan, and over a younger one
         self._pictures = zeros(_SLOTS * size, np.uint64)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
         self._counts, self._ticket = zeros(_SLOTS, np.int32), zeros(2, np.int32)
@@ -70,30 +70,30 @@ class RegistrationDevice:
         over = pasts(self._scans, dt, motion, self.config)
         taken = self._scans.grids()
         now = next(place for place in range(_SLOTS) if place not in taken)
-        self._post(now, Stored(now, 1.0, GridMotion()), fast=False)  # for the components, where there is no old one
-        for old, fast in over:
-            self._post(now, old, fast)
+        # For the components the first is told also where there is no old one.
+        self._post(now, {False: Stored(now, 1.0, GridMotion())} | {fast: old for old, fast in over})
         components, *registrations = self._tapes(observation)
         self._scans.store(now)
         return components, *(registrations[fast] for _, fast in over)
 
-    def _post(self, now: int, old: Stored[int], fast: bool) -> None:
+    def _post(self, now: int, over: dict[bool, Stored[int]]) -> None:
         spacing = self.cells.spacing
-        lay = np.zeros(1, LAYING)
-        lay[0] = (
-            *between_scans(old.motion, spacing),
-            *RegistrationRule.of(self.config, old.age, spacing, fast),
-            now, old.hits, fast, old.motion.cells is not None,
-            self.cells.rows, self.cells.columns, self._most, spacing / SUBCELLS,
-        )  # fmt: skip
-        self.backend.post(lay, self._laying[fast])
+        lay = np.zeros(2, LAYING)
+        for fast, old in over.items():
+            lay[int(fast)] = (
+                *between_scans(old.motion, spacing),
+                *RegistrationRule.of(self.config, old.age, spacing, fast),
+                now, old.hits, old.motion.cells is not None,
+                self.cells.rows, self.cells.columns, self._most, spacing / SUBCELLS,
+            )  # fmt: skip
+        self.backend.post(lay, self._laying)
 
     def _tapes(self, observation: Observation) -> tuple[Tape, ...]:
         """Recorded once for the buffers that the observation lies in."""
         if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], observation)):
             program, collective = self._programs
             size = self.cells.rows * self.cells.columns
-            groups, lay, found = groups_over(self.backend, size), self._laying[0], self.registered
+            groups, lay, found = groups_over(self.backend, size), self._laying, self.registered
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (lay, *observation, self._pictures, *hits, found.velocity, self._ticket)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
@@ -106,9 +106,11 @@ class RegistrationDevice:
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)
-            register = (*stored, self._points, self._ticket, found.velocity)
+            register = (lay, *stored, self._points, self._ticket, found.velocity)
             size = 1 if self.backend.device.lanes == 1 else REGISTER_GROUP
-            registrations = [[Launch("register_hits", self._groups, size, (lay, *register))] for lay in self._laying]
+            registrations = [
+                [Launch("register_hits", self._groups, size, (*register, np.int32(fast)))] for fast in range(2)
+            ]
             tapes = tuple(self.backend.tape(program, one) for one in (components, *registrations))
             self._recorded = observation, tapes
         return self._recorded[1]
