@@ -66,6 +66,7 @@ def devices() -> list[Device]:
                 units=facts["multiProcessorCount"],
                 driver=f"CUDA {version // 1000}.{version % 1000 // 10}, CuPy {cupy.__version__}",
                 has_double=True,
+                largest_group=facts["maxThreadsPerBlock"],
             )
         )
     return found

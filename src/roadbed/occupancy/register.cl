@@ -215,9 +215,10 @@ FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
 FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
 
 // Velocities of components of now, in m/s; what is known already stays.
-KERNEL register_hits(GLOBAL const Laying *layings, GLOBAL const address_t *pictures, GLOBAL const int *labels_all,
-                     GLOBAL const int *boxes_all, GLOBAL const int *counts, GLOBAL int2 *scratch_points,
-                     GLOBAL int *ticket, GLOBAL float *velocity, int fast) {
+KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL const address_t *pictures,
+                                        GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
+                                        GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *ticket,
+                                        GLOBAL float *velocity, int fast) {
     LOCAL_ARRAY int scratch[REGISTER_GROUP];
     LOCAL_ARRAY int shared[2];
     GLOBAL const Laying *lay = &layings[fast];

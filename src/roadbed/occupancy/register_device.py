@@ -11,7 +11,7 @@ from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Cells, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
-from roadbed.occupancy.programs import GROUP, LAYING, REGISTER, REGISTER_GROUP, check_device, groups_over
+from roadbed.occupancy.programs import GROUP, LAYING, REGISTER_GROUP, check_device, groups_over, register_program
 from roadbed.occupancy.register import between_scans, pasts
 from roadbed.occupancy.remembered import STORED, Stored, StoredScans
 from roadbed.occupancy.rules import RegistrationRule
@@ -43,10 +43,11 @@ class RegistrationDevice:
         self._counts, self._ticket = zeros(_SLOTS, np.int32), zeros(2, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress(size), np.int32)
-        # On a GPU a few groups per multiprocessor take one component after the other.
-        self._groups = backend.device.units * (4 if backend.device.lanes == 1 else 8)
+        self._groups = backend.device.units * 4  # which take one component after the other
         self._points = zeros(self._groups * 2 * 2 * config.points * 2, np.int32)
-        self._programs = backend.build(REGISTER), primitives.build(backend)
+        device = backend.device
+        self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
+        self._programs = backend.build(register_program(self._group)), primitives.build(backend)
         self._recorded: tuple | None = None
 
     @staticmethod
@@ -107,9 +108,8 @@ class RegistrationDevice:
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)
             register = (lay, *stored, self._points, self._ticket, found.velocity)
-            size = 1 if self.backend.device.lanes == 1 else REGISTER_GROUP
             registrations = [
-                [Launch("register_hits", self._groups, size, (*register, np.int32(fast)))] for fast in range(2)
+                [Launch("register_hits", self._groups, self._group, (*register, np.int32(fast)))] for fast in range(2)
             ]
             tapes = tuple(self.backend.tape(program, one) for one in (components, *registrations))
             self._recorded = observation, tapes
