@@ -17,6 +17,7 @@ from roadbed.compute import backend as common
 from roadbed.compute import program_cache
 from roadbed.compute.backend import Device, Launch, Order, Output
 from roadbed.compute.program import Program
+from roadbed.compute.threads import spread
 from roadbed.errors import DeviceError, InputError, OutputError
 
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
@@ -24,6 +25,7 @@ _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
+_ROWS = 8192  # of a scan that are worth a thread of its own for copying
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
     long long start = clock64();
@@ -82,6 +84,14 @@ class Intake:
 
     device: Any  # cupy.ndarray
     staging: NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Mailbox:
+    """A few bytes on the device, and the pinned memory they come from in turn, with its addresses."""
+
+    device: Any  # cupy.ndarray
+    letters: list[tuple[NDArray, int]]
 
 
 # Definitions of every CUDA program.
@@ -171,14 +181,15 @@ class CudaBackend:
                 size = common.elements(shape) * np.dtype(dtype).itemsize
                 raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
 
-    def mailbox(self, size: int) -> Intake:
-        return Intake(self.zeros(size, np.uint8), self.host((_LETTERS, size), np.uint8))
+    def mailbox(self, size: int) -> Mailbox:
+        letters = list(self.host((_LETTERS, size), np.uint8))
+        return Mailbox(self.zeros(size, np.uint8), [(letter, letter.ctypes.data) for letter in letters])
 
-    def post(self, array: NDArray, mailbox: Intake) -> None:
+    def post(self, array: NDArray, mailbox: Mailbox) -> None:
         self._letter = (self._letter + 1) % _LETTERS
-        letter = mailbox.staging[self._letter]
+        letter, address = mailbox.letters[self._letter]
         letter[:] = array.view(np.uint8)
-        self._copy(mailbox.device.data.ptr, letter.ctypes.data, letter.nbytes)
+        self._copy(mailbox.device.data.ptr, address, letter.nbytes)
 
     def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Intake:
         return Intake(self.zeros(shape if self.copies else 1, dtype), self.host(shape, dtype))
@@ -193,7 +204,7 @@ class CudaBackend:
             source = array
         else:
             source = intake.staging.reshape(-1)[start : start + array.size]
-            np.copyto(source.reshape(array.shape), array, casting="same_kind")
+            spread(_copy_rows, len(array), source.reshape(array.shape), array, grain=_ROWS)
         if not self.copies:
             return source.ctypes.data
         self._copy(intake.device.data.ptr + start * source.itemsize, source.ctypes.data, source.nbytes)
@@ -328,9 +339,13 @@ class CudaTape:
         return seconds
 
 
+def _copy_rows(first: int, last: int, target: NDArray, source: NDArray) -> None:
+    np.copyto(target[first:last], source[first:last], casting="same_kind")
+
+
 def _argument(argument: Any) -> Any:
-    """Kernels take pinned host memory by its address, and of an intake the device's part."""
-    if isinstance(argument, Intake):
+    """Kernels take pinned host memory by its address, and of an intake or a mailbox the device's part."""
+    if isinstance(argument, Intake | Mailbox):
         return argument.device
     if isinstance(argument, np.ndarray) and argument.ndim > 0:
         return np.uint64(argument.ctypes.data)
