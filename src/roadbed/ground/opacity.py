@@ -20,7 +20,7 @@ from roadbed.geometry import Pose
 from roadbed.ground.opacity_beside_cpu import grow_standing, release_feet
 from roadbed.ground.opacity_cpu import MOST, find_directions, mark_standing, sort_by_direction
 
-_POINTS, _DIRECTIONS = 2048, 64  # that are worth waking a thread
+_POINTS, _DIRECTIONS = 8192, 160  # that are worth waking a thread
 
 
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
