@@ -250,17 +250,8 @@ class StcrfCpu:
             base=F(base),
         )
         layers = elevation, slope, variance  # at first how far each node is in doubt
-        given = (
-            fine.row_chunks,
-            fine.posterior,
-            EmArrays.of(fine),
-            self._warm,
-            fine.spans,
-            rules,
-            self._evidence,
-            layers,
-        )
-        together(describe_surface, SURFACE_PHASES, *given)
+        given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
+        together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)

@@ -31,7 +31,7 @@ def _find_runs(variance, first, runs):
 
 @inner()
 def _join_rows(runs, below, first, last, parent):
-    """Runs first..last of a row hang on those of the row below them, below..first, that they touch, also at a corner."""
+    """Runs first..last of a row hang on those of the row before it, below..first, that they touch, if only a corner."""
     other = below
     for run in range(first, last):
         parent[run] = run
