@@ -47,6 +47,7 @@ class Device:
     units: int  # multiprocessors or cores
     driver: str
     has_double: bool
+    largest_group: int = 256  # work-items of a work-group at most
 
     @property
     def lanes(self) -> int:

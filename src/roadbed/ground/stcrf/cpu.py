@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,17 @@ from roadbed.compute.compilation import announce
 from roadbed.compute.threads import spread, together
 from roadbed.config import Config
 from roadbed.geometry import Float32
-from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Placement, Rolled, Turned, Vehicle
+from roadbed.ground.engine import (
+    FrameInput,
+    FrameOutput,
+    Misalignment,
+    MovingMask,
+    Placement,
+    Rolled,
+    Turned,
+    Vehicle,
+    nothing,
+)  # fmt: skip
 from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.coarse_cpu import CoarseStart
@@ -101,7 +113,8 @@ class StcrfCpu:
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
         self._weight = np.empty(self._shaping.shape[1], F)
 
-    def frame(self, given: FrameInput) -> FrameOutput:
+    def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:
+        meanwhile()
         timings: dict[str, float] = {}
         count = len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
@@ -306,7 +319,10 @@ class StcrfCpu:
             lower(fine.prior, motion.climb)
             fine.prior_mean[:, 0] -= F(motion.climb)
 
-    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+    def misalignment(
+        self, given: FrameInput, radius: float, meanwhile: Callable[[], object] = nothing
+    ) -> Misalignment | None:
+        meanwhile()
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._place):
             self._grow(len(points))
