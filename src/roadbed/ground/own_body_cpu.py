@@ -16,7 +16,7 @@ def _along(axis, point, rotation, translation):
     )
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def mark_inside(first, last, points, rotation, translation, box, inside):
     """Which points of a range lie inside `box`: rear, front, right, left, bottom, top."""
     for k in range(first, last):
@@ -29,15 +29,17 @@ def mark_inside(first, last, points, rotation, translation, box, inside):
             inside[k] = True
 
 
-@njit(nogil=True, cache=True)
-def copy_without(first, last, points, out_of_it, left):
-    """A range of points, those out of it as missing returns."""
+@njit(nogil=True, cache=True, allocates=False)
+def copy_without(first, last, points, own, left):
+    """A range of points, the own vehicle's as missing returns."""
     for k in range(U(first), U(last)):
-        for axis in range(U(3)):
-            left[k, axis] = F(np.nan) if out_of_it[k] else points[k, axis]
+        left[k, 0], left[k, 1], left[k, 2] = points[k, 0], points[k, 1], points[k, 2]
+    for k in range(U(first), U(last)):
+        if own[k]:
+            left[k, 0] = left[k, 1] = left[k, 2] = F(np.nan)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def mark_cells(points, rotation, translation, box, cell, occupied):
     """Cells of the box, [x][y] from its rear right corner, that hold a point."""
     for k in range(len(points)):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from roadbed.compute.threads import spread
@@ -46,6 +48,7 @@ class CoarseStart:
         wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
         spacing = config.stcrf.spacing * self._ratio
         self._level, self._climbing = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
+        self._rules = cache(self._make_rules)
         self._climb_arrays = climb_arrays(*wide)
         self.low = np.zeros((fine.rows * fine.columns, low_side_of(config) ** 2, 3), F)
         x, y, z, weight = np.zeros((4, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
@@ -95,7 +98,7 @@ class CoarseStart:
         count_explained(lowest, climbing.mean, shape, counts[2])
         take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)
 
-    def _rules(self, iterations: int, sigma_up: float) -> EmRules:
+    def _make_rules(self, iterations: int, sigma_up: float) -> EmRules:
         stcrf, wide = self._stcrf, self._ratio
         return em_rules(
             stcrf,

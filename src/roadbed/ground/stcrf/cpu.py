@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numba
 import numpy as np
@@ -28,7 +29,7 @@ from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.coarse_cpu import CoarseStart
 from roadbed.ground.stcrf.decide_cpu import BANDS_ROOM
-from roadbed.ground.stcrf.em_cpu import EmArrays, em_rules, expectation_maximization, run_em
+from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
 from roadbed.ground.stcrf.islands_cpu import drop_islands
 from roadbed.ground.stcrf.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels_cpu import LabelArrays, label_points
@@ -97,6 +98,7 @@ class StcrfCpu:
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, columns)
+        self._em_rules = cache(self._make_em_rules)
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._grow(0)
@@ -129,7 +131,7 @@ class StcrfCpu:
         with timed(timings, "em"):
             few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR
             stcrf = self.config.stcrf
-            self._run(shaping, stcrf.warm_iterations if few else stcrf.iterations)
+            run_em(self._fine, shaping, self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations))
         with timed(timings, "label"):
             self._label(points, out)
         with timed(timings, "surface"):
@@ -219,21 +221,20 @@ class StcrfCpu:
         stcrf = self.config.stcrf
         return F(stcrf.coarse_height_information if self._coarse else stcrf.height_information)
 
-    def _run(self, points: ShapingPoints, iterations: int) -> None:
-        """The EM on the fine lattice."""
+    def _make_em_rules(self, warm: bool, iterations: int) -> EmRules:
+        """Of the fine lattice, with a prior or without."""
         stcrf = self.config.stcrf
-        rules = em_rules(
+        return em_rules(
             stcrf,
             iterations=iterations,
-            from_prior=self._warm,
-            gamma=F(stcrf.gamma if self._warm else 0),
-            sigma_up_early=F(stcrf.sigma_up if self._warm else stcrf.sigma_up_early),
+            from_prior=warm,
+            gamma=F(stcrf.gamma if warm else 0),
+            sigma_up_early=F(stcrf.sigma_up if warm else stcrf.sigma_up_early),
             sigma_up=F(stcrf.sigma_up),
             pull=F(0),
             height_information=self._height_information,
             slope_information=F(stcrf.slope_information),
         )
-        run_em(self._fine, points, rules)
 
     def _label(self, points: SortedPoints, out: Outputs) -> None:
         """One label, ground probability c_j and height over the surface per input point."""
