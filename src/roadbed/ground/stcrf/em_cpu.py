@@ -142,14 +142,21 @@ def _solve(p, expected, height_information, slope_information, mean, work, lo, h
 
 @inner(fastmath=True)
 def _weigh(x, y, z, first, last, plane, up, down, weight):
-    """c_j of the points of one node; `up` and `down` are -log2(e) / (2 sigma^2). Returns the lowest point's height."""
+    """c_j of the points of one node; `up` and `down` are -log2(e) / (2 sigma^2)."""
     h, sx, sy = plane
-    lowest = F(0)
     for k in range(first, last):
         dz = z[k] - (h + sx * x[k] + sy * y[k])
-        lowest = min(lowest, dz)
         weight[k] = exp2_negative(dz * dz * (up if dz >= F(0) else down))
-    return lowest
+
+
+@inner(fastmath=True)
+def _count_below(x, y, z, first, last, plane, depth):
+    """Points of one node so far below its plane. A sum: the least of them would not vectorise."""
+    h, sx, sy = plane
+    found = F(0)
+    for k in range(first, last):
+        found += F(1) if z[k] - (h + sx * x[k] + sy * y[k]) < depth else F(0)
+    return found
 
 
 @inner(fastmath=True)
@@ -196,7 +203,8 @@ def _e_step(points, mean, data, step, rules, row, columns):
         first = U(points.reserved[cell])
         last = first + U(points.length[cell])
         plane = mean[0, c], min(max(mean[1, c], -limit), limit), min(max(mean[2, c], -limit), limit)
-        if _weigh(x, y, z, first, last, plane, step.up, step.down, weight) < step.deep:
+        _weigh(x, y, z, first, last, plane, step.up, step.down, weight)
+        if rules.pull > F(0) and _count_below(x, y, z, first, last, plane, step.deep) > F(0):
             _pull_down(x, y, z, first, last, plane, rules.pull, step.down / HALF_LOG2_E, weight)
         _gather(x, y, z, first, last, weight, rules.alpha, data, c)
 
@@ -276,7 +284,7 @@ def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, 
     """
     share = rules.beta / F(rules.neighbours)
     down = HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
-    deep = -rules.sigma_down * np.sqrt(F(-2) * np.log(rules.pull)) if rules.pull > F(0) else F(-1e9)
+    deep = -rules.sigma_down * np.sqrt(F(-2) * np.log(rules.pull)) if rules.pull > F(0) else F(0)
     parts = row_chunks.shape[0] - 1
     for iteration in range(rules.iterations + 1):
         old = (iteration + 1) % 2 if iteration > 0 else 0

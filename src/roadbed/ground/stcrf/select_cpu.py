@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, inner, njit
+from roadbed.compute.cpu import FAST, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
@@ -75,12 +75,22 @@ def _number_squares(x, y, half, scale, side, square):
 
 
 @inner(fastmath=FAST)
+def _height_of_all(z):
+    """From the lowest to the highest point of a node; as whole numbers in the same order, whose extremes vectorise."""
+    low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
+    for k in range(U(z.shape[0])):
+        bits = bits_of_float(z[k])
+        ordered = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        low, high = min(low, ordered), max(high, ordered)
+    low ^= (low >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    high ^= (high >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    return float_from_bits(high) - float_from_bits(low)
+
+
+@inner(fastmath=FAST)
 def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls."""
-    low, high = UNSEEN, -UNSEEN
-    for k in range(U(z.shape[0])):
-        low, high = min(low, z[k]), max(high, z[k])
-    if not high - low > wall_low:  # as on most of the road: no pillar can be one
+    if not _height_of_all(z) > wall_low:  # as on most of the road: no pillar can be one
         return
     for inside in range(U(lowest.shape[0])):
         lowest[inside] = UNSEEN
@@ -137,8 +147,9 @@ def _find_lowest(x, y, z, pillar, out, part, scratch, low):
     for k in range(U(z.shape[0])):  # without a branch: which point is lower cannot be foretold
         p = U(part[k])
         height = UNSEEN if pillar[k] & out else z[k]
-        where[p] = k if height < lowest[p] else where[p]
-        lowest[p] = min(height, lowest[p])
+        is_lower = height < lowest[p]
+        where[p] = k if is_lower else where[p]
+        lowest[p] = height if is_lower else lowest[p]
     for p in range(U(low.shape[0])):
         low[p, 2] = lowest[p]
         if lowest[p] < UNSEEN:
