@@ -20,7 +20,7 @@ from roadbed.geometry import Pose
 from roadbed.ground.opacity_beside_cpu import grow_standing, release_feet
 from roadbed.ground.opacity_cpu import MOST, find_directions, mark_standing, sort_by_direction
 
-_POINTS, _DIRECTIONS = 8192, 160  # that are worth waking a thread
+_POINTS = 8192  # that are worth waking a thread
 
 
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
@@ -46,7 +46,8 @@ def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -
         return None
     sparse = mean <= config.densest
     most = MOST * (config.densest if sparse else config.layered)
-    spread(mark_standing, cells, order, start, place, most, sparse, standing, grain=_DIRECTIONS)
+    directions_of = cells * _POINTS // count  # so many points
+    spread(mark_standing, cells, order, start, place, most, sparse, standing, grain=max(directions_of, 1))
     if sparse:
         release_feet(points, rotation, order, start, place, standing)
         grow_standing(points, rotation, standing)
