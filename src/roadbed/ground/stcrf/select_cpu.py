@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, inner, njit
+from roadbed.compute.cpu import FAST, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
@@ -47,64 +47,66 @@ def mark_anchors(shape, x0, y0, yaw, plane, anchored, planes):
 
 
 @njit(cache=True)
-def reserve(start, limit, anchored, reserved):
-    """`reserved[c]`: where the points of node c that shape the surface are kept; returns the total."""
-    nodes = start.shape[0] - 1
+def reserve(start, listed, limit, anchored, columns, reserved):
+    """`reserved[c]`: where the points of a listed node c that shape the surface are kept, and where a row's begin."""
     total = 0
-    for c in range(nodes):
-        reserved[c] = total
-        n = start[c + 1] - start[c]
-        if limit > 0:
-            n = min(n, limit)
-        if anchored[c]:
-            n += ANCHORS
-        total += (n + PAD - 1) // PAD * PAD
-    reserved[nodes] = total
-    return total
-
-
-@njit(inline="always")
-def _square(x, y, half, scale, side):
-    """Which of side x side squares of the node a point lies in."""
-    column = min(max(np.int32((x + half) * scale), np.int32(0)), side - np.int32(1))
-    row = min(max(np.int32((y + half) * scale), np.int32(0)), side - np.int32(1))
-    return row * side + column
+    for row in range(listed.row.shape[0] - 1):
+        reserved[row * columns] = total
+        for i in range(listed.row[row], listed.row[row + 1]):
+            c = listed.nodes[i]
+            reserved[c] = total
+            n = start[c + 1] - start[c]
+            if limit > 0:
+                n = min(n, limit)
+            if anchored[c]:
+                n += ANCHORS
+            total += (n + PAD - 1) // PAD * PAD
+    reserved[start.shape[0] - 1] = total
 
 
 @inner(fastmath=FAST)
-def _number_pillars(x, y, half, scale, side, pillar):
-    """Number of each point's pillar inside its node."""
+def _number_squares(x, y, half, scale, side, square):
+    """Which of side x side squares of its node each point lies in: a pillar, or a part."""
     last = side - np.int32(1)
-    for k in range(x.shape[0]):
+    for k in range(U(x.shape[0])):
         across = min(max(np.int32((x[k] + half) * scale), np.int32(0)), last)
         along = min(max(np.int32((y[k] + half) * scale), np.int32(0)), last)
-        pillar[k] = np.uint16(along * side + across)
+        square[k] = np.uint16(along * side + across)
+
+
+@inner(fastmath=FAST)
+def _height_of_all(z):
+    """From the lowest to the highest point of a node; as whole numbers in the same order, whose extremes vectorise."""
+    low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
+    for k in range(U(z.shape[0])):
+        bits = bits_of_float(z[k])
+        ordered = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        low, high = min(low, ordered), max(high, ordered)
+    low ^= (low >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    high ^= (high >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    return float_from_bits(high) - float_from_bits(low)
 
 
 @inner(fastmath=FAST)
 def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls."""
-    low, high = UNSEEN, -UNSEEN
-    for k in range(U(z.shape[0])):
-        low, high = min(low, z[k]), max(high, z[k])
-    if not high - low > wall_low:  # as on most of the road: no pillar can be one
+    if not _height_of_all(z) > wall_low:  # as on most of the road: no pillar can be one
         return
-    for inside in range(lowest.shape[0]):
+    for inside in range(U(lowest.shape[0])):
         lowest[inside] = UNSEEN
-        is_wall[inside] = 0
+        is_wall[inside] = np.uint16(0)
     n = U(z.shape[0])
     for k in range(n):
         lowest[pillar[k]] = min(lowest[pillar[k]], z[k])
-    walls = 0
+    # Without branches from here on: which pillars are walls cannot be foretold.
+    walls = np.uint16(0)
     for k in range(n):
         above = z[k] - lowest[pillar[k]]
-        if above > wall_low and above < wall_high:
-            is_wall[pillar[k]] = 1
-            walls += 1
-    if walls > 0:
-        for k in range(n):
-            if is_wall[pillar[k]]:
-                pillar[k] |= WALL
+        mark = WALL if (above > wall_low) & (above < wall_high) else np.uint16(0)
+        is_wall[pillar[k]] |= mark
+        walls |= mark
+    for k in range(n if walls else U(0)):
+        pillar[k] |= is_wall[pillar[k]]
 
 
 @inner(fastmath=FAST)
@@ -128,21 +130,30 @@ def _leave_out_standing(stands, pillar):
 
 
 @inner(fastmath=FAST)
-def _count_and_find_lowest(x, y, z, pillar, out, half, scale, side, low):
-    """How many points shape the surface, and the lowest of them in each part of the node (side 0: nobody asks)."""
-    n = 0
-    if side == 0:
-        for k in range(U(x.shape[0])):
-            n += pillar[k] & out == 0
-        return n
-    for k in range(U(x.shape[0])):
-        if pillar[k] & out:
-            continue
-        n += 1
-        part = _square(x[k], y[k], half, scale, side)
-        if z[k] < low[part, 2]:
-            low[part, 0], low[part, 1], low[part, 2] = x[k], y[k], z[k]
+def _count_usable(pillar, out):
+    """How many points shape the surface."""
+    n = np.int32(0)
+    for k in range(U(pillar.shape[0])):
+        n += np.int32(1) if pillar[k] & out == 0 else np.int32(0)
     return n
+
+
+@inner(fastmath=FAST)
+def _find_lowest(x, y, z, pillar, out, part, scratch, low):
+    """The lowest point that shapes the surface in each part of the node."""
+    lowest, where = scratch
+    for p in range(U(low.shape[0])):
+        lowest[p] = UNSEEN
+    for k in range(U(z.shape[0])):  # without a branch: which point is lower cannot be foretold
+        p = U(part[k])
+        height = UNSEEN if pillar[k] & out else z[k]
+        is_lower = height < lowest[p]
+        where[p] = k if is_lower else where[p]
+        lowest[p] = height if is_lower else lowest[p]
+    for p in range(U(low.shape[0])):
+        low[p, 2] = lowest[p]
+        if lowest[p] < UNSEEN:
+            low[p, 0], low[p, 1] = x[where[p]], y[where[p]]
 
 
 @inner(fastmath=FAST)
@@ -181,21 +192,23 @@ def _add_anchors(plane, quarter, place, shaping):
 
 
 @inner(fastmath=FAST)
-def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low, pillars, shaping):
+def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low, scratch, shaping):
     (anchored, anchor_plane), spacing = anchors, shape.spacing
     half = spacing * F(0.5)
     side, low_side = rules.side, rules.low_side
-    lowest, is_wall = pillars
+    (lowest, is_wall), parts = scratch
     out = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT
     first_node, last_node = first_row * shape.columns, last_row * shape.columns
     begin, end = points.start[first_node], points.start[last_node]
-    _number_pillars(points.x[begin:end], points.y[begin:end], half, F(side) / spacing, side, points.pillar[begin:end])
-    for c in range(first_node, last_node):
+    x, y = points.x[begin:end], points.y[begin:end]
+    _number_squares(x, y, half, F(side) / spacing, side, points.pillar[begin:end])
+    if low_side > 0:
+        _number_squares(x, y, half, F(low_side) / spacing, low_side, points.part[begin:end])
+    for i in range(points.listed.row[first_row], points.listed.row[last_row]):
+        c = points.listed.nodes[i]
         first, last = points.start[c], points.start[c + 1]
         place = shaping.reserved[c]
         if first < last:
-            for part in range(low_side * low_side):
-                low[c, part, 2] = UNSEEN
             x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
             pillar = points.pillar[first:last]
             if rules.wall_high > F(0):
@@ -206,7 +219,9 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
                 _leave_out_moving(x, y, pillar, node_x, node_y, moving)
             if points.stands.shape[0] > 0:
                 _leave_out_standing(points.stands[first:last], pillar)
-            n = _count_and_find_lowest(x, y, z, pillar, out, half, F(low_side) / spacing, low_side, low[c])
+            if low_side > 0:
+                _find_lowest(x, y, z, pillar, out, points.part[first:last], parts, low[c])
+            n = _count_usable(pillar, out)
             stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else 1
             place = _copy_points(x, y, z, pillar, out, n, stride, place, shaping)
         if anchored[c]:
@@ -221,9 +236,11 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
 def select_points(crew, chunks, points, shape, rules, anchors, moving, low, shaping):
     """Fill `shaping` with the points that shape the surface, `low` with the lowest of each part of a node."""
     parts = chunks.shape[0] - 1
-    pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint8)  # scratch
+    pillars, parts_of_node = rules.side**2, rules.low_side**2
+    walls = np.empty(pillars, np.float32), np.empty(pillars, np.uint16)
+    scratch = walls, (np.empty(parts_of_node, np.float32), np.zeros(parts_of_node, np.uint64))
     i = take_part(crew, 0)
     while i < parts:
-        _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, pillars, shaping)
+        _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, scratch, shaping)
         i = take_next(crew, 0)
     wait_for_all(crew, 0, parts)
