@@ -41,7 +41,6 @@ class SortedPoints(NamedTuple):
     y: Float32
     z: Float32
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
-    part: NDArray[np.uint16]  # which part of its node, of those whose lowest point the coarse start takes
     stands: NDArray[np.bool_]  # whether a point cannot be ground; empty: any may be
     place: Int32  # of each input point in this order, -1 where it is on no node
     listed: Listed  # nodes that have points or lie under the vehicle

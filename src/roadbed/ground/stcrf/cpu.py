@@ -107,7 +107,7 @@ class StcrfCpu:
         """Buffers for at least `points` points."""
         capacity = max(4096, int(points * 1.25))
         self._place, self._sample_nodes = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
-        self._pillar, self._part = np.empty((2, capacity), np.uint16)
+        self._pillar = np.empty(capacity, np.uint16)
         self._sorted = np.empty((3, capacity), F)
         self._dz, self._near = np.empty(capacity, F), np.empty(capacity, np.int32)
         self._ground, self._stands = np.empty(capacity, np.bool_), np.empty(capacity, np.bool_)
@@ -147,8 +147,7 @@ class StcrfCpu:
             self._grow(len(points))
         stands = self._stands if standing is not None else _NOTHING_STANDS
         x, y, z = self._sorted
-        squares, place = (self._pillar, self._part), self._place[: len(points)]
-        out = SortedPoints(self._start, x, y, z, *squares, stands, place, self._listed)
+        out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         known = _NOTHING_STANDS if standing is None else standing
         given = points, known, turn, move, self._fine.shape, self._anchored, self._counts, out

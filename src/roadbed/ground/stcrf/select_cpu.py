@@ -64,14 +64,19 @@ def reserve(start, listed, limit, anchored, columns, reserved):
     reserved[start.shape[0] - 1] = total
 
 
+@njit(inline="always")
+def _square(x, y, half, scale, side):
+    """Which of side x side squares of the node a point lies in."""
+    column = min(max(np.int32((x + half) * scale), np.int32(0)), side - np.int32(1))
+    row = min(max(np.int32((y + half) * scale), np.int32(0)), side - np.int32(1))
+    return row * side + column
+
+
 @inner(fastmath=FAST)
-def _number_squares(x, y, half, scale, side, square):
-    """Which of side x side squares of its node each point lies in: a pillar, or a part."""
-    last = side - np.int32(1)
+def _number_pillars(x, y, half, scale, side, pillar):
+    """Number of each point's pillar inside its node."""
     for k in range(U(x.shape[0])):
-        across = min(max(np.int32((x[k] + half) * scale), np.int32(0)), last)
-        along = min(max(np.int32((y[k] + half) * scale), np.int32(0)), last)
-        square[k] = np.uint16(along * side + across)
+        pillar[k] = np.uint16(_square(x[k], y[k], half, scale, side))
 
 
 @inner(fastmath=FAST)
@@ -130,30 +135,21 @@ def _leave_out_standing(stands, pillar):
 
 
 @inner(fastmath=FAST)
-def _count_usable(pillar, out):
-    """How many points shape the surface."""
-    n = np.int32(0)
-    for k in range(U(pillar.shape[0])):
-        n += np.int32(1) if pillar[k] & out == 0 else np.int32(0)
+def _count_and_find_lowest(x, y, z, pillar, out, half, scale, side, low):
+    """How many points shape the surface, and the lowest of them in each part of the node (side 0: nobody asks)."""
+    n = 0
+    if side == 0:
+        for k in range(U(x.shape[0])):
+            n += pillar[k] & out == 0
+        return n
+    for k in range(U(x.shape[0])):
+        if pillar[k] & out:
+            continue
+        n += 1
+        part = _square(x[k], y[k], half, scale, side)
+        if z[k] < low[part, 2]:
+            low[part, 0], low[part, 1], low[part, 2] = x[k], y[k], z[k]
     return n
-
-
-@inner(fastmath=FAST)
-def _find_lowest(x, y, z, pillar, out, part, scratch, low):
-    """The lowest point that shapes the surface in each part of the node."""
-    lowest, where = scratch
-    for p in range(U(low.shape[0])):
-        lowest[p] = UNSEEN
-    for k in range(U(z.shape[0])):  # without a branch: which point is lower cannot be foretold
-        p = U(part[k])
-        height = UNSEEN if pillar[k] & out else z[k]
-        is_lower = height < lowest[p]
-        where[p] = k if is_lower else where[p]
-        lowest[p] = height if is_lower else lowest[p]
-    for p in range(U(low.shape[0])):
-        low[p, 2] = lowest[p]
-        if lowest[p] < UNSEEN:
-            low[p, 0], low[p, 1] = x[where[p]], y[where[p]]
 
 
 @inner(fastmath=FAST)
@@ -192,23 +188,22 @@ def _add_anchors(plane, quarter, place, shaping):
 
 
 @inner(fastmath=FAST)
-def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low, scratch, shaping):
+def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low, pillars, shaping):
     (anchored, anchor_plane), spacing = anchors, shape.spacing
     half = spacing * F(0.5)
     side, low_side = rules.side, rules.low_side
-    (lowest, is_wall), parts = scratch
+    lowest, is_wall = pillars
     out = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT
     first_node, last_node = first_row * shape.columns, last_row * shape.columns
     begin, end = points.start[first_node], points.start[last_node]
-    x, y = points.x[begin:end], points.y[begin:end]
-    _number_squares(x, y, half, F(side) / spacing, side, points.pillar[begin:end])
-    if low_side > 0:
-        _number_squares(x, y, half, F(low_side) / spacing, low_side, points.part[begin:end])
+    _number_pillars(points.x[begin:end], points.y[begin:end], half, F(side) / spacing, side, points.pillar[begin:end])
     for i in range(points.listed.row[first_row], points.listed.row[last_row]):
         c = points.listed.nodes[i]
         first, last = points.start[c], points.start[c + 1]
         place = shaping.reserved[c]
         if first < last:
+            for part in range(low_side * low_side):
+                low[c, part, 2] = UNSEEN
             x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
             pillar = points.pillar[first:last]
             if rules.wall_high > F(0):
@@ -219,9 +214,7 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
                 _leave_out_moving(x, y, pillar, node_x, node_y, moving)
             if points.stands.shape[0] > 0:
                 _leave_out_standing(points.stands[first:last], pillar)
-            if low_side > 0:
-                _find_lowest(x, y, z, pillar, out, points.part[first:last], parts, low[c])
-            n = _count_usable(pillar, out)
+            n = _count_and_find_lowest(x, y, z, pillar, out, half, F(low_side) / spacing, low_side, low[c])
             stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else 1
             place = _copy_points(x, y, z, pillar, out, n, stride, place, shaping)
         if anchored[c]:
@@ -236,11 +229,9 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
 def select_points(crew, chunks, points, shape, rules, anchors, moving, low, shaping):
     """Fill `shaping` with the points that shape the surface, `low` with the lowest of each part of a node."""
     parts = chunks.shape[0] - 1
-    pillars, parts_of_node = rules.side**2, rules.low_side**2
-    walls = np.empty(pillars, np.float32), np.empty(pillars, np.uint16)
-    scratch = walls, (np.empty(parts_of_node, np.float32), np.zeros(parts_of_node, np.uint64))
+    pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint16)  # scratch
     i = take_part(crew, 0)
     while i < parts:
-        _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, scratch, shaping)
+        _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, pillars, shaping)
         i = take_next(crew, 0)
     wait_for_all(crew, 0, parts)
