@@ -16,27 +16,41 @@ FOOT, FOOT_HEIGHT = 2.0, 0.05  # m aside and in height within which
 FOOT_FROM = 8  # returns that do not stand are the same road
 
 
-@inner(allocates=True)
-def _level(rotation, points, chosen):
-    """Chosen points (K, 3) along the level axes, in the order of the first."""
-    place = np.empty((chosen.shape[0], 3))
+@inner()
+def _level(rotation, points, i):
+    """A point along the level axes."""
+    x, y, z = points[i, 0], points[i, 1], points[i, 2]
+    return (
+        rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z,
+        rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z,
+        rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z,
+    )
+
+
+@njit(cache=True, allocates=False)
+def level(points, rotation, chosen, place):
+    """Chosen points along the level axes: `place` (K, 3)."""
     for k in range(chosen.shape[0]):
-        x, y, z = points[chosen[k], 0], points[chosen[k], 1], points[chosen[k], 2]
-        for axis in range(3):
-            place[k, axis] = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
-    return place[np.argsort(place[:, 0])]
+        place[k, 0], place[k, 1], place[k, 2] = _level(rotation, points, chosen[k])
 
 
 @inner()
-def _count_near(place, of, aside, height):
-    """How many of the sorted places lie within `aside` and `height` of one."""
+def _count_near(place, x, y, z, aside, height):
+    """How many of the places, sorted by x, lie within `aside` and `height` of one."""
+    first, last = 0, place.shape[0]
+    while first < last:  # the first that is not before it
+        middle = (first + last) // 2
+        if place[middle, 0] < x - aside:
+            first = middle + 1
+        else:
+            last = middle
     found = 0
-    for k in range(np.searchsorted(place[:, 0], of[0] - aside), place.shape[0]):
-        along = place[k, 0] - of[0]
+    for k in range(first, place.shape[0]):
+        along = place[k, 0] - x
         if along > aside:
             break
-        distance2 = along * along + (place[k, 1] - of[1]) ** 2
-        found += distance2 < aside * aside and abs(place[k, 2] - of[2]) < height
+        distance2 = along * along + (place[k, 1] - y) ** 2
+        found += distance2 < aside * aside and abs(place[k, 2] - z) < height
     return found
 
 
@@ -46,16 +60,17 @@ def _is_return(points, i):
     return np.isfinite(x + y + z) and not (x == 0 and y == 0 and z == 0)
 
 
-@njit(cache=True)
-def grow_standing(points, rotation, standing):
-    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
-    place = _level(rotation, points, np.flatnonzero(standing))
-    one = np.empty(1, np.int64)
+@njit(cache=True, allocates=False)
+def grow_standing(points, rotation, around, standing):
+    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer.
+
+    `around` are the level places of those that stand by themselves, sorted by x.
+    """
     for i in range(points.shape[0]):
         if standing[i] or not _is_return(points, i):
             continue
-        one[0] = i
-        standing[i] = _count_near(place, _level(rotation, points, one)[0], GROW, GROW_HEIGHT) >= GROW_FROM
+        x, y, z = _level(rotation, points, i)
+        standing[i] = _count_near(around, x, y, z, GROW, GROW_HEIGHT) >= GROW_FROM
 
 
 @inner()
@@ -70,21 +85,16 @@ def _lies_before(own, others, place):
     return count > 0 and total > FOOT_BEFORE * count
 
 
-@njit(cache=True)
-def release_feet(points, rotation, order, start, place, standing):
-    """The road just before what stands does not stand, where there is more of it around at the same height."""
-    road = np.empty(points.shape[0], np.int64)
-    used = 0
-    for k in range(start[start.shape[0] - 1]):
-        if not standing[order[k]]:
-            road[used] = order[k]
-            used += 1
-    around = _level(rotation, points, road[:used])
-    one = np.empty(1, np.int64)
+@njit(cache=True, allocates=False)
+def release_feet(points, rotation, around, order, start, place, standing):
+    """The road just before what stands does not stand, where there is more of it around at the same height.
+
+    `around` are the level places of what does not stand, sorted by x.
+    """
     for c in range(start.shape[0] - 1):
         others = order[start[c] : start[c + 1]]
         for own in others:
             if not standing[own] or not _lies_before(own, others, place):
                 continue
-            one[0] = own
-            standing[own] = _count_near(around, _level(rotation, points, one)[0], FOOT, FOOT_HEIGHT) < FOOT_FROM
+            x, y, z = _level(rotation, points, np.int64(own))
+            standing[own] = _count_near(around, x, y, z, FOOT, FOOT_HEIGHT) < FOOT_FROM

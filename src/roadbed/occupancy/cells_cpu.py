@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inner, njit
 from roadbed.occupancy.masses_cpu import (
     compose,
     forget_and_vacate,
@@ -57,7 +57,7 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def test_particles(first, last, particles, free, observation, rules):
     """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
     empty now. Particles inside a large object are not tested, whatever their velocity."""
@@ -87,7 +87,7 @@ def surface_likelihood(surface, x, y, rules):
     return rules.surface_floor + (1 - rules.surface_floor) * math.exp(-nearest * rules.surface_precision)
 
 
-@njit(cache=True)
+@inner()
 def _follow_registered(first, last, particles, vx, vy, rules):
     """Particles compete for a registered velocity; their sum stays."""
     mass = particles.mass

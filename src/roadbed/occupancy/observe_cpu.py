@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inner, njit
 from roadbed.occupancy.model import (
     MARKING_WEIGHT,
     MOST_WEIGHT,
@@ -60,7 +60,7 @@ def _azimuth(dx, dy):
     return -angle if dy < 0 else angle
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def collect(first, last, located, out):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
     subcells and ground returns. A range is of the two HALVES, of which each may be done by its own thread."""
@@ -71,7 +71,7 @@ def collect(first, last, located, out):
             _collect_returns(located, out)
 
 
-@njit(cache=True)
+@inner()
 def _collect_beams(located, out):
     table, cover = out.table.reshape(-1), out.cover.reshape(-1)
     table[:] = NO_BEAM
@@ -84,7 +84,7 @@ def _collect_beams(located, out):
             cover[low] = min(cover[low], slope)
 
 
-@njit(cache=True)
+@inner()
 def _collect_returns(located, out):
     out.hits[:] = 0
     out.surface[:] = 0
@@ -100,7 +100,7 @@ def _collect_returns(located, out):
         out.ground_seen[cell] |= located.on_ground[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def running_minimum(first, last, table, farthest):
     """From far to near: a beam that ended further out passed every nearer bin of its azimuth. (rays, bins)"""
     for azimuth in range(first, last):
@@ -115,7 +115,7 @@ def running_minimum(first, last, table, farthest):
             k -= 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def spread_cover(first, last, cover, bins):
     """What stands low in a bin covers the next `bins` bins behind it: there is room for its body. (rays, bins)
 

@@ -25,7 +25,7 @@ def _cell_at(x, y, cells):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def propagate(first, last, particles, rule, rotation, shift, cells, draw):
     """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
 
@@ -53,7 +53,7 @@ def propagate(first, last, particles, rule, rotation, shift, cells, draw):
         particles.cell[i] = _cell_at(x[i], y[i], cells)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def reorder(count, cell, start, order):
     """Stable counting sort by cell: `order` lists the particles, cell c owns [start[c], start[c + 1]). Returns how many
     are inside the grid."""
@@ -76,7 +76,7 @@ def reorder(count, cell, start, order):
     return start[cells]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def gather(first, last, order, particles, out):
     """Copy particles into the order found."""
     for k in range(U(first), U(last)):
@@ -92,7 +92,7 @@ def gather(first, last, order, particles, out):
         out.origin[k] = particles.origin[i]
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def resample(count, persistent, births, born, wanted, draw, source, out_cell, drawn):
     """Systematic draw of `wanted` particles from persistent and newborn ones, both sorted, merged by cell.
 
@@ -127,7 +127,7 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def drop_uncarried(dynamic, drawn):
     """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns that mass and the whole."""
     lost = total = 0.0
@@ -141,7 +141,7 @@ def drop_uncarried(dynamic, drawn):
     return lost, total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def normalise(first, last, source, drawn, dynamic, persistent, born, out):
     """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
     for k in range(U(first), U(last)):

@@ -11,7 +11,7 @@ from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def roll_layers(first, last, layers, columns, rows, out):
     """P6, rolling: the grid moved by whole cells; cells that enter are zero, which is unknown."""
     count, height, width = layers.shape
@@ -29,7 +29,7 @@ def roll_layers(first, last, layers, columns, rows, out):
                 out[layer, row, column] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def interpolate_layers(first, last, layers, rotation, shift, out):
     """P6, interpolating (the paper's): each new cell from four old ones; `p_old = rotation p_new + shift`, in cells."""
     count, height, width = layers.shape

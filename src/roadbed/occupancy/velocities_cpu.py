@@ -9,7 +9,7 @@ from roadbed.compute.kernels import njit
 from roadbed.occupancy.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def estimate_velocities(first, last, start, particles, masses, rule, out):
     """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
 
@@ -61,7 +61,7 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
         moving[cell] = distance > rule.mahalanobis
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def drop_lone_cells(first, last, velocities, neighbours, out):
     """A cell moves only together with others: enough of the cells around it must move the same way."""
     moving, velocity = velocities.moving, velocities.mean
