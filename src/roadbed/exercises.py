@@ -22,6 +22,7 @@ from roadbed.occupancy.clusters import ClusterFinder
 from roadbed.occupancy.objects import ObjectTracker
 from roadbed.occupancy.objects_arrays import MovingLayers
 from roadbed.outputs.pictures.perspective import Camera, Canvas
+from roadbed.simulate.chance import gaussian, make_key
 from roadbed.sources import lzf, open_source
 
 _HEIGHT = 1.8  # m of the sensor over a level road
@@ -38,7 +39,8 @@ def ground() -> None:
         scan = _scan(number)
         steep = np.maximum(scan.points[:, 0] - 6, 0) * np.array([[0], [0], [0.7]], np.float32)
         hill(replace(scan, points=scan.points + steep.T))
-    GroundFilter()(_scan(0, layers=4))
+    body = {"front": 3, "rear": -1, "left": 1, "right": -1}
+    GroundFilter(Config.parse({"vehicle": {"body": body}}))(_scan(0, layers=4))
     planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # the prior of an accelerator's engine
 
 
@@ -55,11 +57,12 @@ def mounting() -> None:
 
 
 def occupancy() -> None:
-    """A turning drive over a level ground that nobody had to estimate."""
-    filter_ = OccupancyFilter(Config())
-    for number in range(10):
-        scan = _scan(number)
-        filter_(scan, _level_ground(scan))
+    """A turning drive over a level ground that nobody had to estimate; a shorter one whose grid turns too."""
+    for motion, scans in (("rolling", 10), ("vehicle", 2)):
+        filter_ = OccupancyFilter(Config.parse({"occupancy": {"grid": {"motion": motion}}}))
+        for number in range(scans):
+            scan = _scan(number)
+            filter_(scan, _level_ground(scan))
     grid, tracker = Lattice.centred(9, 9, 1.0), ObjectTracker()
     velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
     seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
@@ -70,7 +73,8 @@ def occupancy() -> None:
 
 
 def simulator() -> None:
-    """Two sweeps, and the truth around them."""
+    """Two sweeps, the truth around them, and a number for odometry that errs."""
+    gaussian(np.uint64(make_key(0, 1, 2)), 3)
     source = open_source("sim:city?sensor=lux4&frames=2")
     for number in range(2):
         scan, truth = source[number], source.truth(number)  # type: ignore[attr-defined]

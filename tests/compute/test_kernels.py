@@ -50,7 +50,7 @@ def test_a_number_written_out_is_any_number():
     assert len(plus.signatures) == 1
 
 
-@inlined()
+@inlined(allocates=True)  # an error that names a number does
 def checked(values, k):
     if k < 0:
         raise ValueError("below zero", k)
