@@ -17,7 +17,6 @@ from roadbed.compute import backend as common
 from roadbed.compute import program_cache
 from roadbed.compute.backend import Device, Launch, Order, Output
 from roadbed.compute.program import Program
-from roadbed.compute.threads import spread
 from roadbed.errors import DeviceError, InputError, OutputError
 
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
@@ -25,7 +24,6 @@ _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
-_ROWS = 8192  # of a scan that are worth a thread of its own for copying
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
     long long start = clock64();
@@ -204,7 +202,7 @@ class CudaBackend:
             source = array
         else:
             source = intake.staging.reshape(-1)[start : start + array.size]
-            spread(_copy_rows, len(array), source.reshape(array.shape), array, grain=_ROWS)
+            np.copyto(source.reshape(array.shape), array, casting="same_kind")
         if not self.copies:
             return source.ctypes.data
         self._copy(intake.device.data.ptr + start * source.itemsize, source.ctypes.data, source.nbytes)
@@ -337,10 +335,6 @@ class CudaTape:
             elapsed = cupy.cuda.get_elapsed_time(before, after) * 1e-3
             seconds[step[0]] = seconds.get(step[0], 0.0) + elapsed
         return seconds
-
-
-def _copy_rows(first: int, last: int, target: NDArray, source: NDArray) -> None:
-    np.copyto(target[first:last], source[first:last], casting="same_kind")
 
 
 def _argument(argument: Any) -> Any:

@@ -20,7 +20,7 @@ from roadbed.geometry import Float64, Pose
 from roadbed.ground.opacity_beside_cpu import grow_standing, level, release_feet
 from roadbed.ground.opacity_cpu import MOST, find_directions, mark_standing, sort_by_direction
 
-_POINTS, _DIRECTIONS = 2048, 64  # that are worth waking a thread
+_POINTS = 8192  # that are worth waking a thread
 
 
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
@@ -46,7 +46,8 @@ def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -
         return None
     sparse = mean <= config.densest
     most = MOST * (config.densest if sparse else config.layered)
-    spread(mark_standing, cells, order, start, place, most, sparse, standing, grain=_DIRECTIONS)
+    directions_of = cells * _POINTS // count  # so many points
+    spread(mark_standing, cells, order, start, place, most, sparse, standing, grain=max(directions_of, 1))
     if sparse:
         sorted_out = order[: start[-1]]
         road = _level_places(points, rotation, sorted_out[~standing[sorted_out]])

@@ -17,14 +17,14 @@ FOOT_FROM = 8  # returns that do not stand are the same road
 
 
 @inner()
+def _along(rotation, axis, points, i):
+    return rotation[axis, 0] * points[i, 0] + rotation[axis, 1] * points[i, 1] + rotation[axis, 2] * points[i, 2]
+
+
+@inner()
 def _level(rotation, points, i):
     """A point along the level axes."""
-    x, y, z = points[i, 0], points[i, 1], points[i, 2]
-    return (
-        rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z,
-        rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z,
-        rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z,
-    )
+    return _along(rotation, 0, points, i), _along(rotation, 1, points, i), _along(rotation, 2, points, i)
 
 
 @njit(cache=True, allocates=False)
@@ -35,23 +35,29 @@ def level(points, rotation, chosen, place):
 
 
 @inner()
-def _count_near(place, x, y, z, aside, height):
-    """How many of the places, sorted by x, lie within `aside` and `height` of one."""
+def _first_from(place, along):
+    """The first of the sorted places that does not lie before `along`."""
     first, last = 0, place.shape[0]
-    while first < last:  # the first that is not before it
+    while first < last:
         middle = (first + last) // 2
-        if place[middle, 0] < x - aside:
+        if place[middle, 0] < along:
             first = middle + 1
         else:
             last = middle
+    return first
+
+
+@inner()
+def _are_near(place, of, aside, height, enough):
+    """Whether enough of the sorted places lie within `aside` and `height` of one."""
     found = 0
-    for k in range(first, place.shape[0]):
-        along = place[k, 0] - x
-        if along > aside:
+    for k in range(_first_from(place, of[0] - aside), place.shape[0]):
+        along = place[k, 0] - of[0]
+        if along > aside or found >= enough:
             break
-        distance2 = along * along + (place[k, 1] - y) ** 2
-        found += distance2 < aside * aside and abs(place[k, 2] - z) < height
-    return found
+        distance2 = along * along + (place[k, 1] - of[1]) ** 2
+        found += distance2 < aside * aside and abs(place[k, 2] - of[2]) < height
+    return found >= enough
 
 
 @inner()
@@ -69,8 +75,7 @@ def grow_standing(points, rotation, around, standing):
     for i in range(points.shape[0]):
         if standing[i] or not _is_return(points, i):
             continue
-        x, y, z = _level(rotation, points, i)
-        standing[i] = _count_near(around, x, y, z, GROW, GROW_HEIGHT) >= GROW_FROM
+        standing[i] = _are_near(around, _level(rotation, points, i), GROW, GROW_HEIGHT, GROW_FROM)
 
 
 @inner()
@@ -96,5 +101,4 @@ def release_feet(points, rotation, around, order, start, place, standing):
         for own in others:
             if not standing[own] or not _lies_before(own, others, place):
                 continue
-            x, y, z = _level(rotation, points, np.int64(own))
-            standing[own] = _count_near(around, x, y, z, FOOT, FOOT_HEIGHT) < FOOT_FROM
+            standing[own] = not _are_near(around, _level(rotation, points, np.int64(own)), FOOT, FOOT_HEIGHT, FOOT_FROM)

@@ -97,14 +97,17 @@ class Stcrf:
             if not alone:
                 yield from ((scan, self.segment(scan)) for scan in run)
                 continue
-            for (scan, mounting, place), output in engines.run(self._alone(run)):
-                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting)
+            for (scan, mounting, place, notes), output in engines.run(self._alone(run)):
+                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting, notes=notes)
 
-    def _alone(self, scans: Iterable[Scan]) -> Iterator[tuple[tuple[Scan, Mounting, Place], FrameInput]]:
+    def _alone(
+        self, scans: Iterable[Scan]
+    ) -> Iterator[tuple[tuple[Scan, Mounting, Place, tuple[str, ...]], FrameInput]]:
         for scan in scans:
-            mounting = self._mountings.of(scan, [])
-            place = self._places.of_one_alone(mounting)
-            yield (scan, mounting, place), _input(scan.points, place, standing=self._standing(scan, mounting))
+            notes: list[str] = []
+            mounting = self._mountings.of(scan, notes)
+            place, standing = self._places.of_one_alone(mounting), self._standing(scan, mounting)
+            yield (scan, mounting, place, tuple(notes)), _input(scan.points, place, standing=standing)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
