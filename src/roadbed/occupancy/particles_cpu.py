@@ -28,7 +28,7 @@ def _cell_at(x, y, cells):
     return row * cells.columns + column if inside else -1.0
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def propagate(first, last, particles, rule, rotation, shift, cells, draw):
     """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
 

@@ -27,7 +27,7 @@ def roll_layers(first, last, layers, columns, rows, out):
                 out[layer, row, column] = 0
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def interpolate_layers(first, last, layers, rotation, shift, out):
     """P6, interpolating (the paper's): each new cell from four old ones; `p_old = rotation p_new + shift`, in cells."""
     places = np.empty((6, layers.shape[2]))  # of a row's cells: column and row of the first old one, the four's weights
