@@ -22,7 +22,7 @@ from roadbed.occupancy.model import (
 )
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def choose_birth_cells(birth, wanted, draw, cell, born_in):
     """Systematic draw of birth cells, as often as their birth mass asks for. Returns the number of births."""
     total = np.int64(0)
@@ -60,7 +60,7 @@ def prior_velocity(rule, draw, k):
     return speed * cosine, speed * sine
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
     """New particles: uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
     rows, columns = cells.rows, cells.columns

@@ -85,7 +85,7 @@ def _move_block(rule, rotation, shift, cells, block):
         block[_CELL + i] = _cell_at(x, y, cells)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def reorder(count, cell, start, order):
     """Stable counting sort by cell: `order` lists the particles, cell c owns [start[c], start[c + 1]). Returns how many
     are inside the grid."""
@@ -108,7 +108,7 @@ def reorder(count, cell, start, order):
     return start[cells]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def gather(first, last, order, particles, out):
     """Copy particles into the order found."""
     for k in range(U(first), U(last)):
@@ -124,7 +124,7 @@ def gather(first, last, order, particles, out):
         out.origin[k] = particles.origin[i]
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def resample(count, persistent, births, born, wanted, draw, source, out_cell, drawn):
     """Systematic draw of `wanted` particles from persistent and newborn ones, both sorted, merged by cell.
 
@@ -159,7 +159,7 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def drop_uncarried(dynamic, drawn):
     """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns that mass and the whole."""
     lost = total = 0.0
@@ -173,7 +173,7 @@ def drop_uncarried(dynamic, drawn):
     return lost, total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def normalise(first, last, source, drawn, dynamic, persistent, born, out):
     """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
     for k in range(U(first), U(last)):
