@@ -9,17 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
+from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.ground.stcrf.model import FILLED_VARIANCE, POINT_NOISE, POINT_UNEVENNESS, SEEN_FROM, SIDES
 
 
 @inner()
-def _mark_seen(data, prior, use_prior, columns, seen):
-    """1 where a node was seen, now or before; `seen` has one empty node around the lattice."""
+def _mark_seen(own, before, use_prior, lo, hi, seen):
+    """1 where a node of a row was seen, now or before; `seen` has an empty node at both ends."""
     weight = F(1) if use_prior else F(0)
-    for row in range(data.shape[0] - 2):
-        own, before, out = data[row + 1, 0], prior[row + 1, 0], seen[row + 1]
-        for c in range(U(columns)):
-            out[c + ONE] = F(1) if own[c + ONE] + weight * before[c + ONE] > SEEN_FROM else F(0)
+    seen[:] = F(0)
+    for c in range(U(lo), U(hi)):
+        seen[c] = F(1) if own[c] + weight * before[c] > SEEN_FROM else F(0)
 
 
 @inner(fastmath=FAST)
@@ -95,44 +95,61 @@ class Evidence(NamedTuple):
     beside: np.ndarray  # (rows + 2, columns) how many of three nodes along x were
     bump: np.ndarray  # m^2, mean squared difference from the planes of the seen nodes beside
 
+    @classmethod
+    def none(cls, rows: int, columns: int) -> Evidence:
+        """Of nothing; what lies outside of a frame's spans may be left from an earlier one."""
+        seen, bump = np.zeros((2, rows + 2, columns + 2), np.float32)
+        return cls(np.zeros((rows, columns), np.float32), seen, np.zeros((rows + 2, columns), np.float32), bump)
 
-@njit(cache=True, fastmath=FAST)
-def describe_surface(information, arrays, use_prior, spans, rules, elevation, slope, doubt):
+
+@inner(allocates=True, fastmath=FAST)
+def _judge_rows(first_row, last_row, information, mean, spans, rules, evidence, layers):
+    """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen."""
+    (elevation, slope, doubt), (near, seen, besides, bump), spacing = layers, evidence, rules.spacing
+    columns, weak = elevation.shape[1], (rules.height_information, rules.slope_information)
+    beside = np.empty(columns, np.float32)
+    for row in range(first_row, last_row):
+        out, r = doubt[row], row + 1
+        out[:] = rules.scale / rules.height_information
+        first, last = U(max(spans.lo[row] - 1, 0)), U(max(min(spans.hi[row] - 1, columns), 0))
+        if first < last and not rules.seen_only:
+            _height_variances(information[r], *weak, rules.scale, first, last, out)
+        elif first < last:
+            _height_variances(information[r], *weak, rules.scale, first, last, near[row])
+            _sum_along_y(besides, row, first, last, beside)
+            bump[r] = F(0)
+            for j in range(-1, 2):
+                for i in range(-1, 2):  # its own plane agrees with it
+                    _add_squares(mean[r + j], mean[r, 0], seen[r + j], i, j, spacing, first, last, bump[r])
+            _judge_row(near[row], seen[r], beside, bump[r], rules, first, last, out)
+        _write_row(mean[r], rules, out, elevation[row], slope[row])
+
+
+SURFACE_PHASES = 2
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def describe_surface(crew, chunks, information, arrays, use_prior, spans, rules, evidence, layers):
     """Elevation and slope, NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
 
     Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
     Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
+    `chunks` are ranges of rows, `layers` elevation, slope and doubt.
     """
-    mean = arrays.mean
-    rows, columns = elevation.shape
-    seen, bump = np.zeros((rows + 2, columns + 2), np.float32), np.zeros((rows + 2, columns + 2), np.float32)
-    evidence = Evidence(np.zeros((rows, columns), np.float32), seen, np.zeros((rows + 2, columns), np.float32), bump)
-    beside = np.empty(columns, np.float32)
-    if rules.seen_only:
-        _mark_seen(arrays.data, arrays.prior, use_prior, columns, seen)
-        for r in range(1, rows + 1):
-            _sum_along_x(seen[r], U(0), U(columns), evidence.beside[r])
-    for row in range(rows):
-        out = doubt[row]
-        out[:] = rules.scale / rules.height_information
-        first, last = U(max(spans.lo[row] - 1, 0)), U(max(min(spans.hi[row] - 1, columns), 0))
-        if first < last:
-            weak = rules.height_information, rules.slope_information
-            if not rules.seen_only:
-                _height_variances(information[row + 1], *weak, rules.scale, first, last, out)
-            else:
-                near = evidence.near[row]
-                _height_variances(information[row + 1], *weak, rules.scale, first, last, near)
-                _sum_along_y(evidence.beside, row, first, last, beside)
-                for j in range(-1, 2):
-                    line = seen[row + 1 + j]
-                    for i in range(-1, 2):  # its own plane agrees with it
-                        _add_squares(
-                            mean[row + 1 + j], mean[row + 1, 0], line, i, j, rules.spacing, first, last, bump[row + 1]
-                        )
-                _judge_row(near, seen[row + 1], beside, bump[row + 1], rules, first, last, out)
-        _write_row(mean[row + 1], rules, out, elevation[row], slope[row])
-    return evidence
+    parts, columns, seen = chunks.shape[0] - 1, layers[0].shape[1], evidence.seen
+    for phase in range(SURFACE_PHASES):
+        part = take_part(crew, phase)
+        while part < parts:
+            first, last = chunks[part], chunks[part + 1]
+            if phase == 1:
+                _judge_rows(first, last, information, arrays.mean, spans, rules, evidence, layers)
+            elif rules.seen_only:
+                for r in range(first + 1, last + 1):
+                    lo, hi = spans.lo[r - 1], min(spans.hi[r - 1], columns + 1)
+                    _mark_seen(arrays.data[r, 0], arrays.prior[r, 0], use_prior, lo, hi, seen[r])
+                    _sum_along_x(seen[r], U(0), U(columns), evidence.beside[r])
+            part = take_next(crew, phase)
+        wait_for_all(crew, phase, parts)
 
 
 @njit(cache=True, fastmath=FAST)
