@@ -306,6 +306,7 @@ class StcrfCpu:
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         n = sample_residuals(
             points,
+            _NOTHING_STANDS if given.standing is None else given.standing,
             alignment_stride(len(points)),
             turn,
             move,

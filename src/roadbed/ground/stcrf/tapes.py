@@ -156,7 +156,7 @@ class Tapes:
     def _alignment(self) -> list[Launch]:
         b, capacity = self._buffers, np.int32(self._buffers.capacity)
         # Samples lie where the sorted points will: those come later.
-        sample = (b.frames, b.intake, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
+        sample = (b.frames, b.intake, b.standing, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
         launches = [self._launch("sample_residuals", 2 * self._backend.device.units, *sample)]
         fit = (b.sorted, b.sample_counts, b.samples_found, b.fit_parts, b.fit_state, b.fit.buffer)
         for k, sigma in enumerate(FIT_SIGMAS):
