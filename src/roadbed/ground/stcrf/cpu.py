@@ -29,6 +29,7 @@ from roadbed.ground.stcrf.model import (
 )  # fmt: skip
 from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
 from roadbed.ground.stcrf.places_cpu import SUMS
+from roadbed.ground.stcrf.report_cpu import Reported, report_surface
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
@@ -81,6 +82,8 @@ class StcrfCpu:
         self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
+        shape = self._fine.mean.shape
+        self._reported = Reported(np.zeros(shape, F), np.zeros((shape[0], 2, shape[2]), F))
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._grow(0)
@@ -245,12 +248,18 @@ class StcrfCpu:
             base=F(base),
         )
         layers = elevation, slope, variance  # at first how far each node is in doubt
-        evidence = describe_surface(fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, *layers)
+        arrays, planes = EmArrays.of(fine), fine.mean
+        if stcrf.seen_only:
+            weak = rules.height_information, rules.slope_information
+            gamma = F(stcrf.gamma if self._warm else 0)
+            report_surface(fine.posterior, arrays, gamma, fine.spans, weak, self._reported)
+            planes = self._reported.planes
+        evidence = describe_surface(fine.posterior, arrays, self._warm, fine.spans, rules, planes, *layers)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
         if stcrf.seen_only and stcrf.disagreement:
-            tell_variance(evidence, rules, variance)
+            tell_variance(evidence, self._reported.certainty, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:

@@ -9,7 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
-from roadbed.ground.stcrf.model import FILLED_VARIANCE, POINT_NOISE, POINT_UNEVENNESS, SEEN_FROM, SIDES
+from roadbed.ground.stcrf.model import (
+    FILLED_VARIANCE,
+    GAP_UNEVENNESS,
+    NODE_UNEVENNESS,
+    POINT_NOISE,
+    POINT_UNEVENNESS,
+    SEEN_FROM,
+    SIDES,
+    SLOPE_VARIANCE,
+)  # fmt: skip
 
 
 @inner()
@@ -81,24 +90,24 @@ def _judge_row(near, seen, beside, bump, rules, first, last, out):
     most, share = rules.largest_variance, rules.disagreement
     for c in range(first, last):
         own = seen[c + ONE]
-        filled = near[c] + FILLED_VARIANCE if beside[c] >= F(SIDES) else unknown
-        value = near[c] if own > F(0) else filled
         bump[c + ONE] /= max(beside[c] - own, F(1))
+        even = (share == F(0)) | (bump[c + ONE] <= GAP_UNEVENNESS)
+        filled = near[c] + FILLED_VARIANCE if (beside[c] >= F(SIDES)) & even else unknown
+        value = near[c] if own > F(0) else filled
         out[c] = value + (share * bump[c + ONE] if value <= most else F(0))
 
 
 class Evidence(NamedTuple):
     """What tells the variance of nodes once it is clear which are known; one empty node around the lattice."""
 
-    near: np.ndarray  # (rows, columns) m^2, as if points were independent
     seen: np.ndarray  # 1 where a node was seen
     beside: np.ndarray  # (rows + 2, columns) how many of three nodes along x were
     bump: np.ndarray  # m^2, mean squared difference from the planes of the seen nodes beside
 
 
 @njit(cache=True, fastmath=FAST)
-def describe_surface(information, arrays, use_prior, spans, rules, elevation, slope, doubt):
-    """Elevation and slope, NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
+def describe_surface(information, arrays, use_prior, spans, rules, reported, elevation, slope, doubt):
+    """Elevation and slope as `reported` (planes), NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
 
     Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
     Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
@@ -106,8 +115,9 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
     mean = arrays.mean
     rows, columns = elevation.shape
     seen, bump = np.zeros((rows + 2, columns + 2), np.float32), np.zeros((rows + 2, columns + 2), np.float32)
-    evidence = Evidence(np.zeros((rows, columns), np.float32), seen, np.zeros((rows + 2, columns), np.float32), bump)
-    beside = np.empty(columns, np.float32)
+    evidence = Evidence(seen, np.zeros((rows + 2, columns), np.float32), bump)
+    work = np.empty((2, columns), np.float32)
+    near, beside = work[0], work[1]
     if rules.seen_only:
         _mark_seen(arrays.data, arrays.prior, use_prior, columns, seen)
         for r in range(1, rows + 1):
@@ -121,7 +131,6 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
             if not rules.seen_only:
                 _height_variances(information[row + 1], *weak, rules.scale, first, last, out)
             else:
-                near = evidence.near[row]
                 _height_variances(information[row + 1], *weak, rules.scale, first, last, near)
                 _sum_along_y(evidence.beside, row, first, last, beside)
                 for j in range(-1, 2):
@@ -131,16 +140,16 @@ def describe_surface(information, arrays, use_prior, spans, rules, elevation, sl
                             mean[row + 1 + j], mean[row + 1, 0], line, i, j, rules.spacing, first, last, bump[row + 1]
                         )
                 _judge_row(near, seen[row + 1], beside, bump[row + 1], rules, first, last, out)
-        _write_row(mean[row + 1], rules, out, elevation[row], slope[row])
+        _write_row(reported[row + 1], rules, out, elevation[row], slope[row])
     return evidence
 
 
 @njit(cache=True, fastmath=FAST)
-def tell_variance(evidence, rules, variance):
+def tell_variance(evidence, certainty, rules, variance):
     """The doubt of known nodes becomes their variance, m^2: points fix the ground as well as it is even around them.
 
     What the planes around disagree by is a point's variance, in place of a fixed one; what a node itself disagrees by
-    stays, whatever its points.
+    stays, whatever its points. So does what rests on a slope that no point tells, as beside a single ring of points.
     """
     rows, columns = variance.shape
     seen, bump, most = evidence.seen, evidence.bump, rules.largest_variance
@@ -151,12 +160,12 @@ def tell_variance(evidence, rules, variance):
             left, right = seen[r, c] * bump[r, c], seen[r, c + U(2)] * bump[r, c + U(2)]
             sums[r, c] = left + seen[r, c + ONE] * bump[r, c + ONE] + right
     for row in range(rows):
-        out, near, own = variance[row], evidence.near[row], bump[row + 1]
+        out, own, known = variance[row], bump[row + 1], certainty[row + 1]
         _sum_along_y(sums, row, U(0), U(columns), around)
         _sum_along_y(evidence.beside, row, U(0), U(columns), beside)
         for c in range(U(columns)):
             point = POINT_NOISE + POINT_UNEVENNESS * around[c] / max(beside[c], F(1))
-            told = near[c] / rules.scale * point + own[c + ONE]
+            told = known[0, c + ONE] * point + NODE_UNEVENNESS * own[c + ONE] + SLOPE_VARIANCE * known[1, c + ONE]
             out[c] = min(told, most) if out[c] <= most else out[c]
 
 

@@ -138,13 +138,15 @@ class Tapes:
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
         islands = (("join_clean", b.clean), ("count_clean", b.judged, b.clean, b.clean_sizes))
-        judge = ("find_clean", b.surface, b.seen, b.judged, b.clean, b.clean_sizes)
+        ends = b.states[1], b.states[0], b.expected, b.reported  # the EM before its last iteration, and after
+        judge = ("find_clean", b.surface, b.seen, *ends, b.judged, b.clean, b.clean_sizes)
+        reported = b.reported if self._stcrf.seen_only else b.surface
         if self._stcrf.seen_only:
             launches += [
                 replace(self._launch(kernel, over_nodes, b.frames, *arguments), phase="islands")
                 for kernel, *arguments in (judge, *(islands if self._stcrf.islands else ()))
             ]
-        nodes = b.surface, b.seen, b.judged, b.clean, b.clean_sizes
+        nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes
         given = (b.frames, b.located, *nodes, b.tallies, b.standing, b.decisions)
         label = (*given, *outputs, b.cursors, b.overlap.buffer, capacity)
         return [*launches, self._launch("label", over_points, *label)]
