@@ -91,9 +91,9 @@ def _judge_row(near, seen, beside, bump, rules, first, last, out):
     for c in range(first, last):
         own = seen[c + ONE]
         bump[c + ONE] /= max(beside[c] - own, F(1))
-        even = (share == F(0)) | (bump[c + ONE] <= GAP_UNEVENNESS)
-        filled = near[c] + FILLED_VARIANCE if (beside[c] >= F(SIDES)) & even else unknown
-        value = near[c] if own > F(0) else filled
+        filled = near[c] + FILLED_VARIANCE if beside[c] >= F(SIDES) else unknown
+        hollow = (filled <= most) & (share > F(0)) & (bump[c + ONE] > GAP_UNEVENNESS)
+        value = near[c] if own > F(0) else (unknown if hollow else filled)
         out[c] = value + (share * bump[c + ONE] if value <= most else F(0))
 
 
