@@ -22,7 +22,7 @@ def test_shift_moves_nodes_and_empties_what_enters(columns, rows):
     layers = np.zeros((12, 2, 20), np.float32)
     layers[1:-1, :, 1:9] = np.arange(1, 161).reshape(10, 2, 8)
     out = np.full_like(layers, 7)
-    shift(layers, out, 8, columns, rows)
+    shift(0, 12, layers, out, 8, columns, rows, False)
     for r in range(10):
         for c in range(8):
             inside = 0 <= r + rows < 10 and 0 <= c + columns < 8

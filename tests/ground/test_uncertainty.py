@@ -93,9 +93,8 @@ def test_a_crest_is_reported_as_high_as_its_points():
     wave = np.arange(SIZE) + 0.5 - SIZE / 2
     true = 0.15 * np.sin(0.9 * wave) * np.cos(0.7 * wave)[:, None]
     seen = np.hypot(*np.meshgrid(wave, wave)) < 10
-    reported, smooth = (
-        np.sqrt(np.mean((height - true)[seen] ** 2)) for height in (found.elevation, engine._fine.mean[1:-1, 0, 1 : SIZE + 1])
-    )
+    heights = found.elevation, engine._fine.mean[1:-1, 0, 1 : SIZE + 1]
+    reported, smooth = (np.sqrt(np.mean((height - true)[seen] ** 2)) for height in heights)
     assert reported < 0.6 * smooth
 
 
@@ -104,7 +103,7 @@ def test_what_lies_beside_a_single_ring_is_as_uncertain_as_its_slope(name):
     """One line of points at the edge of its nodes says nothing about the ground across it; a whole patch does."""
     x = np.arange(-12, 12, 0.05)
     line = np.column_stack([x, np.full(x.size, 0.95), np.zeros(x.size)])
-    patch = np.concatenate([line + (0, across, 0) for across in np.arange(-2.9, 3.0, 0.2)])
+    patch = np.concatenate([line + np.array([0, across, 0]) for across in np.arange(-2.9, 3.0, 0.2)])
     _, ring = frame(name, 1.5, line)
     _, whole = frame(name, 1.5, patch)
     row, columns = SIZE // 2, slice(SIZE // 2 - 8, SIZE // 2 + 8)

@@ -14,8 +14,9 @@ from roadbed.config import Config
 from roadbed.config.occupancy import ObservationConfig
 from roadbed.frames import Scan
 from roadbed.geometry import Lattice, Pose
+from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import OccupancyInput
-from roadbed.occupancy.observe import observe
+from roadbed.occupancy.observe import Observer
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, engine
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -49,8 +50,8 @@ def grid_of(observed):
 
 def sensor_grids(scan, ground):
     """Each sensor's own grid, before they are fused."""
-    given = OccupancyInput.of(scan, ground, LATTICE)
-    return [observe(given, view, Config()) for view in given.sensors]
+    reports = Observer(Config())(OccupancyInput.of(scan, ground, LATTICE))
+    return [Observation(*layers) for layers in zip(*reports[1:])]
 
 
 def at(layer, x, y, lattice=LATTICE):

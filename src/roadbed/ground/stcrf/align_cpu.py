@@ -25,8 +25,8 @@ class Samples(NamedTuple):
 def sample_residuals(points, standing, stride, rotation, translation, shape, radius, information, mean, samples):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 
-    What stands says nothing about how the ground lies: four layers see more sides of cars than road, and would be lifted
-    onto them. Returns how many samples were written.
+    What stands says nothing about how the ground lies: four layers see more sides of cars than road, and would be
+    lifted onto them. Returns how many samples were written.
     """
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     centre_x, centre_y = translation[0], translation[1]

@@ -7,19 +7,8 @@ In the EM neighbours count the same everywhere, which holds obstacles down and b
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
-from roadbed.compute.cpu import FAST, F, U, inner, njit
+from roadbed.compute.cpu import FAST, F, inner
 from roadbed.ground.stcrf.model import OWN_POINTS
-
-
-class Reported(NamedTuple):
-    """Planes as reported, and how well their heights are fixed; arrays have a border of one node."""
-
-    planes: np.ndarray  # (rows + 2, 3, stride) h, sx, sy
-    certainty: np.ndarray  # (rows + 2, 2, stride) [(P + P0)^-1]_00, and m^2 by which the expected slope's variance counts
 
 
 @inner(fastmath=FAST)
@@ -54,13 +43,13 @@ def _solve(p, expected, height_information, slope_information, first, last, plan
         certainty[1, c] = slope_information * slope_information * (by_x * by_x + by_y * by_y)
 
 
-@njit(cache=True, fastmath=FAST)
-def report_surface(information, arrays, gamma, spans, weak, out):
-    """Planes and certainty of all nodes within `spans`; elsewhere nothing is written. `weak`: the two of P0."""
-    height_information, slope_information = weak
-    p, weight = np.empty(information.shape[1:], np.float32), np.empty(information.shape[2], np.float32)
-    for row in range(spans.lo.shape[0]):
-        r, first, last = row + 1, U(spans.lo[row]), U(max(spans.hi[row], spans.lo[row]))
-        _lean_on_own(information[r], arrays.data[r], arrays.prior[r], gamma, first, last, weight, p)
-        given = arrays.expected[r], height_information, slope_information
-        _solve(p, *given, first, last, out.planes[r], out.certainty[r])
+@inner(fastmath=FAST)
+def report_row(everything, data, prior, expected, rules, span, room, planes, certainty):
+    """Planes (3, stride) and certainty (2, stride) of one row of nodes in a span of columns, borders counted.
+
+    Certainty is [(P + P0)^-1]_00, and m^2 by which the variance of the expected slope counts. `room` is (10, stride).
+    """
+    first, last = span
+    p = room[1:]
+    _lean_on_own(everything, data, prior, rules.gamma, first, last, room[0], p)
+    _solve(p, expected, rules.height_information, rules.slope_information, first, last, planes, certainty)
