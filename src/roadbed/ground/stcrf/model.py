@@ -36,9 +36,7 @@ POINT_NOISE = _F(information.POINT_NOISE)
 GAP_UNEVENNESS = _F(0.1**2)  # m^2 up to which the planes around may disagree for that: a hollow may hide in a gap
 POINT_UNEVENNESS = _F(6)  # m^2 of a point per m^2 that the planes around disagree by: neighbours count the same points
 NODE_UNEVENNESS = _F(0.5)  # m^2 of a node per m^2 that it and the planes beside it disagree by, whatever its points
-OWN_POINTS = _F(1)  # effective points of a node with which its reported plane leans as much on them as on neighbours
-    1
-)  # effective points of a node with which its reported plane leans on them as much as on its neighbours
+OWN_POINTS = _F(1)  # effective points of a node with which its plane leans as much on them as on neighbours
 SLOPE_VARIANCE = _F(0.25**2)  # of the ground around the slope that is expected where no point tells it
 CLEAN_VARIANCE = _F(0.02)  # m^2 up to which a node counts as one of a surface
 ISLAND_SHARE = _F(0.03)  # of the known nodes: a surface of so many is no island, however few they are
