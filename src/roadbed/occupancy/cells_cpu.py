@@ -63,7 +63,7 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def test_particles(first, last, particles, free, observation, rules):
     """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
     empty now. Particles inside a large object are not tested, whatever their velocity."""
