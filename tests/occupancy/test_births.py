@@ -8,6 +8,7 @@ import pytest
 
 from roadbed.config.occupancy import FilterConfig
 from tests.occupancy.engines import ENGINES, hsbof
+from tests.occupancy.scenes import grid_of_boxes
 from tests.occupancy.test_hsbof import crowd, place, seen_as
 
 SHAPE, SPACING, OWN = (12, 16), 0.5, (8.0, -3.0)
@@ -100,3 +101,16 @@ def test_a_newborn_weighs_its_part_of_the_newborn_mass(Filter):
     filter_.step(seen_as(p, 1.0), 0.1)
     found = crowd(filter_)
     assert np.count_nonzero(found.age == 1) == pytest.approx(2000, abs=3)
+
+
+@pytest.mark.parametrize("trusted", [0, 2])
+def test_newborns_with_a_registered_velocity_are_trusted_sooner(Filter, trusted):
+    """A box that has moved by a metre in half a second: its newborns take that velocity, and count as older."""
+    rules = {"trusted": trusted, "share": 1.0, "spread": 0.1}
+    filter_ = Filter((30, 40), 0.2, FilterConfig(particles=2000, registration=rules))
+    for x in (3.0, 4.0):
+        filter_.step(grid_of_boxes((30, 40), 0.2, [(x, 3.0, 1.0, 1.0)]), 0.5)
+    found = crowd(filter_)
+    moves = (np.abs(found.vx - 2.0) < 0.5) & (np.abs(found.vy) < 0.5) & (found.age > trusted)
+    assert np.count_nonzero(moves & (found.age == 1 + trusted)) > 100
+    assert not (found.age[~moves] == 1 + trusted).any() or trusted == 0

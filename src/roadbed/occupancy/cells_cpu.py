@@ -11,6 +11,7 @@ import math
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
 from roadbed.occupancy.masses_cpu import (
+    claim,
     compose,
     forget_and_vacate,
     looked_at,
@@ -147,6 +148,8 @@ def update_measurement(first, last, prior, observation, registered, start, parti
             if moves:
                 born += rules.released * s
                 s -= rules.released * s
+        if hit and arriving > 0:
+            s, u = claim(s, u, seen, rules)
         s = min(s + stopped, CEILING)
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
         s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rules)

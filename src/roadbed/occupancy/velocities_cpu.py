@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.kernels import njit
-from roadbed.occupancy.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
+from roadbed.occupancy.model import ALIKE, ALIKE_REACH, HIT, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
 
 
 @njit(cache=True, nogil=True)
@@ -62,8 +62,11 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
 
 
 @njit(cache=True, nogil=True)
-def drop_lone_cells(first, last, velocities, neighbours, out):
-    """A cell moves only together with others: enough of the cells around it must move the same way."""
+def drop_lone_cells(first, last, velocities, probability, rule, out):
+    """A cell moves only together with others: enough of the cells around it must move the same way, and of those hit.
+
+    A bank or a tree is hit in many cells, of which a few seem to move; of a mover's cells nearly all do.
+    """
     moving, velocity = velocities.moving, velocities.mean
     rows, columns = moving.shape
     for row in range(first, last):
@@ -73,10 +76,11 @@ def drop_lone_cells(first, last, velocities, neighbours, out):
                 continue
             vx, vy = velocity[row, column, 0], velocity[row, column, 1]
             limit = ALIKE * (vx * vx + vy * vy)
-            alike = -1  # the cell itself will be counted
+            alike, hits = -1, 0  # the cell itself will be counted as alike
             for r in range(max(row - ALIKE_REACH, 0), min(row + ALIKE_REACH + 1, rows)):
                 for c in range(max(column - ALIKE_REACH, 0), min(column + ALIKE_REACH + 1, columns)):
+                    hits += probability[r, c] > HIT and (r != row or c != column)
                     if moving[r, c]:
                         dx, dy = velocity[r, c, 0] - vx, velocity[r, c, 1] - vy
                         alike += dx * dx + dy * dy <= limit
-            out[row, column] = alike >= neighbours
+            out[row, column] = alike >= rule.neighbours and alike >= rule.alike * hits
