@@ -124,15 +124,18 @@ def test_what_is_fast_is_found_as_on_the_cpu(device):
 
 
 def test_what_stood_starts_as_on_the_cpu(device):
-    """Static life at random places, on grids that stand, roll and turn: it matters which cells have it."""
-    turn = np.array([[np.cos(0.02), -np.sin(0.02)], [np.sin(0.02), np.cos(0.02)]])
-    config, moving = RegistrationConfig(points=40, standing_same=0.9, standing_gain=0.1), [0, 0]
-    for motion in (GridMotion(), GridMotion.rolled(1, -1, SPACING), GridMotion(turn, np.array([0.03, 0.1]), None)):
+    """Two cars that start, static life at random places, on grids that stand, roll and turn a little."""
+    turn = np.array([[np.cos(0.002), -np.sin(0.002)], [np.sin(0.002), np.cos(0.002)]])
+    rolled, moving = GridMotion.rolled(1, 0, SPACING), [0, 0]
+    for motion in (GridMotion(), rolled, GridMotion(turn, np.array([0.01, 0.02]), None)):
         for known in (0, 1):
-            both, layers = Both(device, config), np.zeros((5, *SHAPE), np.float32)
-            for k in range(7):
-                layers[3] = 1.5 * known * (np.random.default_rng(k).random(SHAPE) < 0.3)
-                picture = seen(world(np.random.default_rng(5), k, fastest=1.5, longest=3.0))
+            both, layers = Both(device), np.zeros((5, *SHAPE), np.float32)
+            for k in range(9):
+                layers[3] = 1.5 * known * (np.random.default_rng(k).random(SHAPE) < 0.4)
+                cars = [
+                    rectangle(x + (0.1 * k) ** 2, y, 4.2, 1.8, sides) for x, y, sides in ((3, 2, "sw"), (9, 7, "nw"))
+                ]
+                picture = seen(np.vstack(cars) - (SPACING * k * (motion is rolled), 0))
                 moving[known] += both.step(picture, motion=motion, layers=layers)
     assert moving[1] > moving[0]
 

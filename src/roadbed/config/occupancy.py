@@ -188,7 +188,7 @@ class FilterConfig(Stage):
     keep_unknown: bool = Field(True, description="what is not seen stays unknown; off: it is shared out in every step")
     vacated_is_free: bool = Field(True, description="what moved out of a visible cell leaves it empty")
     unknown_hit: UnknownSplit = UnknownSplit(static=0.2, dynamic=0.05)
-    unknown_claim: Probability = Field(0.1, description="of hit unknown mass, static before anything arrives; 0: off")
+    unknown_claim: Probability = Field(0.05, description="of hit unknown mass, static before anything arrives; 0: off")
     unknown_free: UnknownSplit = UnknownSplit(static=0.25, dynamic=0.0)
     surface: bool = Field(True, description="particles of a cell are weighted by where in it beams returned")
     surface_sigma: float = Field(0.05, gt=0, le=2, description="m from the nearest return, standard deviation")

@@ -15,7 +15,7 @@ from roadbed.compute.kernels import inlined, njit
 
 _START_ACCELERATION = 1.5  # m/s^2, how fast an object may be changing its velocity when it is first seen
 _JERK = 4.0  # m/s^2 per square root of a second, how its acceleration wanders
-_ACCELERATION_MEMORY = 4.0  # s after which an acceleration has died away
+_ACCELERATION_MEMORY = 1.0  # s after which an acceleration has died away
 _UNSEEN_FADE = 0.5  # s in which the odds to exist fall by e while a thing is not seen
 _LEAST_ODDS = 0.02
 
