@@ -105,7 +105,7 @@ def test_a_newborn_weighs_its_part_of_the_newborn_mass(Filter):
 
 @pytest.mark.parametrize("trusted", [0, 2])
 def test_newborns_with_a_registered_velocity_are_trusted_sooner(Filter, trusted):
-    """A box that has moved by a metre in half a second, on a grid that has forgotten everything but the hits."""
+    """A box that has moved by 0.6 m in half a second, on a grid that has forgotten everything but the hits."""
     config = FilterConfig(
         particles=2000,
         unknown_hit={"static": 0.0, "dynamic": 1.0},
@@ -114,9 +114,9 @@ def test_newborns_with_a_registered_velocity_are_trusted_sooner(Filter, trusted)
     filter_ = Filter((30, 40), 0.2, config)
     filter_.step(grid_of_boxes((30, 40), 0.2, [(3.0, 3.0, 1.0, 1.0)]), 0.5)
     filter_.layers[:] = filter_.particles.count = 0
-    filter_.step(grid_of_boxes((30, 40), 0.2, [(4.0, 3.0, 1.0, 1.0)]), 0.5)
+    filter_.step(grid_of_boxes((30, 40), 0.2, [(3.6, 3.0, 1.0, 1.0)]), 0.5)
     found = crowd(filter_)
-    registered = (np.abs(found.vx - 2.0) < 0.5) & (np.abs(found.vy) < 0.5)
+    registered = (np.abs(found.vx - 1.2) < 0.5) & (np.abs(found.vy) < 0.5)
     assert registered.mean() == pytest.approx(0.5, abs=0.1)
     assert np.mean(found.age[registered] == 1 + trusted) > 0.95
     assert (found.age[~registered] == 1).all()
