@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import roadbed
@@ -23,7 +22,7 @@ def main() -> None:
     alone, count = sys.argv[2:3] != ["drive"], int(sys.argv[3]) if len(sys.argv) > 3 else 25
     # The filter's own clock, but of the processor.
     timing: Any = roadbed.timing
-    timing.time = SimpleNamespace(perf_counter=time.process_time)
+    timing.perf_counter = time.process_time
     scans = [replace(source[0], T_world_sensor=None)] * count if alone else [source[k] for k in range(count)]
     ground = roadbed.GroundFilter()
     least: dict[str, float] = {}

@@ -19,25 +19,25 @@ BACKENDS = ("cpu", *ACCELERATORS)
 DRIVERS = tuple(name for name in BACKENDS if name != "opencl-lanes")
 
 
-def accelerator(name: str) -> Backend:
-    """The opened device; skips, or fails under ROADBED_REQUIRE=all, where an OpenCL driver is missing."""
+def accelerator(name: str, optimise: bool = True) -> Backend:
+    """The opened device; skips, or fails under ROADBED_REQUIRE=all, where an OpenCL driver is missing.
+
+    Without `optimise` for tests whose small grids are each a program of its own, which would take longer to build than
+    to run: the same kernels, and what the optimiser makes of them is held by the tests of whole drives.
+    """
     if name != "cuda":
         require(bool(opencl.devices()), opencl.why_missing())
-    return _opened(name)
+    return _opened(name, optimise and name != "opencl-lanes")
 
 
-def backend(name: str) -> Backend | Host:
+def backend(name: str, optimise: bool = True) -> Backend | Host:
     """The host, or an accelerator."""
-    return Host() if name == "cpu" else accelerator(name)
+    return Host() if name == "cpu" else accelerator(name, optimise)
 
 
 @cache
-def _opened(name: str) -> Backend:
+def _opened(name: str, optimise: bool) -> Backend:
     if name == "cuda":
         return cuda.CudaBackend(cuda.devices()[0])
     device = opencl.devices()[0]
-    if (
-        name == "opencl-lanes"
-    ):  # each test's lattice is a program of its own, which would take longer to build than to run
-        return opencl.OpenclBackend(replace(device, kind="gpu"), optimise=False)
-    return opencl.OpenclBackend(device)
+    return opencl.OpenclBackend(replace(device, kind="gpu") if name == "opencl-lanes" else device, optimise=optimise)

@@ -32,6 +32,33 @@ def test_scans_without_odometry_stand_alone():
     assert not last.occupancy.moving.any()
 
 
+class Places(list):
+    """Scans of unrelated places."""
+
+    sequential = False
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_unrelated_places_are_labelled_several_at_a_time_and_like_each_alone(name):
+    """One of them has a pose, and one a mounting that cannot be found, which is said of it alone."""
+    drive = list(roadbed.open("sim:parking?sensor=vlp16&frames=6"))
+    unplaced = [replace(scan, T_world_sensor=None, T_vehicle_sensor=None) for scan in drive]
+    nothing = roadbed.Scan(np.full((50, 3), 7, np.float32))
+    places = Places([*unplaced[:3], drive[3], nothing, *unplaced[4:]])
+    pipeline, alone = roadbed.Pipeline(backend=accelerator(name), occupancy=False), roadbed.Pipeline(occupancy=False)
+    before = pipeline.backend.traffic.tapes
+    results = list(pipeline.run(places))
+    assert [result.scan for result in results] == places
+    assert pipeline.backend.traffic.tapes - before <= 2  # the scan with a pose; the others went through slots beside
+    assert [bool(result.notes) for result in results] == [scan is nothing for scan in places]
+    for result, scan in zip(results, places):
+        alone.reset()
+        expected = alone(scan)
+        assert (result.ground.label != expected.ground.label).mean() < 1e-3
+        assert result.notes == expected.notes
+        assert result.ground.mounting.T_vehicle_sensor.distance_to(expected.ground.mounting.T_vehicle_sensor) < 1e-9
+
+
 def test_reset_forgets_the_drive():
     scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
     pipeline = roadbed.Pipeline(occupancy=False)

@@ -176,11 +176,11 @@ class Pose:
 
 def rotation_to_level(slope_x: float, slope_y: float) -> Float64:
     """The smallest rotation that makes the plane z = slope_x x + slope_y y horizontal."""
-    normal = np.array([-slope_x, -slope_y, 1.0])
-    normal /= np.linalg.norm(normal)
-    axis = np.array([normal[1], -normal[0], 0.0])
-    cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
-    return np.eye(3) + cross + cross @ cross / (1 + normal[2])
+    up = 1 / math.sqrt(slope_x**2 + slope_y**2 + 1)
+    a, b = -slope_y * up, slope_x * up  # of the axis, as long as the sine of the angle, in the plane z = 0
+    # 1 + K + K^2 / (1 + cosine), written out: many small arrays take longer than a frame's arithmetic.
+    s = 1 / (1 + up)
+    return np.array([[1 - b * b * s, a * b * s, b], [a * b * s, 1 - a * a * s, -a], [-b, a, 1 - (a * a + b * b) * s]])
 
 
 def interpolate(first: Pose, second: Pose, fraction: float) -> Pose:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import Literal
@@ -115,11 +116,26 @@ class Pipeline:
 
         The first `warm_up` scans prepare the filters: they belong to another part of the drive, which surveys them.
         """
-        sequential = getattr(source, "sequential", True)
+        if not getattr(source, "sequential", True):
+            yield from self._apart(source)
+            return
         for number, scan in enumerate(source):
-            if not sequential:
-                self.reset()
             yield self._take(scan, survey=number >= warm_up)
+
+    def _apart(self, source: Iterable[Scan]) -> Iterator[Result]:
+        """Scans of unrelated places; on an accelerator, where only the ground is asked for, several at a time."""
+        together = self.occupancy is None and self._survey is None and not isinstance(self.backend, Host)
+        for posed, scans in groupby(source, lambda scan: scan.T_world_sensor is not None):
+            if together and not posed:
+                begin = perf_counter()
+                for ground in self.ground.batch(scans):
+                    assert ground.scan is not None
+                    yield Result(ground.scan, ground, None, {"ground": perf_counter() - begin})
+                    begin = perf_counter()
+                continue
+            for scan in scans:
+                self.reset()
+                yield self._take(scan)
 
     def reset(self) -> None:
         """Forget the past: the next scan starts cold."""

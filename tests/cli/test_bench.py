@@ -87,6 +87,17 @@ def test_pipeline_measures_its_stages():
     assert 0 < row["occupancy_ms"] < row["p95_ms"]
     assert row["host_calls"] > 100
     assert row["host_ms"] > 0
+    assert row["device_us"] == {}
+
+
+@pytest.mark.parametrize("name", [name for name in DRIVERS if name != "cpu"])
+def test_on_an_accelerator_the_chain_is_taken_apart_by_phases(name):
+    backend(name)  # which says what is missing where there is none
+    (row,) = bench("pipeline", "--sensor", "lux4", "--seconds", "0", "--backend", name)["rows"]
+    phases = row["device_us"]
+    assert {"register_hits", "update_measurement", "sweep_rays", "label", "fit_tilt"} <= set(phases)
+    assert list(phases.values()) == sorted(phases.values(), reverse=True)
+    assert row["launches"] > row["tapes"] > 0
 
 
 def test_a_step_of_the_occupancy_is_the_papers():

@@ -8,7 +8,7 @@ from roadbed.config import Config
 from roadbed.config.ground import VarianceConfig
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
-from roadbed.occupancy.programs import FUSE, OBSERVE, REGISTER
+from roadbed.occupancy.programs import FUSE, OBSERVE, register_program
 from roadbed.occupancy.records import filter_program
 
 PROGRAMS = {
@@ -19,6 +19,6 @@ PROGRAMS = {
     "variance": variance.program(VarianceConfig()),
     "occupancy observation": OBSERVE,
     "occupancy fusion": FUSE,
-    "occupancy registration": REGISTER,
+    "occupancy registration": register_program(),
     "occupancy filter": filter_program(),
 }

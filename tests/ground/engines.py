@@ -15,7 +15,7 @@ from tests.devices import backend
 
 def engine(name: str, config: Config) -> GroundEngine:
     """The engine of one of `devices.BACKENDS`."""
-    where = backend(name)
+    where = backend(name, optimise=False)
     return StcrfCpu(config) if isinstance(where, Host) else StcrfDevice(where, config)
 
 

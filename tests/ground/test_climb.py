@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roadbed import Config, Label, Pose
-from roadbed.ground.stcrf.arrays import Shape, ShapingPoints
+from roadbed.ground.stcrf.arrays import Listed, Shape, ShapingPoints
 from roadbed.ground.stcrf.climb_cpu import climb_arrays, expect_envelope, find_heights, lower_envelope
 from roadbed.ground.stcrf.model import CLIMB_STEPS, FAR_ABOVE
 from tests.devices import BACKENDS
@@ -37,7 +37,10 @@ def test_the_envelope_is_the_lowest_surface_of_limited_slope():
     z = points.ravel()
     nodes = rows * columns
     lowest = ShapingPoints(
-        np.arange(nodes + 1, dtype=np.int32) * places, np.full(nodes, places, np.int32), z * 0, z * 0, z, z
+        np.arange(nodes + 1, dtype=np.int32) * places,
+        np.full(nodes, places, np.int32),
+        *(z * 0, z * 0, z, z),
+        Listed.none(rows, columns),  # all nodes are looked at
     )
     shape, heights = Shape(rows, columns, np.float32(SPACING)), climb_arrays(rows, columns).heights
     find_heights(lowest, shape, np.float32(31.0), np.float32(50.0), np.float32(-1.0), heights[0])

@@ -11,7 +11,7 @@ from roadbed.config import Config
 from roadbed.frames import Label, Scan
 from roadbed.geometry import Pose
 from roadbed.ground.own_body import OwnBody
-from roadbed.ground.own_body_cpu import mark_inside
+from roadbed.ground.own_body_cpu import copy_without, mark_inside
 
 MOUNT = Pose.from_euler(z=1.7)
 BODY = np.array([[x, y, z] for x in (-1.0, -0.9, 1.9) for y in (-1.1, 1.1) for z in (0.9, 1.1)])
@@ -42,14 +42,17 @@ def wall():
     return np.array([[x, -1.55, z] for x in np.arange(-20, 40, 0.05) for z in (0.5, 1.0)])
 
 
-def test_points_in_a_box_are_marked_and_counted():
+def test_points_in_a_box_are_marked_and_left_out():
     points = np.float32(
         [[0, 0, 0], [0.9, 0, 0], [1.1, 0, 0], [0, -0.6, 0], [0, 0, 2.1], [np.nan, 0, 0], [np.inf, 0, 0]]
     )
     inside = np.ones(len(points), bool)
     box = np.array([-1.0, 1.0, -0.5, 0.5, -1.0, 2.0])
-    assert mark_inside(points, np.eye(3), np.zeros(3), box, inside) == 2
+    mark_inside(0, 7, points, np.eye(3), np.zeros(3), box, inside)
     assert inside.tolist() == [True, True, False, False, False, False, False]
+    left = np.zeros_like(points)
+    copy_without(0, 7, points, inside, left)
+    np.testing.assert_array_equal(left, np.where(inside[:, None], np.nan, points))
 
 
 def test_what_travels_along_is_found_and_walls_and_posts_are_not():

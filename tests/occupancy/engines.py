@@ -29,12 +29,12 @@ def engine(name: str, config: Config | OccupancyConfig) -> OccupancyEngine:
     """One of ENGINES."""
     if name == "cpu":
         return OccupancyCpu(Config.of(config))
-    return OccupancyDevice(Config.of(config), accelerator(name))
+    return OccupancyDevice(Config.of(config), accelerator(name, optimise=False))
 
 
 def hsbof(name: str) -> Any:
     """The filter of an engine by itself: tests give it masses, particles and observations, and ask for a step."""
-    return Hsbof if name == "cpu" else partial(HsbofOnDevice, accelerator(name))
+    return Hsbof if name == "cpu" else partial(HsbofOnDevice, accelerator(name, optimise=False))
 
 
 class HsbofOnDevice:

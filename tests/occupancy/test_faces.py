@@ -13,7 +13,7 @@ from roadbed.geometry import Lattice
 from roadbed.occupancy.arrays import Cloud
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput
 from roadbed.occupancy.faces_cpu import raise_faces
-from roadbed.occupancy.observe import _surface, observe
+from roadbed.occupancy.observe import Observer, _surface
 from roadbed.occupancy.rules import SensorModel
 from tests.occupancy.scenes import flat_ground, scan_at
 
@@ -85,8 +85,7 @@ def test_a_sparse_sensor_sees_the_car_on_which_the_ground_climbed():
     car = LATTICE.index(np.full(7, 8.05), np.linspace(-0.6, 0.6, 7))
     for changes, seen in (({}, True), ({"face": 0.0}, False), ({"sparse": 0.0}, False)):
         config = SPARSE.with_changes(occupancy={"observation": changes})
-        (view,) = given.sensors
-        probability = observe(given, view, config).probability.ravel()[car]
+        probability = Observer(config)(given).probability.ravel()[car]
         assert bool((probability > 0.5).all()) is seen
     # What the ground filter gave is left as it was.
     assert (given.heights == 0).all()

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from roadbed.config.occupancy import FusionConfig
-from roadbed.occupancy.arrays import Cells, Observation
+from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fuse import RULES, Fusion
 from roadbed.occupancy.fuse_device import FusionDevice
-from roadbed.occupancy.observe_device import Reports
 from tests.devices import ACCELERATORS, accelerator
 
 CELLS = Cells(37, 53, 0.5)
@@ -24,8 +23,8 @@ def device(request):
 
 
 def uploaded(device, reports):
-    layers = (np.stack([getattr(grid, name) for grid in reports.values()]) for name in Observation._fields)
-    return Reports(tuple(reports), *(device.upload(layer) for layer in layers))
+    sensors, *layers = Reports.of(reports)
+    return Reports(sensors, *(device.upload(layer) for layer in layers))
 
 
 def downloaded(device, fused):
@@ -37,6 +36,7 @@ def random_report(rng):
     """Sure, unsure and unseen cells, some of them at the ends of what a sensor may say."""
     p = np.where(rng.random(SHAPE) < 0.1, rng.choice([0.0, 1.0], SHAPE), rng.random(SHAPE)).astype(np.float32)
     seen = np.where(rng.random(SHAPE) < 0.3, 0, rng.random(SHAPE)).astype(np.float32)
+    seen[: rng.integers(0, 20)] = 0  # outside of its field of view
     return Observation(p, seen, rng.integers(0, 2**16, SHAPE).astype(np.uint16))
 
 
@@ -62,7 +62,7 @@ def test_every_step_gives_the_cells_of_the_cpu(device, rule, turning):
         names = rng.choice(list("abcde"), rng.integers(1, 4), replace=False) if step else ["a"]
         reports = {str(name): random_report(rng) for name in names}
         found = downloaded(device, ours(0.1 * step, uploaded(device, reports)))
-        for name, layer in theirs(0.1 * step, reports)._asdict().items():
+        for name, layer in theirs(0.1 * step, Reports.of(reports))._asdict().items():
             np.testing.assert_array_equal(getattr(found, name), layer, err_msg=f"step {step}: {name}")
     ours.forget()
     alone = {"z": random_report(rng)}

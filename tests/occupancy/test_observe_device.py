@@ -13,7 +13,7 @@ from roadbed.config import Config
 from roadbed.errors import DeviceError, InputError
 from roadbed.geometry import Lattice
 from roadbed.occupancy.engine import OccupancyInput
-from roadbed.occupancy.observe import observe
+from roadbed.occupancy.observe import Observer
 from roadbed.occupancy.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from tests.devices import ACCELERATORS, accelerator
@@ -35,16 +35,13 @@ def observer(device):
 
 def assert_same(observer, given, config=SMALL):
     """Every cell of every sensor, bit by bit; gives how many cells say something."""
-    reports, size = observer(given), given.lattice.size
-    said = 0
+    reports, expected, size = observer(given), Observer(config)(given), given.lattice.size
     for k, view in enumerate(given.sensors):
-        expected = observe(given, view, config)
         for name in LAYERS:
             found = observer.backend.download(getattr(reports, name), k * size, size)
-            np.testing.assert_array_equal(found, getattr(expected, name).ravel(), err_msg=f"{view.name}: {name}")
-        said += np.count_nonzero(expected.observedness)
-    assert reports.sensors == tuple(view.name for view in given.sensors)
-    return said
+            np.testing.assert_array_equal(found, getattr(expected, name)[k].ravel(), err_msg=f"{view.name}: {name}")
+    assert reports.sensors == expected.sensors == tuple(view.name for view in given.sensors)
+    return np.count_nonzero(expected.observedness)
 
 
 @pytest.mark.parametrize("yaw", [0.0, 0.6, 2.2])
@@ -72,7 +69,7 @@ def test_what_is_already_on_the_device_is_read_there(observer):
     heights = OnDevice(backend.upload(given.heights), count=len(scan))
     resident = replace(given, points=points, heights=heights, surface=replace(surface, elevation=held))
     reports = observer(resident)
-    expected = observe(given, given.sensors[0], SMALL)
+    expected = Observer(SMALL)(given)
     found = backend.download(reports.probability, 0, given.lattice.size)
     np.testing.assert_array_equal(found, expected.probability.ravel())
 

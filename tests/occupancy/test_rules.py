@@ -77,7 +77,9 @@ def test_what_arrives_where_nobody_looked_shares_the_cell_with_what_may_stand_th
         assert filter_.masses.dynamic[1, column] == pytest.approx(values[1], abs=1e-5)
 
 
-@pytest.mark.parametrize(("others", "alike", "moves"), [(0, 0.4, True), (3, 0.4, True), (9, 0.4, False), (9, 0.0, True)])
+@pytest.mark.parametrize(
+    ("others", "alike", "moves"), [(0, 0.4, True), (3, 0.4, True), (9, 0.4, False), (9, 0.0, True)]
+)
 def test_of_the_cells_hit_around_one_enough_must_move_with_it(Filter, others, alike, moves):
     """Three cells move alike, beside so many that are hit and stand: of a bank a few cells may seem to move."""
     moving = {"alike": alike, "neighbours": 2, "age": 1, "old_share": 0.0, "untested": 1.0}

@@ -11,6 +11,8 @@ from pathlib import Path
 from time import thread_time
 from typing import Any
 
+import numba
+
 from roadbed.frames import Scan
 from roadbed.pipeline import Pipeline
 
@@ -25,8 +27,13 @@ def host_figures(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
     """
     backend: Any = pipeline.backend
     before, profile = copy(getattr(backend, "traffic", None)), cProfile.Profile(thread_time)
-    for scan in scans:
-        profile.runcall(pipeline, scan)
+    threads = numba.get_num_threads()
+    numba.set_num_threads(1)  # the profiler of some versions of Python sees helpers too, by clocks of their own
+    try:
+        for scan in scans:
+            profile.runcall(pipeline, scan)
+    finally:
+        numba.set_num_threads(threads)
     calls, seconds = 0, 0.0
     table: Any = pstats.Stats(profile)
     for (file, _, name), (_, count, own, _, _) in table.stats.items():
@@ -36,6 +43,22 @@ def host_figures(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
             seconds += own
     figures = {"host_calls": round(calls / len(scans)), "host_ms": round(1e3 * seconds / len(scans), 2)}
     if before is not None:
-        now = vars(backend.traffic)
-        figures |= {name: round((now[name] - then) / len(scans), 1) for name, then in vars(before).items()}
+        now, counts = vars(backend.traffic), {name: n for name, n in vars(before).items() if name != "phases"}
+        figures |= {name: round((now[name] - then) / len(scans), 1) for name, then in counts.items()}
     return figures
+
+
+def device_phases(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
+    """Microseconds per frame and phase of the chain on an accelerator, one launch after another; the longest first."""
+    traffic = getattr(pipeline.backend, "traffic", None)
+    if traffic is None:
+        return {}
+    phases: dict[str, float] = {}
+    traffic.phases = phases
+    try:
+        for scan in scans:
+            pipeline(scan)
+    finally:
+        traffic.phases = None
+    longest = sorted(phases.items(), key=lambda phase: -phase[1])
+    return {name: round(1e6 * seconds / len(scans), 1) for name, seconds in longest}

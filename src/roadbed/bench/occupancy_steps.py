@@ -12,14 +12,13 @@ from roadbed.compute import primitives
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host
 from roadbed.config.occupancy import FilterConfig, FusionConfig
-from roadbed.occupancy.arrays import Cells, Observation
+from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.filter_buffers import ObservationBuffers
 from roadbed.occupancy.fuse import Fusion
 from roadbed.occupancy.fuse_device import FusionDevice
 from roadbed.occupancy.hsbof import Hsbof
 from roadbed.occupancy.hsbof_device import HsbofDevice, Tuning
-from roadbed.occupancy.observe_device import Reports
 from roadbed.occupancy.register_device import RegistrationDevice
 from roadbed.timing import timed
 
@@ -56,7 +55,7 @@ class _CpuSteps:
         self._filter = Hsbof((cells.rows, cells.columns), cells.spacing, filter_)
 
     def pack(self, reports: Mapping[str, Observation]) -> Any:
-        return reports
+        return Reports.of(reports)
 
     def load(self, time: float, packed: Any, given: Given) -> None:
         self._now = time, packed, given

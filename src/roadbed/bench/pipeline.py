@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
-from roadbed.bench.host import host_figures
+from roadbed.bench.host import device_phases, host_figures
 from roadbed.bench.timing import measure
 from roadbed.config import Config
 from roadbed.frames import Scan
@@ -23,8 +23,8 @@ _STEP = "occupancy: "  # before the names of its steps
 def pipeline_rows(
     backend: str = "cpu", device: str | None = None, sensors: Sequence[str] = tuple(SENSORS), seconds: float = 8.0
 ) -> Iterator[dict[str, Any]]:
-    """One row per sensor: median and 95th percentile of a whole frame, its stages, the steps of its occupancy, and what
-    it costs the host.
+    """One row per sensor: median and 95th percentile of a whole frame, its stages, the steps of its occupancy, what it
+    costs the host, and the phases on an accelerator.
     """
     for sensor in sensors:
         scans = list(open_source(f"sim:city?sensor={sensor}&frames=24"))
@@ -50,6 +50,7 @@ def pipeline_rows(
             **{f"{stage}_ms": round(value, 2) for stage, value in phases.items() if not stage.startswith(_STEP)},
             "steps_ms": {k.removeprefix(_STEP): round(v, 2) for k, v in phases.items() if k.startswith(_STEP)},
             **host_figures(pipeline, list(islice(frames, len(scans)))),
+            "device_us": device_phases(pipeline, list(islice(frames, len(scans)))),
         }
 
 

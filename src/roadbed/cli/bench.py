@@ -96,6 +96,9 @@ def pipeline(
     if not as_json:
         steps = [[step, *(row["steps_ms"].get(step, 0.0) for row in rows)] for step in rows[0]["steps_ms"]]
         table("occupancy: ms per step", ["step", *(row["case"] for row in rows)], steps)
+        if rows[0]["device_us"]:
+            phases = [[name, *(row["device_us"].get(name, 0.0) for row in rows)] for name in rows[0]["device_us"]]
+            table("on the device: us per phase", ["phase", *(row["case"] for row in rows)], phases)
         print(f"{out['threads']} threads on {out['cores']} cores; with NUMBA_NUM_THREADS=1 times are those of one core")
 
 

@@ -47,6 +47,7 @@ class Device:
     units: int  # multiprocessors or cores
     driver: str
     has_double: bool
+    largest_group: int = 256  # work-items of a work-group at most
 
     @property
     def lanes(self) -> int:
@@ -66,6 +67,7 @@ class Traffic:
     uploads: int = 0
     downloads: int = 0
     waits: int = 0
+    phases: dict[str, float] | None = None  # s on the device so far; None: not measured, which makes tapes slower
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,12 @@ class JoinedTapes:
             if len(self._kept) >= self._MOST:
                 self._kept.clear()
             self._kept[key] = self._backend.joined(tapes), tapes  # which thus keep their id
-        self._kept[key][0].run()
+        tape, phases = self._kept[key][0], self._backend.traffic.phases
+        if phases is None:
+            tape.run()
+            return
+        for phase, seconds in tape.timed().items():
+            phases[phase] = phases.get(phase, 0.0) + seconds
 
 
 def queues_of(order: Order) -> dict[str, int]:

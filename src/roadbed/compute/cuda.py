@@ -22,7 +22,7 @@ from roadbed.errors import DeviceError, InputError, OutputError
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
-_TO_DEVICE = 1  # cudaMemcpyHostToDevice
+_TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -66,6 +66,7 @@ def devices() -> list[Device]:
                 units=facts["multiProcessorCount"],
                 driver=f"CUDA {version // 1000}.{version % 1000 // 10}, CuPy {cupy.__version__}",
                 has_double=True,
+                largest_group=facts["maxThreadsPerBlock"],
             )
         )
     return found
@@ -81,6 +82,14 @@ class Intake:
 
     device: Any  # cupy.ndarray
     staging: NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Mailbox:
+    """A few bytes on the device, and the pinned memory they come from in turn, with its addresses."""
+
+    device: Any  # cupy.ndarray
+    letters: list[tuple[NDArray, int]]
 
 
 # Definitions of every CUDA program.
@@ -170,14 +179,15 @@ class CudaBackend:
                 size = common.elements(shape) * np.dtype(dtype).itemsize
                 raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
 
-    def mailbox(self, size: int) -> Intake:
-        return Intake(self.zeros(size, np.uint8), self.host((_LETTERS, size), np.uint8))
+    def mailbox(self, size: int) -> Mailbox:
+        letters = list(self.host((_LETTERS, size), np.uint8))
+        return Mailbox(self.zeros(size, np.uint8), [(letter, letter.ctypes.data) for letter in letters])
 
-    def post(self, array: NDArray, mailbox: Intake) -> None:
+    def post(self, array: NDArray, mailbox: Mailbox) -> None:
         self._letter = (self._letter + 1) % _LETTERS
-        letter = mailbox.staging[self._letter]
+        letter, address = mailbox.letters[self._letter]
         letter[:] = array.view(np.uint8)
-        self._copy(mailbox.device.data.ptr, letter.ctypes.data, letter.nbytes)
+        self._copy(mailbox.device.data.ptr, address, letter.nbytes)
 
     def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Intake:
         return Intake(self.zeros(shape if self.copies else 1, dtype), self.host(shape, dtype))
@@ -218,9 +228,9 @@ class CudaBackend:
         return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
-        array = self.host(count, buffer.dtype)
-        with self._handle:
-            buffer.reshape(-1)[start : start + count].get(stream=self.stream, out=array, blocking=False)
+        array, size = self.host(count, buffer.dtype), buffer.itemsize
+        source = buffer.data.ptr + start * size
+        self._cupy.cuda.runtime.memcpyAsync(array.ctypes.data, source, count * size, _TO_HOST, self.stream.ptr)
         self.traffic.downloads += 1
         return array
 
@@ -328,8 +338,8 @@ class CudaTape:
 
 
 def _argument(argument: Any) -> Any:
-    """Kernels take pinned host memory by its address, and of an intake the device's part."""
-    if isinstance(argument, Intake):
+    """Kernels take pinned host memory by its address, and of an intake or a mailbox the device's part."""
+    if isinstance(argument, Intake | Mailbox):
         return argument.device
     if isinstance(argument, np.ndarray) and argument.ndim > 0:
         return np.uint64(argument.ctypes.data)

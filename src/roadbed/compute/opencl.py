@@ -70,6 +70,7 @@ def devices() -> list[Device]:
             units=handle.max_compute_units,
             driver=f"{handle.platform.name.strip()} {handle.driver_version.strip()}",
             has_double="cl_khr_fp64" in handle.extensions or bool(handle.double_fp_config),
+            largest_group=handle.max_work_group_size,
         )
         for index, handle in enumerate(handles)
     ]

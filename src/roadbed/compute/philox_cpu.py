@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Random numbers as `compute/philox.py` defines them, for Numba kernels. Twin: philox.cl."""
+"""Random numbers as `compute/philox.py` defines them, for Numba kernels. Twin: philox.cl.
+
+Without branches, so that a loop that draws many becomes vector instructions.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +49,15 @@ def philox(c0, c1, c2, c3, k0, k1):
 @inlined()
 def random_words(seed, frame, stream, index):
     """Four words, for a draw of a stream."""
-    return philox(np.uint64(index), np.uint64(frame), np.uint64(stream), np.uint64(0), np.uint64(seed), np.uint64(0))
+    # A compiler that sees words of 32 bits multiplies many of them at once.
+    counter, key = np.uint64(index) & _LOW_WORD, np.uint64(seed) & _LOW_WORD
+    return philox(counter, np.uint64(frame) & _LOW_WORD, np.uint64(stream), np.uint64(0), key, np.uint64(0))
 
 
 @inlined()
 def uniform_of(word):
     """A float32 strictly between 0 and 1. Adding half a step rounds to 1 at the very end, hence the limit."""
-    return min(np.float32(word >> _SHIFT) * _STEP + _FIRST, _LAST)
+    return min(np.float32(np.int32(word >> _SHIFT)) * _STEP + _FIRST, _LAST)
 
 
 @inlined()
@@ -68,10 +73,9 @@ def logarithm(u):
     bits = bits_of_float(u)
     exponent = (bits >> _I(23)) - _I(126)
     mantissa = float_from_bits((bits & _I(0x7FFFFF)) | _I(0x3F000000))  # in [0.5, 1)
-    if mantissa < _ROOT_HALF:
-        exponent -= _I(1)
-        mantissa += mantissa
-    m = mantissa - _F(1)
+    low = mantissa < _ROOT_HALF
+    exponent -= _I(low)
+    m = (mantissa + mantissa if low else mantissa) - _F(1)
     square, e = m * m, _F(exponent)
     p = _LOG[0] * m
     for k in range(1, 9):
@@ -85,19 +89,16 @@ def logarithm(u):
 @inlined()
 def turned(u):
     """Cosine and sine of a part of a full turn between 0 and 1."""
-    quarters = _F(math.floor(_F(4) * u + _F(0.5)))
+    quarters = np.floor(_F(4) * u + _F(0.5))
     angle = _TWO_PI * (u - _F(0.25) * quarters)
     z = angle * angle
     sine = ((_SINE[0] * z + _SINE[1]) * z + _SINE[2]) * z * angle + angle
     cosine = ((_COSINE[0] * z + _COSINE[1]) * z + _COSINE[2]) * z * z - _F(0.5) * z + _F(1)
     quadrant = _I(quarters) & _I(3)
-    if quadrant == 1:
-        return -sine, cosine
-    if quadrant == 2:
-        return -cosine, -sine
-    if quadrant == 3:
-        return sine, -cosine
-    return cosine, sine
+    crosswise = (quadrant & _I(1)) != 0
+    first, second = (sine if crosswise else cosine), (cosine if crosswise else sine)
+    left, lower = (quadrant == 1) | (quadrant == 2), quadrant >= 2
+    return (-first if left else first), (-second if lower else second)
 
 
 @inlined()

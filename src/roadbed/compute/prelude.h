@@ -12,6 +12,7 @@ typedef unsigned int uint;
 typedef unsigned long long address_t;
 
 #define KERNEL extern "C" __global__ void
+#define KERNEL_OF(size) extern "C" __global__ void __launch_bounds__(size)
 #define FUNCTION static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL_ARRAY __shared__
@@ -57,6 +58,7 @@ typedef int copy_t;
 typedef ulong address_t;
 
 #define KERNEL __kernel void
+#define KERNEL_OF(size) __kernel __attribute__((reqd_work_group_size(size, 1, 1))) void
 #define FUNCTION static inline __attribute__((always_inline))
 #define GLOBAL __global
 #define LOCAL_ARRAY __local

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 
 from roadbed.frames import Resident, VarianceCells
 from roadbed.geometry import Float32, Float64, Pose
+
+
+def nothing(*_: object) -> None:
+    """What the host does while a device works, if there is nothing to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +119,17 @@ class GroundEngine(Protocol):
         """Bring the prior to where the lattice is now; nodes that enter are undefined."""
         ...
 
-    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
-        """How the scan lies over the prior surface within `radius` m; None where too little of it is known."""
+    def misalignment(
+        self, given: FrameInput, radius: float, meanwhile: Callable[[], object] = nothing
+    ) -> Misalignment | None:
+        """How the scan lies over the prior surface within `radius` m; None where too little of it is known.
+
+        `meanwhile` is called once, while a device works.
+        """
         ...
 
-    def frame(self, given: FrameInput) -> FrameOutput:
-        """Estimate the surface under a scan and label its points."""
+    def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:
+        """Estimate the surface under a scan and label its points; `meanwhile` is called once, while a device works."""
         ...
 
     def profile(self, given: FrameInput) -> dict[str, float]:

@@ -7,6 +7,7 @@ import threading
 import time as clock
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute import compilation
 from roadbed.compute.backend import Backend, in_words
-from roadbed.compute.host import Host, parallel_kernels
+from roadbed.compute.host import Host, refuse_after_fork
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig
 from roadbed.errors import ConfigError, DeviceError
-from roadbed.frames import GroundFrame, Moving, Scan, names_wanted
+from roadbed.frames import GroundFrame, Mounting, Moving, Scan, names_wanted
 from roadbed.geometry import Pose
 from roadbed.ground.method import GroundMethod
 from roadbed.ground.own_body import OwnBody, Room, without
@@ -62,11 +63,10 @@ class GroundFilter:
         """Label every point of a scan and estimate the surface under it."""
         begin = clock.perf_counter()
         scan = Scan.of(scan, T_world_sensor, time)
-        with self._turn, parallel_kernels(), in_words(self.backend):
+        refuse_after_fork()
+        with self._turn, in_words(self.backend):
             own = self._own_points(scan)
-            found = self._method.segment(without(scan, own, self._room), moving)
-            self._mounted[scan.sensor] = found.mounting.T_vehicle_sensor
-            self._own_body.look(scan, found.mounting.T_vehicle_sensor)
+            found = self._method.segment(without(scan, own, self._room), moving, partial(self._learn, scan))
         compilation.ready("ground")
         return found.frame(scan, own, begin)
 
@@ -81,7 +81,8 @@ class GroundFilter:
 
         results = self._method.batch(entering())
         while True:
-            with self._turn, parallel_kernels(), in_words(self.backend):
+            refuse_after_fork()
+            with self._turn, in_words(self.backend):
                 found = next(results, None)
             if found is None:
                 return
@@ -90,7 +91,8 @@ class GroundFilter:
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""
-        with self._turn, parallel_kernels(), in_words(self.backend):
+        refuse_after_fork()
+        with self._turn, in_words(self.backend):
             return self._method.profile(scan)
 
     def save_map(self) -> None:
@@ -104,6 +106,11 @@ class GroundFilter:
             self._method.reset()
             self._own_body.reset()
             self._mounted.clear()
+
+    def _learn(self, scan: Scan, mounting: Mounting) -> None:
+        """What a scan says of the vehicle, for those that follow."""
+        self._mounted[scan.sensor] = mounting.T_vehicle_sensor
+        self._own_body.look(scan, mounting.T_vehicle_sensor)
 
     def _own_points(self, scan: Scan) -> NDArray[np.bool_] | None:
         """Points on the own vehicle; where the sensor sits must be known, or have been found in an earlier scan."""

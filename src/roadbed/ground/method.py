@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roadbed.frames import GroundFrame, Mounting, Moving, Scan
 from roadbed.geometry import Lattice, Pose
-from roadbed.ground.engine import FrameOutput
+from roadbed.ground.engine import FrameOutput, nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,11 @@ def _unusable(label: Any) -> tuple[str, ...]:
 class GroundMethod(Protocol):
     """One way to find the ground in scans that come one after the other."""
 
-    def segment(self, scan: Scan, moving: Moving | None = None) -> Segmented: ...
+    def segment(
+        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+    ) -> Segmented:
+        """One scan; `meanwhile` is called with its mounting once that is known, while a device works."""
+        ...
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         """One result per scan, in order."""

@@ -98,6 +98,7 @@ class MountingEstimator:
         self._planes: list[Plane] = []
         self._checks: list[Plane] = []
         self._scans = 0
+        self._kept: Mounting | None = None  # what the planes say, until they change
 
     def estimate(self, points: Float32) -> tuple[Mounting, str]:
         """From one scan alone, points in the sensor frame; with a note where something is unusual."""
@@ -114,15 +115,19 @@ class MountingEstimator:
             if sight.plane.quality == 0:
                 return self._mounting(sight.T_level_sensor, sight.plane), note
             self._T_level_sensor, self._heights = sight.T_level_sensor, sight.heights
-            self._planes = [sight.plane]
+            self._planes, self._kept = [sight.plane], None
         elif len(self._planes) < self.config.first_scans:
             plane = self._plane(self._levelled(points), self._heights)
             if plane.quality > 0:
                 self._planes.append(plane)
+                self._kept = None
         elif self._scans % _CHECK_EVERY == 0 and self._check(self._plane(self._levelled(points), self._heights)):
             note = f"mounting of {self.sensor} re-estimated: height {np.median(self._planes, axis=0)[0]:.2f} m"
-        median = Plane(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
-        return self._mounting(self._T_level_sensor, median), note
+            self._kept = None
+        if self._kept is None:
+            median = Plane(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
+            self._kept = self._mounting(self._T_level_sensor, median)
+        return self._kept, note
 
     def _levelled(self, points: Float32) -> Float32:
         return points if self._T_level_sensor.is_identity else self._T_level_sensor @ points
@@ -207,7 +212,7 @@ class MountingEstimator:
     def _mounting(self, T_level_sensor: Pose, plane: Plane) -> Mounting:
         config = self.config
         tilt = rotation_to_level(plane.slope_x, plane.slope_y)
-        pose = Pose(tilt, np.array([0.0, 0.0, plane.height])) @ T_level_sensor
+        pose = Pose.trusted(tilt, np.array([0.0, 0.0, plane.height])) @ T_level_sensor
         if config.pitch is not None or config.roll is not None:
             pitch = pose.pitch if config.pitch is None else math.radians(config.pitch)
             roll = pose.roll if config.roll is None else math.radians(config.roll)

@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.arrays import to_host
+from roadbed.compute.threads import spread
 from roadbed.config.ground import OpacityConfig
 from roadbed.errors import InputError
 from roadbed.frames import Scan
-from roadbed.geometry import Pose
-from roadbed.ground.opacity_beside_cpu import grow_standing, release_feet
-from roadbed.ground.opacity_cpu import mark_standing, sort_by_direction
+from roadbed.geometry import Float64, Pose
+from roadbed.ground.opacity_beside_cpu import grow_standing, level, release_feet
+from roadbed.ground.opacity_cpu import MOST, find_directions, mark_standing, sort_by_direction
+
+_POINTS = 8192  # that are worth waking a thread
 
 
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
@@ -33,11 +36,28 @@ def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -
         if sensor.min() < 0 or sensor.max() >= len(origins):
             found = f"{sensor.min()} to {sensor.max()}"
             raise InputError(f"scan {scan.name}: sensor_index: found {found}, expected 0 to {len(origins) - 1}")
-    order, place = np.empty(count, np.int32), np.empty((count, 2))
-    start, standing = np.zeros(directions * len(origins) + 1, np.int32), np.zeros(count, np.bool_)
-    sort_by_direction(points, T_vehicle_sensor.rotation, origins, sensor, directions, order, start, place)
-    sparse, layered = mark_standing(order, start, place, config.densest, config.layered, standing)
+    rotation, cells = T_vehicle_sensor.rotation, directions * len(origins)
+    cell, order, place = np.empty(count, np.int32), np.empty(count, np.int32), np.empty((count, 2))
+    spread(find_directions, count, points, rotation, origins, sensor, directions, cell, place, grain=_POINTS)
+    start, standing = np.zeros(cells + 1, np.int32), np.zeros(count, np.bool_)
+    used = sort_by_direction(cell, order, start)
+    mean = int(start[-1]) / max(used, 1)
+    if mean > config.layered:
+        return None
+    sparse = mean <= config.densest
+    most = MOST * (config.densest if sparse else config.layered)
+    directions_of = cells * _POINTS // count  # so many points
+    spread(mark_standing, cells, order, start, place, most, sparse, standing, grain=max(directions_of, 1))
     if sparse:
-        release_feet(points, T_vehicle_sensor.rotation, order, start, place, standing)
-        grow_standing(points, T_vehicle_sensor.rotation, standing)
-    return standing if layered else None
+        sorted_out = order[: start[-1]]
+        road = _level_places(points, rotation, sorted_out[~standing[sorted_out]])
+        release_feet(points, rotation, road, order, start, place, standing)
+        grow_standing(points, rotation, _level_places(points, rotation, np.flatnonzero(standing)), standing)
+    return standing
+
+
+def _level_places(points: NDArray, rotation: Float64, chosen: NDArray[np.integer]) -> Float64:
+    """Chosen points (K, 3) along the level axes, sorted by the first."""
+    place = np.empty((len(chosen), 3))
+    level(points, rotation, chosen.astype(np.int64), place)
+    return place[np.argsort(place[:, 0])]

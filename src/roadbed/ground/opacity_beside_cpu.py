@@ -16,28 +16,48 @@ FOOT, FOOT_HEIGHT = 2.0, 0.05  # m aside and in height within which
 FOOT_FROM = 8  # returns that do not stand are the same road
 
 
-@inner(allocates=True)
-def _level(rotation, points, chosen):
-    """Chosen points (K, 3) along the level axes, in the order of the first."""
-    place = np.empty((chosen.shape[0], 3))
-    for k in range(chosen.shape[0]):
-        x, y, z = points[chosen[k], 0], points[chosen[k], 1], points[chosen[k], 2]
-        for axis in range(3):
-            place[k, axis] = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
-    return place[np.argsort(place[:, 0])]
+@inner()
+def _along(rotation, axis, points, i):
+    return rotation[axis, 0] * points[i, 0] + rotation[axis, 1] * points[i, 1] + rotation[axis, 2] * points[i, 2]
 
 
 @inner()
-def _count_near(place, of, aside, height):
-    """How many of the sorted places lie within `aside` and `height` of one."""
+def _level(rotation, points, i):
+    """A point along the level axes."""
+    return _along(rotation, 0, points, i), _along(rotation, 1, points, i), _along(rotation, 2, points, i)
+
+
+@njit(cache=True, allocates=False)
+def level(points, rotation, chosen, place):
+    """Chosen points along the level axes: `place` (K, 3)."""
+    for k in range(chosen.shape[0]):
+        place[k, 0], place[k, 1], place[k, 2] = _level(rotation, points, chosen[k])
+
+
+@inner()
+def _first_from(place, along):
+    """The first of the sorted places that does not lie before `along`."""
+    first, last = 0, place.shape[0]
+    while first < last:
+        middle = (first + last) // 2
+        if place[middle, 0] < along:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@inner()
+def _are_near(place, of, aside, height, enough):
+    """Whether enough of the sorted places lie within `aside` and `height` of one."""
     found = 0
-    for k in range(np.searchsorted(place[:, 0], of[0] - aside), place.shape[0]):
+    for k in range(_first_from(place, of[0] - aside), place.shape[0]):
         along = place[k, 0] - of[0]
-        if along > aside:
+        if along > aside or found >= enough:
             break
         distance2 = along * along + (place[k, 1] - of[1]) ** 2
         found += distance2 < aside * aside and abs(place[k, 2] - of[2]) < height
-    return found
+    return found >= enough
 
 
 @inner()
@@ -46,16 +66,16 @@ def _is_return(points, i):
     return np.isfinite(x + y + z) and not (x == 0 and y == 0 and z == 0)
 
 
-@njit(cache=True)
-def grow_standing(points, rotation, standing):
-    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
-    place = _level(rotation, points, np.flatnonzero(standing))
-    one = np.empty(1, np.int64)
+@njit(cache=True, allocates=False)
+def grow_standing(points, rotation, around, standing):
+    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer.
+
+    `around` are the level places of those that stand by themselves, sorted by x.
+    """
     for i in range(points.shape[0]):
         if standing[i] or not _is_return(points, i):
             continue
-        one[0] = i
-        standing[i] = _count_near(place, _level(rotation, points, one)[0], GROW, GROW_HEIGHT) >= GROW_FROM
+        standing[i] = _are_near(around, _level(rotation, points, i), GROW, GROW_HEIGHT, GROW_FROM)
 
 
 @inner()
@@ -70,21 +90,15 @@ def _lies_before(own, others, place):
     return count > 0 and total > FOOT_BEFORE * count
 
 
-@njit(cache=True)
-def release_feet(points, rotation, order, start, place, standing):
-    """The road just before what stands does not stand, where there is more of it around at the same height."""
-    road = np.empty(points.shape[0], np.int64)
-    used = 0
-    for k in range(start[start.shape[0] - 1]):
-        if not standing[order[k]]:
-            road[used] = order[k]
-            used += 1
-    around = _level(rotation, points, road[:used])
-    one = np.empty(1, np.int64)
+@njit(cache=True, allocates=False)
+def release_feet(points, rotation, around, order, start, place, standing):
+    """The road just before what stands does not stand, where there is more of it around at the same height.
+
+    `around` are the level places of what does not stand, sorted by x.
+    """
     for c in range(start.shape[0] - 1):
         others = order[start[c] : start[c + 1]]
         for own in others:
             if not standing[own] or not _lies_before(own, others, place):
                 continue
-            one[0] = own
-            standing[own] = _count_near(around, _level(rotation, points, one)[0], FOOT, FOOT_HEIGHT) < FOOT_FROM
+            standing[own] = not _are_near(around, _level(rotation, points, np.int64(own)), FOOT, FOOT_HEIGHT, FOOT_FROM)

@@ -23,15 +23,12 @@ GROUND_SHARE = 0.03  # of the gap between two beams in which the ground before t
 MOST = 4  # times as many returns as a sparse direction holds, and it is left alone: seen well enough
 
 
-@njit(cache=True)
-def sort_by_direction(points, rotation, origins, sensor, directions, order, start, place):
-    """Returns in the order of their sensor and direction, with range and height over the sensor; how many there are.
-
-    `order` (N,), `start` (sensors x directions + 1,) zeros, `place` (N, 2): range and height of each point, m.
-    """
-    cell = np.empty(points.shape[0], np.int32)
+@njit(cache=True, nogil=True, allocates=False)
+def find_directions(first, last, points, rotation, origins, sensor, directions, cell, place):
+    """`cell` of points in a range: their sensor and direction, -1 for what is no return; and `place` (N, 2): range and
+    height over the sensor, m."""
     per_radian = directions / (2 * np.pi)
-    for i in range(points.shape[0]):
+    for i in range(first, last):
         cell[i] = -1
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         if (x == 0 and y == 0 and z == 0) or not np.isfinite(x + y + z):
@@ -45,15 +42,23 @@ def sort_by_direction(points, rotation, origins, sensor, directions, order, star
             continue
         turn = np.int32((np.arctan2(north, east) + np.pi) * per_radian)
         cell[i] = sensor[i] * directions + min(turn, directions - 1)
-        start[cell[i] + 1] += 1
+
+
+@njit(cache=True, allocates=False)
+def sort_by_direction(cell, order, start):
+    """Points in the order of their cells; `start` (cells + 1,) zeros: where each begins. Returns how many have any."""
+    for c in cell:
+        if c >= 0:
+            start[c + 1] += 1
+    used = 0
     for c in range(start.shape[0] - 1):
+        used += start[c + 1] > 0
         start[c + 1] += start[c]
-    free = start[:-1].copy()
-    for i in range(points.shape[0]):
+    for i in range(cell.shape[0] - 1, -1, -1):  # from the last, so that the ends of cells become their beginnings
         if cell[i] >= 0:
-            order[free[cell[i]]] = i
-            free[cell[i]] += 1
-    return start[start.shape[0] - 1]
+            start[cell[i] + 1] -= 1
+            order[start[cell[i] + 1]] = i
+    return used
 
 
 @inner()
@@ -63,7 +68,7 @@ def _is_undercut(r, z, other_r, other_z):
 
 
 @inner()
-def _mark_direction(order, place, standing):
+def _mark_direction(order, place, standing, scratch):
     """One direction's returns against each other."""
     n = order.shape[0]
     for a in range(n):
@@ -81,7 +86,7 @@ def _mark_direction(order, place, standing):
                 if z - BETWEEN <= between_z <= other_z + BETWEEN and low_r <= between_r <= high_r:
                     standing[order[c]] = True
     _mark_far(order, place, standing)
-    _mark_undersides(order, place, standing)
+    _mark_undersides(order, place, standing, scratch)
 
 
 @inner()
@@ -101,66 +106,71 @@ def _mark_far(order, place, standing):
             standing[order[a]] = True
 
 
-@inner(allocates=True)
-def _mark_undersides(order, place, standing):
+@inner()
+def _mark_undersides(order, place, standing, stood):
     """What a beam met just behind and below the side of something is its underside or a wheel."""
     n = order.shape[0]
-    stood = np.empty(n, np.bool_)
     for a in range(n):
         stood[a] = standing[order[a]]
     for a in range(n):
         r, z = place[order[a], 0], place[order[a], 1]
         for b in range(n):
             behind, lower = r - place[order[b], 0], place[order[b], 1] - z
-            if stood[b] and 0 < behind < BEHIND and 0 < lower < BEHIND_LOWER:
+            if stood[b] > 0 and 0 < behind < BEHIND and 0 < lower < BEHIND_LOWER:
                 standing[order[a]] = True
 
 
-@inner(allocates=True)
-def _mark_foot(order, place, standing):
+@inner()
+def _sort_by_slope(order, place, slope):
+    """The returns of a direction, lowest beam first, and the slopes of their beams: there are few."""
+    for k in range(order.shape[0]):
+        own = order[k]
+        steepness = place[own, 1] / place[own, 0]
+        while k > 0 and slope[k - 1] > steepness:
+            slope[k], order[k] = slope[k - 1], order[k - 1]
+            k -= 1
+        slope[k], order[k] = steepness, own
+
+
+@inner()
+def _mark_foot(order, place, standing, slope):
     """One direction's returns on a wall whose next return is right above them, where beams are far apart.
 
     The lower beam may also have met the ground just before the wall, but few beams of all in that gap would.
     """
     n = order.shape[0]
-    slope = np.empty(n)
-    for k in range(n):
-        slope[k] = place[order[k], 1] / place[order[k], 0]
-    by_slope = np.argsort(slope)
+    _sort_by_slope(order, place, slope)
     for a in range(n):
-        low = by_slope[a]
-        r, z = place[order[low], 0], place[order[low], 1]
+        r, z = place[order[a], 0], place[order[a], 1]
         b = a + 1
-        while b < n and slope[by_slope[b]] < slope[low] + BEAM:
+        while b < n and slope[b] < slope[a] + BEAM:
             b += 1
-        if slope[low] >= 0 or b == n or slope[by_slope[b]] - slope[low] <= FAR_APART:
+        if slope[a] >= 0 or b == n or slope[b] - slope[a] <= FAR_APART:
             continue
-        gap = slope[by_slope[b]] - slope[low]
+        gap = slope[b] - slope[a]
         apart, rise = np.inf, 0.0
-        while b < n and slope[by_slope[b]] < slope[low] + gap + BEAM:
-            other = order[by_slope[b]]
+        while b < n and slope[b] < slope[a] + gap + BEAM:
+            other = order[b]
             if abs(place[other, 0] - r) < apart:
                 apart, rise = abs(place[other, 0] - r), place[other, 1] - z
             b += 1
-        ground = -slope[low] * (apart + RANGE_NOISE) / r  # slopes of beams that end on the ground before the wall
+        ground = -slope[a] * (apart + RANGE_NOISE) / r  # slopes of beams that end on the ground before the wall
         if apart < NEAR and rise > WALL_RISE + WALL * apart and ground < GROUND_SHARE * gap:
-            standing[order[low]] = True
+            standing[order[a]] = True
 
 
-@njit(cache=True)
-def mark_standing(order, start, place, densest, layered, standing):
-    """`standing` of the points that cannot be ground. Returns whether directions hold at most `densest` returns each,
-    and whether at most `layered`: else nothing is marked."""
-    used = 0
-    for c in range(start.shape[0] - 1):
-        used += start[c + 1] > start[c]
-    mean = start[start.shape[0] - 1] / max(used, 1)
-    if mean > layered:
-        return False, False
-    for c in range(start.shape[0] - 1):
+@njit(cache=True, nogil=True)
+def mark_standing(first, last, order, start, place, most, sparse, standing):
+    """`standing` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
+
+    `sparse`: by the rules for a few layers, else by the one for sixteen or thirty-two.
+    """
+    scratch = np.empty(most)
+    for c in range(first, last):
         one = order[start[c] : start[c + 1]]
-        if mean <= densest and 1 < one.shape[0] <= MOST * densest:
-            _mark_direction(one, place, standing)
-        elif mean > densest and 1 < one.shape[0] <= MOST * layered:
-            _mark_foot(one, place, standing)
-    return mean <= densest, True
+        if not 1 < one.shape[0] <= most:
+            continue
+        if sparse:
+            _mark_direction(one, place, standing, scratch)
+        else:
+            _mark_foot(one, place, standing, scratch)

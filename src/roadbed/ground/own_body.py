@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.arrays import lies_on_device, to_host
+from roadbed.compute.threads import spread
 from roadbed.config.shared import BodyConfig, VehicleConfig
 from roadbed.frames import Scan
 from roadbed.geometry import Float32, Pose
-from roadbed.ground.own_body_cpu import mark_cells, mark_inside
+from roadbed.ground.own_body_cpu import copy_without, mark_cells, mark_inside
 
 _CELL = 0.2  # m
 _AHEAD, _ASIDE = 6.0, 1.8  # m from the vehicle's origin that are searched: along, across
@@ -30,6 +31,7 @@ _ENOUGH_LOOKS = sum(_FADE**k for k in range(_LOOKS - 1))
 _KEPT = 0.6  # share of the looks in which a cell of the body returns
 _FEWEST = 3  # cells that make a body
 _MARGIN = 0.05  # m around what was found
+_GRAIN = 20_000  # points that are worth a thread
 
 
 class OwnBody:
@@ -52,7 +54,8 @@ class OwnBody:
         box = self.box
         limits = np.array([box.rear, box.front, box.right, box.left, -np.inf, box.top], np.float32)
         own = np.empty(len(scan), np.bool_)
-        return own if mark_inside(*_placed(scan, T_vehicle_sensor), limits, own) else None
+        spread(mark_inside, len(own), *_placed(scan, T_vehicle_sensor), limits, own, grain=_GRAIN)
+        return own if own.any() else None
 
     def look(self, scan: Scan, T_vehicle_sensor: Pose) -> None:
         """Learn from a scan, where the box is not configured and the vehicle has moved on since the last one."""
@@ -105,8 +108,7 @@ def without(scan: Scan, own: NDArray[np.bool_] | None, room: Room | None = None)
         return scan
     given = to_host(scan.points) if lies_on_device(scan.points) else scan.points
     points = np.empty_like(given) if room is None else room.like(given)
-    np.copyto(points, given)
-    points[np.flatnonzero(own)] = np.nan
+    spread(copy_without, len(own), given, own, points, grain=_GRAIN)
     return scan.with_points(points)
 
 

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.geometry import Float32
+from roadbed.occupancy.model import NO_BEAM
 
 Int32 = NDArray[np.int32]
 UInt8 = NDArray[np.uint8]
+TOUCHED = 32  # cells that are cleared together
 CHUNK = 1024  # cells, points or particles that a thread takes at least; results do not depend on it
 
 
@@ -36,6 +39,21 @@ class Observation(NamedTuple):
     probability: Float32  # p_z that it is occupied
     observedness: Float32  # lambda, 0: not seen
     surface: NDArray[np.uint16]  # which of its 4 x 4 subcells returned a beam, bit by bit
+
+
+class Reports(NamedTuple):
+    """What each of several sensors says, (sensors, rows, columns): on the host, or in buffers of a device."""
+
+    sensors: tuple[str, ...]
+    probability: Any  # float32
+    observedness: Any  # float32
+    surface: Any  # uint16
+
+    @classmethod
+    def of(cls, observations: Mapping[str, Observation]) -> Reports:
+        """Of sensors by name, copied beside each other."""
+        layers = (np.stack(layer) for layer in zip(*observations.values()))
+        return cls(tuple(observations), *layers)
 
 
 class Masses(NamedTuple):
@@ -148,30 +166,35 @@ class Located(NamedTuple):
     weight: Int32  # o_j that it shows an obstacle, of WEIGHT_ONE
     on_ground: UInt8
     low: Int32  # bin where it ends if it is a low obstacle, -1: it is none
+    azimuth: Int32  # of those bins
 
     @classmethod
     def empty(cls, count: int) -> Located:
-        ray, cell, weight, low = (np.empty(count, np.int32) for _ in range(4))
+        ray, cell, weight, low, azimuth = (np.empty(count, np.int32) for _ in range(5))
         slope = np.empty(count, np.float32)
         subcell, on_ground = (np.empty(count, np.uint8) for _ in range(2))
-        return cls(ray, slope, cell, subcell, weight, on_ground, low)
+        return cls(ray, slope, cell, subcell, weight, on_ground, low, azimuth)
 
 
 class Collected(NamedTuple):
-    """The points of a sensor, by polar bin and by cell."""
+    """The points of a sensor, by polar bin and by cell, and where there are any: nothing else has to be cleared."""
 
-    table: Float32  # (rays, bins) lowest slope of the beams that passed
+    bins: int  # of a ray
+    table: Float32  # (rays * bins or more,) lowest slope of the beams that passed, NO_BEAM: none did
     farthest: Int32  # (rays,) last bin that a beam passed, -1: none did
-    cover: Float32  # (rays, bins) lowest slope of low obstacles, then the slope under which a beam passes beneath one
+    cover: Float32  # (rays * bins or more,) lowest slope of low obstacles, then under which a beam passes beneath one
+    covered: UInt8  # (rays,) whether there are any; else `cover` is -NO_BEAM
     hits: Int32  # (cells,) sum of the weights
-    surface: NDArray[np.uint16]  # (cells,)
     ground_seen: UInt8  # (cells,)
+    touched: UInt8  # (cells // TOUCHED + 1,) whether any of so many cells returned a beam
 
     @classmethod
-    def empty(cls, rays: int, bins: int, cells: int) -> Collected:
-        table, cover = (np.empty((rays, bins), np.float32) for _ in range(2))
-        hits, surface = np.empty(cells, np.int32), np.empty(cells, np.uint16)
-        return cls(table, np.empty(rays, np.int32), cover, hits, surface, np.empty(cells, np.uint8))
+    def new(cls, rays: int, bins: int, cells: int) -> Collected:
+        """Empty."""
+        table, cover = (np.full(rays * bins, slope, np.float32) for slope in (NO_BEAM, -NO_BEAM))
+        hits, ground_seen = np.zeros(cells, np.int32), np.zeros(cells, np.uint8)
+        covered, touched = np.zeros(rays, np.uint8), np.zeros(cells // TOUCHED + 1, np.uint8)
+        return cls(bins, table, np.full(rays, -1, np.int32), cover, covered, hits, ground_seen, touched)
 
 
 class GridShape(NamedTuple):

@@ -149,70 +149,117 @@ FUNCTION real surface_likelihood(GLOBAL const Step *step, GLOBAL const ushort *s
     return rules->surface_floor + ((real)1 - rules->surface_floor) * exp(-nearest * rules->surface_precision);
 }
 
-// Particles of a hit cell compete for the surface seen in it; their sum stays.
-FUNCTION void follow_surface(GLOBAL const Step *step, GLOBAL Particle *particles, int2 run, GLOBAL const ushort *surface,
-                             real arriving) {
-    real per_metre = step->cell.subcells_per_metre, kept = (real)0;
-    for (int i = run.x; i < run.y; ++i) {
-        real x = (real)particles[i].x * per_metre, y = (real)particles[i].y * per_metre;
-        float mass = (float)((real)particles[i].mass * surface_likelihood(step, surface, x, y));
-        particles[i].mass = mass;
-        kept += (real)mass;
-    }
-    real factor = arriving / kept;
-    for (int i = run.x; i < run.y; ++i) particles[i].mass = (float)((real)particles[i].mass * factor);
+// What a particle's velocity and place say for themselves; 1 where nothing is said.
+typedef struct {
+    real stopping, on_surface, as_registered;
+} Weights;
+
+FUNCTION int is_registered(GLOBAL const float2 *registered, int component) {
+    return component >= 0 && is_finite(registered[component].x);
 }
 
-// Particles compete for a registered velocity; their sum stays.
-FUNCTION void follow_registered(GLOBAL const CellRules *rules, GLOBAL Particle *particles, int2 run, float2 velocity) {
-    real before = (real)0, after = (real)0;
-    for (int i = run.x; i < run.y; ++i) {
-        float dx = particles[i].vx - velocity.x, dy = particles[i].vy - velocity.y, mass = particles[i].mass;
-        before += (real)mass;
-        real near = exp(-(real)(dx * dx + dy * dy) * rules->registered_precision);
-        mass = (float)((real)mass * (rules->registered_floor + ((real)1 - rules->registered_floor) * near));
-        particles[i].mass = mass;
-        after += (real)mass;
+// The weights of all particles, side by side: a cell then has only to add them up, one after the other.
+KERNEL weigh_particles(GLOBAL const Step *step, GLOBAL const float *prior, GLOBAL const float *probability,
+                       GLOBAL const float *observedness, GLOBAL const ushort *surface, GLOBAL const int *label,
+                       GLOBAL const float2 *registered, GLOBAL const int *cells, GLOBAL Particle *particles,
+                       GLOBAL Weights *weights, int capacity) {
+    GLOBAL const CellRules *rules = &step->cell;
+    real per_metre = rules->subcells_per_metre, one = (real)1;
+    FOR_EACH(i, capacity) {
+        int cell = cells[i];
+        if (cell == step->size) continue;
+        Particle p = particles[i];
+        int was_empty = (real)prior[FREE * step->size + cell] > (real)WAS_EMPTY;
+        particles[i].tested = test_particle(step, p, cell, was_empty, probability, observedness);
+        Weights w = {one, one, one};
+        w.stopping = rules->dynamic_to_static * exp(-(real)(p.vx * p.vx + p.vy * p.vy) * rules->inverse_stop_speed);
+        if ((real)probability[cell] > (real)HIT) {
+            if (rules->surface_precision > (real)0 && surface[cell] != 0)
+                w.on_surface = surface_likelihood(step, surface, (real)p.x * per_metre, (real)p.y * per_metre);
+            if (is_registered(registered, label[cell])) {
+                float2 velocity = registered[label[cell]];
+                float dx = p.vx - velocity.x, dy = p.vy - velocity.y;
+                real near = exp(-(real)(dx * dx + dy * dy) * rules->registered_precision);
+                w.as_registered = rules->registered_floor + (one - rules->registered_floor) * near;
+            }
+        }
+        weights[i] = w;
     }
-    real factor = before / after;
-    for (int i = run.x; i < run.y; ++i) particles[i].mass = (float)((real)particles[i].mass * factor);
+}
+
+// The particles of a cell, of which none changes before all sums are known; factors keep a sum what it was.
+typedef struct {
+    GLOBAL const Particle *particles;
+    GLOBAL const Weights *weights;
+    int2 run;
+    real survive, surface_factor, registered_factor;
+} Crowd;
+
+FUNCTION float arrived(const Crowd *c, int i) {
+    return (float)((real)c->particles[i].mass * c->survive * ((real)1 - c->weights[i].stopping));
+}
+
+FUNCTION float arrived_on_surface(const Crowd *c, int i) {
+    return (float)((real)arrived(c, i) * c->weights[i].on_surface);
+}
+
+FUNCTION float before_registered(const Crowd *c, int i) {
+    return (float)((real)arrived_on_surface(c, i) * c->surface_factor);
+}
+
+FUNCTION float as_registered(const Crowd *c, int i) {
+    return (float)((real)before_registered(c, i) * c->weights[i].as_registered);
+}
+
+// P3-P5: survival, stopping, arrival.
+FUNCTION void arrive(const Crowd *c, real *stopped, real *arriving) {
+    *stopped = *arriving = (real)0;
+    for (int i = c->run.x; i < c->run.y; ++i) {
+        real mass = (real)c->particles[i].mass * c->survive, stop = c->weights[i].stopping;
+        *stopped += stop * mass;
+        *arriving += mass * ((real)1 - stop);
+    }
+}
+
+// Particles of a hit cell compete for the surface seen in it, and for a registered velocity; their sum stays.
+FUNCTION void compete(Crowd *c, int on_surface, int moves, real arriving) {
+    real kept = (real)0, before = (real)0, after = (real)0;
+    if (on_surface) {
+        for (int i = c->run.x; i < c->run.y; ++i) kept += (real)arrived_on_surface(c, i);
+        c->surface_factor = arriving / kept;
+    }
+    if (moves) {
+        for (int i = c->run.x; i < c->run.y; ++i) {
+            before += (real)before_registered(c, i);
+            after += (real)as_registered(c, i);
+        }
+        c->registered_factor = before / after;
+    }
 }
 
 // Priors and particles meet the observation grid. Changes the particles' masses in place; `birth` is the newborn part of
 // the dynamic mass. `drawn` is emptied for the resampling that follows.
 KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GLOBAL const float *probability,
                           GLOBAL const float *observedness, GLOBAL const ushort *surface, GLOBAL const int *label,
-                          GLOBAL const float2 *registered, GLOBAL const int2 *runs, GLOBAL Particle *particles,
-                          GLOBAL float *layers, GLOBAL float *birth, GLOBAL int2 *drawn) {
+                          GLOBAL const float2 *registered, GLOBAL const int2 *runs, GLOBAL const Weights *weights,
+                          GLOBAL Particle *particles, GLOBAL float *layers, GLOBAL float *birth, GLOBAL int2 *drawn) {
     GLOBAL const CellRules *rules = &step->cell;
     int size = step->size;
     FOR_EACH(at, size) {
         int row = at / step->columns, column = at % step->columns;
-        int2 run = runs[at];
         real seen = (real)observedness[at], p_z = (real)probability[at], one = (real)1;
-        int hit = p_z > (real)HIT, was_empty = (real)prior[FREE * size + at] > (real)WAS_EMPTY;
+        int hit = p_z > (real)HIT;
         Cell cell = {(real)prior[STATIC * size + at], (real)prior[DYNAMIC * size + at], (real)prior[FREE * size + at],
                      (real)0, (real)0};
         drawn[at] = INT2(0, 0);
         forget_and_vacate(&cell, seen, rules);
         cell.u = one - cell.s - cell.e;
 
-        // P3-P5: survival, stopping, arrival of the particles in this cell.
-        real stopped = (real)0, arriving = (real)0;
-        real survive = rules->survival * (one - rules->unobserved_loss * (one - seen));
-        for (int i = run.x; i < run.y; ++i) {
-            Particle p = particles[i];
-            real m = (real)p.mass * survive;
-            real stop = rules->dynamic_to_static * exp(-(real)(p.vx * p.vx + p.vy * p.vy) * rules->inverse_stop_speed);
-            stopped += stop * m;
-            m *= one - stop;
-            arriving += m;
-            particles[i].mass = (float)m;
-            particles[i].tested = test_particle(step, p, at, was_empty, probability, observedness);
-        }
+        real stopped, arriving, survive = rules->survival * (one - rules->unobserved_loss * (one - seen));
+        Crowd crowd = {particles, weights, runs[at], survive, one, one};
+        arrive(&crowd, &stopped, &arriving);
 
-        int component = label[at];
-        int moves = component >= 0 && is_finite(registered[component].x);
+        int moves = is_registered(registered, label[at]);
         real mature = hit && !moves ? maturity_around(step, prior, row, column) : (real)0;
         if (hit || !rules->hits_only) {
             transit(&cell, mature, rules);
@@ -226,17 +273,15 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         compose(&cell, arriving, rules);
         resolve_unknown(&cell, seen, hit, mature, rules);
 
-        if (hit && arriving > (real)0) {
-            if (rules->surface_precision > (real)0 && surface[at] != 0)
-                follow_surface(step, particles, run, surface, arriving);
-            if (moves) follow_registered(rules, particles, run, registered[component]);
-        }
+        if (hit && arriving > (real)0)
+            compete(&crowd, rules->surface_precision > (real)0 && surface[at] != 0, moves, arriving);
 
         // U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown.
         real z = p_z * (cell.s + cell.d + cell.born) + (one - p_z) * cell.e + (real)0.5 * cell.u, gain = p_z / z;
-        if (arriving > (real)0) {
-            real factor = gain * cell.d / arriving;
-            for (int i = run.x; i < run.y; ++i) particles[i].mass = (float)((real)particles[i].mass * factor);
+        real factor = arriving > (real)0 ? gain * cell.d / arriving : one;
+        for (int i = crowd.run.x; i < crowd.run.y; ++i) {
+            float mass = (float)((real)as_registered(&crowd, i) * crowd.registered_factor);
+            particles[i].mass = (float)((real)mass * factor);
         }
         real s = fmin(cell.s * gain, (real)CEILING);
         layers[STATIC * size + at] = (float)s;

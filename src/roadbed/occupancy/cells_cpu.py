@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inlined, inner, njit
 from roadbed.occupancy.masses_cpu import (
     claim,
     compose,
     forget_and_vacate,
+    limit_sum,
     looked_at,
     matured,
     resolve_unknown,
@@ -31,6 +34,9 @@ from roadbed.occupancy.model import (
     WATCHED,
 )
 from roadbed.occupancy.quiet_cpu import update_quiet
+
+_BLOCK = 32  # cells
+_LINE = (1 << SUBCELLS) - 1  # a row of a cell's subcells, as bits
 
 
 @njit(cache=True, inline="always")
@@ -58,7 +64,7 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def test_particles(first, last, particles, free, observation, rules):
     """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
     empty now. Particles inside a large object are not tested, whatever their velocity."""
@@ -74,21 +80,31 @@ def test_particles(first, last, particles, free, observation, rules):
             tested[i] = 1
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, allocates=False, forceinline=True)
 def surface_likelihood(surface, x, y, rules):
     """How well a particle at (x, y), in subcells, lies on what was hit: 1 on a return, `surface_floor` far from any."""
     rows, columns = surface.shape
-    column, row = int(x), int(y)
+    left, low = int(x) - SURFACE_REACH, int(y) - SURFACE_REACH
+    # The subcells around it lie in two cells beside each other, of two rows.
+    west, aside = left // SUBCELLS, left % SUBCELLS
     nearest = NO_SURFACE
-    for r in range(max(row - SURFACE_REACH, 0), min(row + SURFACE_REACH + 1, rows * SUBCELLS)):
-        for c in range(max(column - SURFACE_REACH, 0), min(column + SURFACE_REACH + 1, columns * SUBCELLS)):
-            bits = surface[r // SUBCELLS, c // SUBCELLS]
-            if (bits >> ((r % SUBCELLS) * SUBCELLS + c % SUBCELLS)) & 1:
-                nearest = min(nearest, (c + 0.5 - x) ** 2 + (r + 0.5 - y) ** 2)
+    for k in range(2 * SURFACE_REACH + 1):
+        row, line = (low + k) // SUBCELLS, (low + k) % SUBCELLS * SUBCELLS
+        if row < 0 or row >= rows:
+            continue
+        bits = np.int64(0)
+        if west >= 0:
+            bits |= (np.int64(surface[row, west]) >> line) & _LINE
+        if west + 1 < columns:
+            bits |= ((np.int64(surface[row, west + 1]) >> line) & _LINE) << SUBCELLS
+        across = (low + k + 0.5 - y) ** 2
+        for i in range(2 * SURFACE_REACH + 1):
+            there = (left + i + 0.5 - x) ** 2 + across
+            nearest = min(nearest, there if (bits >> (aside + i)) & 1 else NO_SURFACE)
     return rules.surface_floor + (1 - rules.surface_floor) * math.exp(-nearest * rules.surface_precision)
 
 
-@njit(cache=True)
+@inner()
 def _follow_registered(first, last, particles, vx, vy, rules):
     """Particles compete for a registered velocity; their sum stays."""
     mass = particles.mass
@@ -110,9 +126,28 @@ def update_measurement(first, last, prior, observation, registered, start, parti
     Changes their masses in place; `birth` is the newborn part of the dynamic mass.
     """
     update_quiet(first, last, prior, observation, rules, out, birth)
+    probability = observation.probability.reshape(-1)
+    for begin in range(first, last, _BLOCK):
+        end = min(begin + _BLOCK, last)
+        if start[begin] == start[end] and not _some_hit(probability, U(begin), U(end)):
+            continue
+        _update_busy(begin, end, prior, observation, registered, start, particles, rules, out, birth)
+
+
+@inlined(allocates=False)
+def _some_hit(probability, begin, end):
+    some = False
+    for cell in range(begin, end):
+        some |= probability[cell] > HIT
+    return some
+
+
+@inner()
+def _update_busy(begin, end, prior, observation, registered, start, particles, rules, out, birth):
+    """Of those of a few cells that are not quiet."""
     mass, surface, width = particles.mass, observation.surface, birth.shape[1]
-    row, column = first // width, first % width - 1
-    for cell in range(first, last):
+    row, column = begin // width, begin % width - 1
+    for cell in range(begin, end):
         column += 1
         if column == width:
             row, column = row + 1, 0
@@ -121,9 +156,9 @@ def update_measurement(first, last, prior, observation, registered, start, parti
         if not hit and start[cell] == start[cell + 1]:
             continue
         seen = observation.observedness[row, column]
-        s, e = forget_and_vacate(
-            prior.static[row, column], prior.dynamic[row, column], prior.free[row, column], seen, rules
-        )
+        s, d, e = prior.static[row, column], prior.dynamic[row, column], prior.free[row, column]
+        s, e = forget_and_vacate(float(s), float(d), float(e), seen, rules)
+        s, e = limit_sum(s, e)
         u = 1 - s - e
 
         # P3-P5: survival, stopping, arrival of the particles in this cell.

@@ -11,6 +11,7 @@ from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.fuse import Fusion
 from roadbed.occupancy.hsbof import Hsbof
 from roadbed.occupancy.memory import check_memory
+from roadbed.occupancy.observe import Observer
 from roadbed.occupancy.placement import lattice_of
 from roadbed.timing import timed
 
@@ -23,6 +24,7 @@ class OccupancyCpu:
         lattice = lattice_of(occupancy.grid)
         check_memory(lattice, occupancy)
         announce((*observe.KERNELS, *hsbof.KERNELS))
+        self._observe = Observer(config)
         self._fusion = Fusion(lattice.spacing, occupancy.fusion, occupancy.observation.clip)
         self._hsbof = Hsbof(lattice.shape, lattice.spacing, occupancy.filter, config.seed)
         self._motion = GridMotion()  # since the last frame
@@ -38,7 +40,7 @@ class OccupancyCpu:
     def frame(self, given: OccupancyInput) -> OccupancyOutput:
         timings: dict[str, float] = {}
         with timed(timings, "observe"):
-            reports = {view.name: observe.observe(given, view, self.config) for view in given.sensors}
+            reports = self._observe(given)
         with timed(timings, "fuse"):
             observation = self._fusion(given.time, reports)
         h, motion = self._hsbof, self._motion

@@ -23,8 +23,8 @@ def raise_faces(cloud, ground, model, spacing, heights, variance):
     """
     count = cloud.chosen.shape[0]
     place, bins = np.empty((count, 3)), np.full(count, -1, np.int64)
-    low = np.full(model.azimuth_bins * model.range_bins, np.inf, np.float32)
-    high = np.full(model.azimuth_bins * model.range_bins, -np.inf, np.float32)
+    low = np.empty(model.azimuth_bins * model.range_bins, np.float32)  # filled where there are points, which are few
+    high = np.empty(model.azimuth_bins * model.range_bins, np.float32)
     for k in range(count):
         point = cloud.points[cloud.chosen[k]]
         for i in range(3):
@@ -38,8 +38,11 @@ def raise_faces(cloud, ground, model, spacing, heights, variance):
         if bin_ >= model.range_bins:
             continue
         bins[k] = int(azimuth_bin(dx, dy, model.azimuth_bins)) * model.range_bins + bin_
-        up = np.float32(place[k, 2] - cloud.origin[2])
-        low[bins[k]], high[bins[k]] = min(low[bins[k]], up), max(high[bins[k]], up)
+        low[bins[k]], high[bins[k]] = np.inf, -np.inf
+    for k in range(count):
+        if bins[k] >= 0:
+            up = np.float32(place[k, 2] - cloud.origin[2])
+            low[bins[k]], high[bins[k]] = min(low[bins[k]], up), max(high[bins[k]], up)
     changed = 0
     for k in range(count):
         if bins[k] < 0 or high[bins[k]] - low[bins[k]] < model.face:

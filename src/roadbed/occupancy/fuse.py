@@ -7,19 +7,16 @@ only its observedness stays, fading with age, so that between two scans its cell
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
-
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute.threads import spread
 from roadbed.config.occupancy import FusionConfig
 from roadbed.errors import ConfigError, InputError
 from roadbed.geometry import Float32
-from roadbed.occupancy.arrays import CHUNK, Observation
+from roadbed.occupancy.arrays import CHUNK, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.fuse_cpu import pool
+from roadbed.occupancy.fuse_cpu import pool, unite
 from roadbed.occupancy.model import DEMPSTER, INDEPENDENT, LINEAR, LOGARITHMIC
 from roadbed.occupancy.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.remembered import Watched, WatchedGrids
@@ -37,7 +34,7 @@ def fuse(
     """Pool (sensors, ...) probabilities and observedness; `reliability` is per sensor."""
     if rule not in RULES:
         raise ConfigError(f"fusion rule {rule!r}: expected one of {', '.join(RULES)}")
-    p, seen = _stacked(probability), _stacked(observedness)
+    p, seen = (np.ascontiguousarray(grids, np.float32) for grids in (probability, observedness))
     if p.shape != seen.shape or p.ndim < 1:
         raise InputError(f"fusion: probabilities have shape {p.shape}, observedness {seen.shape}, expected the same")
     sensors = p.shape[0]
@@ -50,11 +47,13 @@ def fuse(
     return fused_p.reshape(p.shape[1:]), fused_seen.reshape(p.shape[1:])
 
 
-def _stacked(grids: ArrayLike) -> Float32:
-    """(sensors, ...); a single grid is not copied."""
-    if isinstance(grids, list) and len(grids) == 1:
-        return np.ascontiguousarray(grids[0], np.float32)[None]
-    return np.ascontiguousarray(grids, np.float32)
+def _united(surface: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """The subcells that any sensor hit, of (sensors, rows, columns)."""
+    if len(surface) == 1:
+        return surface[0]
+    together = np.empty_like(surface[0])
+    spread(unite, together.size, surface.reshape(len(surface), -1), together.reshape(-1), grain=CHUNK)
+    return together
 
 
 class Fusion:
@@ -72,22 +71,16 @@ class Fusion:
         """The grid has moved; what was watched stays where it is."""
         self._watched.move(motion)
 
-    def __call__(self, time: float, reports: Mapping[str, Observation]) -> Observation:
-        """All sensors together: those that report now, by name, and the silent ones."""
-        grids = list(reports.values())
-        probability, observedness = fuse(
-            [grid.probability for grid in grids],
-            [grid.observedness for grid in grids],
-            [self._watched.trust(sensor) for sensor in reports],
-            self.config.rule,
-            self.clip,
-        )
-        surface = functools.reduce(np.bitwise_or, (grid.surface for grid in grids))
-        for factor, item in self._watched.silent(time, reports):
+    def __call__(self, time: float, reports: Reports) -> Observation:
+        """All sensors together: those that report now, and the silent ones."""
+        trust = [self._watched.trust(sensor) for sensor in reports.sensors]
+        layers = reports.probability, reports.observedness
+        probability, observedness = fuse(*layers, trust, self.config.rule, self.clip)
+        for factor, item in self._watched.silent(time, reports.sensors):
             observedness = 1 - (1 - observedness) * (1 - np.float32(factor) * self._carried(item))
-        for sensor, grid in reports.items():
-            self._watched.remember(time, sensor, grid.observedness)
-        return Observation(probability, observedness, surface)
+        for sensor, grid in zip(reports.sensors, reports.observedness):
+            self._watched.remember(time, sensor, grid)
+        return Observation(probability, observedness, _united(reports.surface))
 
     def _carried(self, item: Watched[Float32]) -> Float32:
         """What was watched then on the grid of now; taken from the report itself, or many small moves would blur it."""

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inlined, inner, njit
 from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
 
 _BLOCK = 256  # cells
@@ -58,7 +58,15 @@ def pool(first, last, rule, probability, observedness, reliability, clip, out_pr
         out_probability[cell] = min(max(fused, clip), 1 - clip)
 
 
-@njit(cache=True, error_model="numpy")
+@inlined(allocates=False)
+def _was_seen(observedness, begin, count):
+    some = False
+    for cell in range(begin, begin + count):
+        some |= observedness[cell] > 0
+    return some
+
+
+@inner(allocates=True, error_model="numpy")
 def _pool_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness):
     """Means weighted by observedness, block by block: without branches, so that they become vector instructions."""
     sums = np.empty(3 * _BLOCK)
@@ -67,6 +75,8 @@ def _pool_linearly(first, last, probability, observedness, reliability, clip, ou
         sums[:_BLOCK] = 1
         sums[_BLOCK:] = 0
         for s in range(probability.shape[0]):
+            if not _was_seen(observedness[s], U(begin), U(count)):
+                continue  # it would add nothing
             trust = reliability[s]
             for i in range(U(count)):
                 w = trust * observedness[s, U(begin) + i]
@@ -78,6 +88,16 @@ def _pool_linearly(first, last, probability, observedness, reliability, clip, ou
             fused = sums[_WEIGHTED + i] / sums[_TOTAL + i]
             fused = fused if sums[_TOTAL + i] >= NO_OPINION else 0.5
             out_probability[U(begin) + i] = min(max(fused, clip), 1 - clip)
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def unite(first, last, surface, out):
+    """The bits of all sensors."""
+    for cell in range(U(first), U(last)):
+        out[cell] = surface[0, cell]
+    for s in range(1, surface.shape[0]):
+        for cell in range(U(first), U(last)):
+            out[cell] |= surface[s, cell]
 
 
 @njit(cache=True, inline="always")

@@ -10,10 +10,9 @@ import numpy as np
 from roadbed.compute import primitives
 from roadbed.compute.backend import Backend, Launch, Tape
 from roadbed.config.occupancy import FusionConfig
-from roadbed.occupancy.arrays import Cells, Observation
+from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fuse import RULES
-from roadbed.occupancy.observe_device import Reports
 from roadbed.occupancy.programs import FUSE, GROUP, OPINION, POOL, check_device, groups_over
 from roadbed.occupancy.remembered import Watched, WatchedGrids
 

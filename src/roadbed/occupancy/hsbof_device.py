@@ -185,8 +185,12 @@ class HsbofDevice:
         yield from phase("reorder_particles", gather)
         yield self._priors()
         seen = (g.probability, g.observedness, g.surface, g.label, g.velocity)
-        update = (step, b.prior, *seen, b.runs, b.sorted, b.layers, b.birth, b.drawn)
-        yield from phase("update_measurement", ("update_measurement", size, *update))
+        weights = b.particles  # its room: until they are drawn again nobody reads particles as they were before sorting
+        weigh = (step, b.prior, *seen, sorted_cells, b.sorted, weights, capacity)
+        update = (step, b.prior, *seen, b.runs, weights, b.sorted, b.layers, b.birth, b.drawn)
+        yield from phase(
+            "update_measurement", ("weigh_particles", capacity, *weigh), ("update_measurement", size, *update)
+        )
         velocities = (step, b.runs, b.sorted, b.layers, b.old_mass, b.mean, b.covariance, b.moving_alone)
         yield from phase(
             "estimate_velocities",

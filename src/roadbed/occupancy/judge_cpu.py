@@ -12,11 +12,13 @@ import math
 import numpy as np
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inlined, inner, njit
+from roadbed.occupancy.arrays import TOUCHED
 from roadbed.occupancy.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
 from roadbed.occupancy.observe_cpu import azimuth_bin, azimuth_part, nearest_node, plane_at
 
 _BLOCK = 32  # cells of a row
+_STRETCH = 4 * _BLOCK  # of which it is asked first whether they can be seen at all
 (
     _X, _Y, _DISTANCE, _BEAMS, _NODE, _TO_X, _TO_Y,
     _LOWEST, _BENEATH, _HEIGHT, _VARIANCE, _SLOPE_X, _SLOPE_Y, _HITS, _ON_GROUND,
@@ -47,14 +49,15 @@ def _place_block(row, begin, origin_x, origin_y, grid, ground, model, block):
         block[_TO_Y + i] = y - (ground.y0 + node_row * ground.spacing)
 
 
-@njit(cache=True, inline="always")
+@inner()
 def _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest):
     """Whether no beam can have passed any of these cells: every ray towards them ends before the nearest of them."""
     gx, gy, length = (begin + 0.5) * grid.spacing, (row + 0.5) * grid.spacing, (count - 1) * grid.spacing
     dx = grid.x + grid.cosine * gx - grid.sine * gy - origin_x
     dy = grid.y + grid.sine * gx + grid.cosine * gy - origin_y
     along = min(max(-(dx * grid.cosine + dy * grid.sine), 0.0), length)
-    nearest = math.hypot(dx + along * grid.cosine, dy + along * grid.sine)
+    near_x, near_y = dx + along * grid.cosine, dy + along * grid.sine
+    nearest = math.sqrt(near_x * near_x + near_y * near_y)
     one = azimuth_part(dx, dy, model.azimuth_bins)
     other = azimuth_part(dx + length * grid.cosine, dy + length * grid.sine, model.azimuth_bins)
     if abs(other - one) > 0.5 * model.azimuth_bins:  # beside the seam of the table
@@ -68,9 +71,9 @@ def _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest):
 
 
 @njit(cache=True, inline="always")
-def _covered_at(cover, at, bins, beside):
+def _covered_at(cover, at, bins, size, beside):
     """The slope under which a beam passes beneath something in its ray, or in as many beside it."""
-    slope, size = cover[at], cover.shape[0]
+    slope = cover[at]
     for k in range(1, beside + 1):
         before, after = at - k * bins, at + k * bins
         before += size if before < 0 else 0
@@ -79,13 +82,18 @@ def _covered_at(cover, at, bins, beside):
     return slope
 
 
+@inlined(allocates=False)
+def _is_touched(begin, count, touched):
+    return touched[begin // U(TOUCHED)] | touched[(begin + count - U(1)) // U(TOUCHED)] != 0
+
+
 @njit(cache=True, inline="always")
 def _returns_in(begin, count, collected, block):
     """Weight of obstacles in `count` cells from `begin` on, whether their ground was seen, and in how many was any."""
     some = 0
-    for i in range(U(count)):
-        block[_HITS + i] = collected.hits[U(begin) + i]
-        block[_ON_GROUND + i] = collected.ground_seen[U(begin) + i]
+    for i in range(count):
+        block[_HITS + i] = collected.hits[begin + i]
+        block[_ON_GROUND + i] = collected.ground_seen[begin + i]
         some += (block[_HITS + i] > 0) | (block[_ON_GROUND + i] > 0)
     return some
 
@@ -112,7 +120,9 @@ def _look_up(count, cover, ground, model, block):
             continue
         block[_BENEATH + i] = -NO_BEAM
         if at >= 0 and model.beneath < 1:
-            block[_BENEATH + i] = _covered_at(cover, at, model.range_bins, model.rays_beside)
+            block[_BENEATH + i] = _covered_at(
+                cover, at, model.range_bins, model.azimuth_bins * model.range_bins, model.rays_beside
+            )
         if node < 0 or not math.isfinite(ground.elevation[node]):
             block[_VARIANCE + i] = np.inf
             continue
@@ -177,29 +187,37 @@ def judge_cells(first, last, collected, sensor, grid, ground, model, probability
 
     A beam that went beneath something, as under a car, hardly shows that the space there is free.
     """
-    table, cover, farthest = collected.table.reshape(-1), collected.cover.reshape(-1), collected.farthest
+    table, cover, farthest = collected.table, collected.cover, collected.farthest
     block = np.zeros(_NUMBERS * _BLOCK)
+    origin_x, origin_y, origin_z = sensor[0], sensor[1], sensor[2]
     for row in range(first, last):
+        for column in range(U(grid.columns)):
+            probability[row, column] = 0.5
+            observedness[row, column] = 0
+        hidden = False
         for begin in range(0, grid.columns, _BLOCK):
+            if begin % _STRETCH == 0:
+                length = min(_STRETCH, grid.columns - begin)
+                hidden = _out_of_sight(row, begin, length, origin_x, origin_y, grid, model, farthest)
             count = min(_BLOCK, grid.columns - begin)
-            some = _returns_in(row * grid.columns + begin, count, collected, block)
-            if some > 0 or not _out_of_sight(row, begin, count, sensor[0], sensor[1], grid, model, farthest):
-                _place_block(row, begin, sensor[0], sensor[1], grid, ground, model, block)
-                some += _beams_over(count, table, block)
+            touched = _is_touched(U(row * grid.columns + begin), U(count), collected.touched)
+            if not touched and (hidden or _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest)):
+                continue
+            some = _returns_in(U(row * grid.columns + begin), U(count), collected, block)
+            _place_block(row, begin, origin_x, origin_y, grid, ground, model, block)
+            some += _beams_over(count, table, block)
             if some == 0:
-                probability[row, begin : begin + count] = 0.5
-                observedness[row, begin : begin + count] = 0
                 continue
             _look_up(count, cover, ground, model, block)
-            _weigh(sensor[2], ground, model, block)
+            _weigh(origin_z, ground, model, block)
             for k in range(count):
                 exponent = block[_EXPONENT + U(k)]
                 block[_EXPONENT + U(k)] = math.exp(exponent) if exponent < 0 else 1.0
             _conclude(model.clip, block)
             for k in range(count):
                 i = U(k)
-                n_o = min(block[_HITS + i] / WEIGHT_ONE, model.hits)
-                if n_o > 0:
+                if block[_HITS + i] > 0:
+                    n_o = min(block[_HITS + i] / WEIGHT_ONE, model.hits)
                     block[_P + i], block[_SEEN + i] = _with_returns(n_o, block[_ODDS + i], model)
                 probability[row, begin + k] = block[_P + i]
                 observedness[row, begin + k] = block[_SEEN + i]

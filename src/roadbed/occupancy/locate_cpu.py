@@ -18,10 +18,10 @@ from roadbed.occupancy.observe_cpu import azimuth_bin, nearest_node, plane_at
 
 _BLOCK = 64  # points
 (
-    _PX, _PY, _PZ, _HEIGHT, _DZ, _NODE, _RAY, _SLOPE, _LOW, _CELL, _SUBCELL, _ON_GROUND, _OBSTACLE,
+    _PX, _PY, _PZ, _HEIGHT, _DZ, _NODE, _RAY, _SLOPE, _LOW, _AZIMUTH, _CELL, _SUBCELL, _ON_GROUND, _OBSTACLE,
     _VARIANCE, _WEIGHT,
-) = (U(k * _BLOCK) for k in range(15))  # fmt: skip
-_NUMBERS = 15  # per point
+) = (U(k * _BLOCK) for k in range(16))  # fmt: skip
+_NUMBERS = 16  # per point
 
 
 @njit(cache=True, inline="always")
@@ -53,6 +53,7 @@ def _place(cloud, grid, ground, model, block):
         block[_RAY + i] = azimuth * model.range_bins + min(passed, model.range_bins - 1.0) if beam else -1.0
         block[_LOW + i] = azimuth * model.range_bins + end if low else -1.0
         block[_SLOPE + i] = (z - origin_z) / distance
+        block[_AZIMUTH + i] = azimuth
 
         gx, gy = x - grid.x, y - grid.y
         fine_column = np.floor((grid.cosine * gx + grid.sine * gy) * SUBCELLS / grid.spacing)
@@ -114,5 +115,5 @@ def locate_points(first, last, cloud, grid, ground, model, out):
         for k in range(count):
             i, at = U(k), U(begin + k)
             out.ray[at], out.low[at], out.slope[at] = block[_RAY + i], block[_LOW + i], block[_SLOPE + i]
-            out.cell[at], out.subcell[at] = block[_CELL + i], block[_SUBCELL + i]
+            out.azimuth[at], out.cell[at], out.subcell[at] = block[_AZIMUTH + i], block[_CELL + i], block[_SUBCELL + i]
             out.on_ground[at], out.weight[at] = block[_ON_GROUND + i], block[_WEIGHT + i]

@@ -25,18 +25,23 @@ from roadbed.occupancy.model import (
 
 @njit(cache=True, inline="always")
 def forget_and_vacate(s, d, e, seen, rules):
-    """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty."""
+    """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty.
+
+    Their sum is still to be limited.
+    """
     if seen <= 0:
         s *= rules.keep_static
         # What is not seen may be entered at any moment: soon it is no longer surely free, but probably, for a while.
         probable = min(e, PROBABLY_FREE)
         e = probable * rules.keep_free + (e - probable) * rules.keep_sure
-    e += rules.vacated * seen * d
+    return s, e + rules.vacated * seen * d
+
+
+@njit(cache=True, inline="always")
+def limit_sum(s, e):
+    """Static and empty mass, together not more than 1."""
     total = s + e
-    if total > 1:
-        s /= total
-        e /= total
-    return s, e
+    return (s / total, e / total) if total > 1 else (s, e)
 
 
 @njit(cache=True, inline="always")

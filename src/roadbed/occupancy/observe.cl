@@ -80,19 +80,20 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
     }
 }
 
-// What stands low in a bin covers the next bins behind it: there is room for its body. One work-item walks a ray.
-FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL float *beneath) {
-    float slope = -NO_BEAM;
-    int until = -1;
-    for (int k = 0; k < v->range_bins; ++k) {
-        float found = unordered(found_in[k]);
-        found_in[k] = ordered(NO_BEAM);
-        beneath[k] = k <= until ? slope : -NO_BEAM;
-        if (found < NO_BEAM) {
-            slope = k <= until ? fmax(slope, found) : found;
-            until = k + v->underside_bins;
-        }
+// What stands low in a bin covers the next bins behind it: there is room for its body.
+typedef struct {
+    float slope;
+    int until;  // the last bin it covers
+} Cover;
+
+// The slope that covers bin k; what was `found` in it covers those behind.
+FUNCTION float covered_by(Cover *cover, float found, int k, int bins) {
+    float here = k <= cover->until ? cover->slope : -NO_BEAM;
+    if (found < NO_BEAM) {
+        cover->slope = k <= cover->until ? fmax(cover->slope, found) : found;
+        cover->until = k + bins;
     }
+    return here;
 }
 
 // The slope under which a beam passes beneath something in its ray, or in as many beside it.
@@ -106,12 +107,39 @@ FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, int
     return slope;
 }
 
+// From near to far, a tile of the ray at a time: one work-item walks it in local memory.
+FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL float *beneath, LOCAL float *tile) {
+    Cover cover = {-NO_BEAM, -1};
+#if LANES > 1
+    for (int begin = 0; begin < v->range_bins; begin += RAY_GROUP) {
+        int k = begin + LOCAL_ID, inside = k < v->range_bins;
+        if (inside) {
+            tile[LOCAL_ID] = unordered(found_in[k]);
+            found_in[k] = ordered(NO_BEAM);
+        }
+        BARRIER();
+        if (LOCAL_ID == 0)
+            for (int j = 0; j < min(RAY_GROUP, v->range_bins - begin); ++j)
+                tile[j] = covered_by(&cover, tile[j], begin + j, v->underside_bins);
+        BARRIER();
+        if (inside) beneath[k] = tile[LOCAL_ID];
+    }
+#else
+    for (int k = 0; k < v->range_bins; ++k) {
+        float found = unordered(found_in[k]);
+        found_in[k] = ordered(NO_BEAM);
+        beneath[k] = covered_by(&cover, found, k, v->underside_bins);
+    }
+#endif
+}
+
 // From far to near: a beam that ended further out passed every nearer bin of its azimuth. One work-group per ray.
 KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cover, GLOBAL uint *lowest,
                   GLOBAL uint *highest, GLOBAL float *passing, GLOBAL float *beneath) {
     GLOBAL const View *v = &views[SLOT];
+    LOCAL_ARRAY float tile[RAY_GROUP];
     int ray = v->table + GROUP_ID * v->range_bins;
-    if (LOCAL_ID == 0 && v->beneath < 1) spread_cover(v, cover + ray, beneath + ray);
+    if (v->beneath < 1) spread_cover(v, cover + ray, beneath + ray, tile);
     if (v->face > 0)
         for (int k = LOCAL_ID; k < v->range_bins; k += LOCAL_SIZE) {
             lowest[ray + k] = NO_LOWEST;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The observation grid of one sensor: what its beams say about every cell, given the estimated ground.
+"""The observation grids of a scan's sensors: what the beams of each say about every cell, given the estimated ground.
 
 A beam that passes low over a cell shows that nothing stands there; one that passes high says little; a return between
 the ground and the clearance is an obstacle. Behind an obstacle no beam passes, so its shadow stays unknown.
@@ -8,46 +8,71 @@ the ground and the clearance is an obstacle. Behind an obstacle no beam passes, 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
-from roadbed.compute.threads import spread
+from roadbed.compute.threads import at_once, spread
 from roadbed.config import Config
 from roadbed.geometry import Lattice, Pose
-from roadbed.occupancy.arrays import CHUNK, Cloud, Collected, GridShape, Located, Observation, Surface
+from roadbed.occupancy.arrays import CHUNK, Cloud, Collected, GridShape, Located, Observation, Reports, Surface
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.faces_cpu import raise_faces
 from roadbed.occupancy.judge_cpu import judge_cells
 from roadbed.occupancy.locate_cpu import locate_points
-from roadbed.occupancy.observe_cpu import HALVES, collect, running_minimum, spread_cover
+from roadbed.occupancy.observe_cpu import HALVES, clear, collect, finish_rays
 from roadbed.occupancy.rules import SensorModel
 
-KERNELS = (raise_faces, locate_points, collect, running_minimum, spread_cover, judge_cells)
+KERNELS = (raise_faces, locate_points, clear, collect, finish_rays, judge_cells)
 
 
-def observe(given: OccupancyInput, view: SensorView, config: Config) -> Observation:
-    """What one of the scan's sensors says about the cells of the grid; the points lie on the host."""
-    lattice, pose = given.lattice, given.T_lattice_sensor
-    grid, ground = grid_shape(lattice, given.T_lattice_grid), _surface(given.surface)
-    reach = reach_of(view, lattice, given.T_lattice_grid)
-    chosen = np.arange(len(given.points)) if view.points is None else view.points
-    model = SensorModel.of(config, lattice.spacing, reach, view.count)
+class Observer:
+    """`observer(given)` is what each sensor of a scan says about the cells of the grid; the points lie on the host."""
 
-    cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, view.origin)
-    if model.face > 0:
-        heights, variance = given.heights.copy(), ground.variance.copy()
-        if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
-            cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
-    located = Located.empty(len(chosen))
-    spread(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
-    collected = Collected.empty(model.azimuth_bins, model.range_bins, lattice.size)
-    spread(collect, HALVES, located, collected)
-    spread(running_minimum, model.azimuth_bins, collected.table, collected.farthest)
-    spread(spread_cover, model.azimuth_bins, collected.cover, model.underside_bins)
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._collected: list[Collected | None] = []  # of every sensor
 
-    probability, observedness = (np.empty(lattice.shape, np.float32) for _ in range(2))
-    spread(judge_cells, lattice.rows, collected, view.origin, grid, ground, model, probability, observedness)
-    return Observation(probability, observedness, collected.surface.reshape(lattice.shape))
+    def __call__(self, given: OccupancyInput) -> Reports:
+        shape = (len(given.sensors), *given.lattice.shape)
+        probability, observedness = (np.empty(shape, np.float32) for _ in range(2))
+        surface = np.zeros(shape, np.uint16)
+        grid, ground = grid_shape(given.lattice, given.T_lattice_grid), _surface(given.surface)
+        self._collected += [None] * (len(given.sensors) - len(self._collected))
+        calls = [
+            partial(self._observe, k, given, grid, ground, Observation(probability[k], observedness[k], surface[k]))
+            for k in range(len(given.sensors))
+        ]
+        at_once(calls)
+        return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
+
+    def _observe(self, k: int, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation) -> None:
+        """What one of the sensors says."""
+        view, lattice, pose = given.sensors[k], given.lattice, given.T_lattice_sensor
+        chosen = np.arange(len(given.points)) if view.points is None else view.points
+        model = SensorModel.of(self.config, lattice.spacing, reach_of(view, lattice, given.T_lattice_grid), view.count)
+        cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, view.origin)
+        if model.face > 0:
+            heights, variance = given.heights.copy(), ground.variance.copy()
+            if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
+                cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
+        located = Located.empty(len(chosen))
+        spread(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
+        collected = self._emptied(k, model.azimuth_bins, model.range_bins, lattice.size)
+        spread(collect, HALVES, located, collected, out.surface.reshape(-1))
+        spread(finish_rays, model.azimuth_bins, collected, model.underside_bins)
+        spread(judge_cells, lattice.rows, collected, view.origin, grid, ground, model, *out[:2])
+
+    def _emptied(self, k: int, rays: int, bins: int, cells: int) -> Collected:
+        """Where a sensor's points are collected: what those of the last scan left is cleared."""
+        kept = self._collected[k]
+        if kept is None or len(kept.farthest) != rays or len(kept.hits) != cells or len(kept.table) < rays * bins:
+            kept = Collected.new(rays, bins, cells)
+        else:
+            clear(kept)
+        kept = kept._replace(bins=bins)
+        self._collected[k] = kept
+        return kept
 
 
 def grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> GridShape:

@@ -7,12 +7,9 @@ import math
 
 import numpy as np
 
-from roadbed.compute.kernels import njit
-from roadbed.occupancy.model import (
-    MARKING_WEIGHT,
-    MOST_WEIGHT,
-    NO_BEAM,
-)
+from roadbed.compute.cpu import U, inner, njit
+from roadbed.occupancy.arrays import TOUCHED
+from roadbed.occupancy.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
 
 HALVES = 2  # of `collect`
 
@@ -60,79 +57,95 @@ def _azimuth(dx, dy):
     return -angle if dy < 0 else angle
 
 
-@njit(cache=True, nogil=True)
-def collect(first, last, located, out):
+@njit(cache=True, allocates=False)
+def clear(collected):
+    """Nothing is collected: what is not marked as filled is empty already."""
+    bins, table, farthest, cover, covered, hits, ground_seen, touched = collected
+    for azimuth in range(U(farthest.shape[0])):
+        begin = azimuth * U(bins)
+        for k in range(begin, begin + U(farthest[azimuth] + 1)):
+            table[k] = NO_BEAM
+        for k in range(begin, begin + U(bins if covered[azimuth] else 0)):
+            cover[k] = -NO_BEAM
+        farthest[azimuth], covered[azimuth] = -1, 0
+    for block in range(U(touched.shape[0])):
+        if touched[block]:
+            begin, end = block * U(TOUCHED), min((block + U(1)) * U(TOUCHED), U(hits.shape[0]))
+            for cell in range(begin, end):
+                hits[cell] = 0
+                ground_seen[cell] = 0
+            touched[block] = 0
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def collect(first, last, located, out, surface):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
     subcells and ground returns. A range is of the two HALVES, of which each may be done by its own thread."""
     for half in range(first, last):
         if half == 0:
             _collect_beams(located, out)
         else:
-            _collect_returns(located, out)
+            _collect_returns(located, out, surface)
 
 
-@njit(cache=True)
+@inner()
 def _collect_beams(located, out):
-    table, cover = out.table.reshape(-1), out.cover.reshape(-1)
-    table[:] = NO_BEAM
-    cover[:] = NO_BEAM
-    for k in range(located.ray.shape[0]):
-        ray, low, slope = located.ray[k], located.low[k], located.slope[k]
-        if ray >= 0 and slope < table[ray]:
-            table[ray] = slope
+    table, farthest, cover, bins = out.table, out.farthest, out.cover, out.bins
+    for k in range(U(located.ray.shape[0])):
+        ray, low, slope, azimuth = located.ray[k], located.low[k], located.slope[k], located.azimuth[k]
+        if ray >= 0:
+            farthest[azimuth] = max(farthest[azimuth], ray - azimuth * bins)
+            if slope < table[ray]:
+                table[ray] = slope
         if low >= 0:
-            cover[low] = min(cover[low], slope)
+            cover[low] = min(cover[low], slope) if cover[low] > -NO_BEAM else slope
+            out.covered[azimuth] = 1
 
 
-@njit(cache=True)
-def _collect_returns(located, out):
-    out.hits[:] = 0
-    out.surface[:] = 0
-    out.ground_seen[:] = 0
-    for k in range(located.cell.shape[0]):
-        cell = located.cell[k]
+@inner()
+def _collect_returns(located, out, surface):
+    hits, ground_seen, touched = out.hits, out.ground_seen, out.touched
+    for k in range(U(located.cell.shape[0])):
+        cell, weight = located.cell[k], located.weight[k]
         if cell < 0:
             continue
-        if out.hits[cell] < MOST_WEIGHT:
-            out.hits[cell] += located.weight[k]
-        if located.weight[k] > MARKING_WEIGHT:
-            out.surface[cell] |= np.uint16(1 << located.subcell[k])
-        out.ground_seen[cell] |= located.on_ground[k]
+        touched[U(cell) // U(TOUCHED)] = 1
+        if hits[cell] < MOST_WEIGHT:
+            hits[cell] += weight
+        if weight > MARKING_WEIGHT:
+            surface[cell] |= np.uint16(1 << located.subcell[k])
+        ground_seen[cell] |= located.on_ground[k]
 
 
-@njit(cache=True, nogil=True)
-def running_minimum(first, last, table, farthest):
-    """From far to near: a beam that ended further out passed every nearer bin of its azimuth. (rays, bins)"""
+@njit(cache=True, nogil=True, allocates=False)
+def finish_rays(first, last, collected, underside_bins):
+    """From what ended in the bins of some rays to what passed them, and to what was passed beneath."""
     for azimuth in range(first, last):
-        k = table.shape[1] - 1
-        while k >= 0 and table[azimuth, k] >= NO_BEAM:
-            k -= 1
-        farthest[azimuth] = k
-        lowest = NO_BEAM
-        while k >= 0:
-            lowest = min(lowest, table[azimuth, k])
-            table[azimuth, k] = lowest
-            k -= 1
+        begin = azimuth * collected.bins
+        running_minimum(collected.table[begin : begin + collected.farthest[azimuth] + 1])
+        if collected.covered[azimuth]:
+            spread_cover(collected.cover[begin : begin + collected.bins], underside_bins)
 
 
-@njit(cache=True, nogil=True)
-def spread_cover(first, last, cover, bins):
-    """What stands low in a bin covers the next `bins` bins behind it: there is room for its body. (rays, bins)
+@inner()
+def running_minimum(ray):
+    """From far to near: a beam that ended further out passed every nearer bin of its azimuth."""
+    lowest = NO_BEAM
+    for k in range(ray.shape[0] - 1, -1, -1):
+        lowest = min(lowest, ray[k])
+        ray[k] = lowest
+
+
+@inner()
+def spread_cover(ray, bins):
+    """What stands low in a bin covers the next `bins` bins behind it: there is room for its body.
 
     In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath something.
     """
-    for azimuth in range(first, last):
-        low = 0
-        for k in range(cover.shape[1]):
-            low += cover[azimuth, k] < NO_BEAM
-        if low == 0:
-            for k in range(cover.shape[1]):
-                cover[azimuth, k] = -NO_BEAM
-            continue
-        slope, until = -NO_BEAM, -1
-        for k in range(cover.shape[1]):
-            found = cover[azimuth, k]
-            cover[azimuth, k] = slope if k <= until else -NO_BEAM
-            if found < NO_BEAM:
-                slope = max(slope, found) if k <= until else found
-                until = k + bins
+    slope, until = -NO_BEAM, -1
+    for k in range(ray.shape[0]):
+        found = ray[k]
+        ray[k] = slope if k <= until else -NO_BEAM
+        if found > -NO_BEAM:
+            slope = max(slope, found) if k <= until else found
+            until = k + bins

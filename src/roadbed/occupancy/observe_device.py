@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from roadbed.compute.backend import Backend, Launch, OnDevice, Tape, check_point
 from roadbed.config import Config
 from roadbed.errors import InputError
 from roadbed.geometry import Lattice
-from roadbed.occupancy.arrays import GridShape
+from roadbed.occupancy.arrays import GridShape, Reports
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.observe import grid_shape, reach_of
 from roadbed.occupancy.programs import (
@@ -32,15 +32,6 @@ from roadbed.occupancy.rules import SensorModel
 _NOBODYS = 255  # sensor of a point that is not used
 _BYTES_PER_POINT = 12 + 4 + 1
 _MOST_TAPES = 16  # recorded at a time, for different callers
-
-
-class Reports(NamedTuple):
-    """What each sensor of a scan says, in device buffers that are used again for the next scan."""
-
-    sensors: tuple[str, ...]
-    probability: Any  # (sensors, rows, columns) float32
-    observedness: Any  # (sensors, rows, columns) float32
-    surface: Any  # (sensors, rows, columns) uint16
 
 
 class ObserveDevice:

@@ -6,54 +6,86 @@ Positions are metres from the grid's lower left corner, velocities metres per se
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit
+from roadbed.compute.cpu import F, U
+from roadbed.compute.kernels import inlined, njit
 from roadbed.compute.philox_cpu import normals
-from roadbed.occupancy.draw_cpu import comb, tooth, units
+from roadbed.occupancy.draw_cpu import comb, next_tooth, units
 from roadbed.occupancy.model import PROPAGATE
+from roadbed.occupancy.quiet_cpu import bring, take
+
+_BLOCK = 64  # particles
+_X, _Y, _VX, _VY, _AX, _AY, _EX, _EY, _ORIGIN, _CELL = (U(k * _BLOCK) for k in range(10))
+_NUMBERS = 10  # per particle
 
 
-@njit(cache=True, inline="always")
+@inlined(allocates=False)
 def _cell_at(x, y, cells):
-    column, row = math.floor(x / cells.spacing), math.floor(y / cells.spacing)
-    if 0 <= column < cells.columns and 0 <= row < cells.rows:
-        return row * cells.columns + column
-    return -1
+    """As a whole number that is a float, which a vector of them stays; -1 outside."""
+    column, row = np.floor(x / cells.spacing), np.floor(y / cells.spacing)
+    inside = (column >= 0) & (row >= 0) & (column < cells.columns) & (row < cells.rows)
+    return row * cells.columns + column if inside else -1.0
 
 
 @njit(cache=True, nogil=True)
 def propagate(first, last, particles, rule, rotation, shift, cells, draw):
     """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
 
-    The origin is the cell of the new grid in which the particle was before.
+    The origin is the cell of the new grid in which the particle was before. Particles are taken in blocks whose numbers
+    lie in one array at constant distances: what is computed of a block becomes vector instructions.
     """
-    x, y, vx, vy, dt = particles.x, particles.y, particles.vx, particles.vy, rule.dt
+    block = np.zeros(_NUMBERS * _BLOCK)
+    for begin in range(first, last, _BLOCK):
+        count = U(min(_BLOCK, last - begin))
+        bring(block, _X, particles.x, U(begin), count)
+        bring(block, _Y, particles.y, U(begin), count)
+        bring(block, _VX, particles.vx, U(begin), count)
+        bring(block, _VY, particles.vy, U(begin), count)
+        _draw_block(U(begin), draw, block)
+        _move_block(rule, rotation, shift, cells, block)
+        take(block, _X, particles.x, U(begin), count)
+        take(block, _Y, particles.y, U(begin), count)
+        take(block, _VX, particles.vx, U(begin), count)
+        take(block, _VY, particles.vy, U(begin), count)
+        take(block, _ORIGIN, particles.origin, U(begin), count)
+        take(block, _CELL, particles.cell, U(begin), count)
+
+
+@inlined(allocates=False)
+def _draw_block(begin, draw, block):
+    seed, frame = draw.seed, draw.frame
+    for i in range(U(_BLOCK)):
+        ax, ay, ex, ey = normals(seed, frame, PROPAGATE, begin + i)
+        block[_AX + i] = ax
+        block[_AY + i] = ay
+        block[_EX + i] = ex
+        block[_EY + i] = ey
+
+
+@inlined(allocates=False)
+def _move_block(rule, rotation, shift, cells, block):
+    dt, shift_x, shift_y = rule.dt, shift[0], shift[1]
     xx, xy, yx, yy = rotation[0, 0], rotation[1, 0], rotation[0, 1], rotation[1, 1]  # from the old axes to the new
-    shift_x, shift_y = shift[0], shift[1]
-    for i in range(U(first), U(last)):
-        ax, ay, ex, ey = normals(draw.seed, draw.frame, PROPAGATE, i)
+    for i in range(U(_BLOCK)):
+        vx, vy = F(block[_VX + i]), F(block[_VY + i])
         # What is slow cannot turn or speed up as fast as it could with more momentum behind it: people walk steadily.
-        q = min(rule.acceleration, rule.at_rest + rule.per_speed2 * (vx[i] * vx[i] + vy[i] * vy[i]))
-        ax *= q
-        ay *= q
-        px, py = x[i] - shift_x, y[i] - shift_y
-        particles.origin[i] = _cell_at(xx * px + xy * py, yx * px + yy * py, cells)
-        px += vx[i] * dt + 0.5 * ax * dt * dt + rule.diffusion * ex
-        py += vy[i] * dt + 0.5 * ay * dt * dt + rule.diffusion * ey
-        qx = vx[i] + ax * dt
-        qy = vy[i] + ay * dt
-        x[i] = xx * px + xy * py
-        y[i] = yx * px + yy * py
-        vx[i] = xx * qx + xy * qy
-        vy[i] = yx * qx + yy * qy
-        particles.cell[i] = _cell_at(x[i], y[i], cells)
+        q = min(rule.acceleration, rule.at_rest + rule.per_speed2 * (vx * vx + vy * vy))
+        ax, ay = block[_AX + i] * q, block[_AY + i] * q
+        px, py = block[_X + i] - shift_x, block[_Y + i] - shift_y
+        block[_ORIGIN + i] = _cell_at(xx * px + xy * py, yx * px + yy * py, cells)
+        px += vx * dt + 0.5 * ax * dt * dt + rule.diffusion * block[_EX + i]
+        py += vy * dt + 0.5 * ay * dt * dt + rule.diffusion * block[_EY + i]
+        qx, qy = vx + ax * dt, vy + ay * dt
+        x, y = float(F(xx * px + xy * py)), float(F(yx * px + yy * py))
+        block[_X + i] = x
+        block[_Y + i] = y
+        block[_VX + i] = xx * qx + xy * qy
+        block[_VY + i] = yx * qx + yy * qy
+        block[_CELL + i] = _cell_at(x, y, cells)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def reorder(count, cell, start, order):
     """Stable counting sort by cell: `order` lists the particles, cell c owns [start[c], start[c + 1]). Returns how many
     are inside the grid."""
@@ -61,22 +93,22 @@ def reorder(count, cell, start, order):
     start[:] = 0
     for i in range(count):
         if cell[i] >= 0:
-            start[cell[i] + 1] += 1
+            start[cell[i]] += 1
+    inside = 0
     for c in range(cells):
-        start[c + 1] += start[c]
-    # Shift by one while filling, so that `start` ends as the first index again.
-    for i in range(count):
+        inside += start[c]
+        start[c] = inside
+    start[cells] = inside
+    # Ends become beginnings while cells are filled from their ends.
+    for i in range(count - 1, -1, -1):
         c = cell[i]
         if c >= 0:
+            start[c] -= 1
             order[start[c]] = i
-            start[c] += 1
-    for c in range(cells - 1, 0, -1):
-        start[c] = start[c - 1]
-    start[0] = 0
-    return start[cells]
+    return inside
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def gather(first, last, order, particles, out):
     """Copy particles into the order found."""
     for k in range(U(first), U(last)):
@@ -92,7 +124,7 @@ def gather(first, last, order, particles, out):
         out.origin[k] = particles.origin[i]
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def resample(count, persistent, births, born, wanted, draw, source, out_cell, drawn):
     """Systematic draw of `wanted` particles from persistent and newborn ones, both sorted, merged by cell.
 
@@ -108,7 +140,8 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
     if total <= 0:
         return 0
     step, rest, offset = comb(total, wanted, draw, 1)
-    reached = np.int64(0)
+    reached = carried = np.int64(0)
+    place = offset
     out = i = j = 0
     while i < count or j < births:
         if j >= births or (i < count and cell[i] <= born_cell[j]):
@@ -119,15 +152,16 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
             reached += units(born_mass[j])
             c, where = born_cell[j], -1 - j
             j += 1
-        while out < wanted and tooth(out, step, rest, offset, wanted) < reached:
+        while out < wanted and place < reached:
             source[out] = where
             out_cell[out] = c
             drawn[c] += 1
             out += 1
+            place, carried = next_tooth(place, carried, step, rest, wanted)
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def drop_uncarried(dynamic, drawn):
     """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns that mass and the whole."""
     lost = total = 0.0
@@ -141,7 +175,7 @@ def drop_uncarried(dynamic, drawn):
     return lost, total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def normalise(first, last, source, drawn, dynamic, persistent, born, out):
     """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
     for k in range(U(first), U(last)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -22,7 +23,7 @@ from roadbed.occupancy.rules import RegistrationRule, SensorModel
 
 GROUP = 256  # work-items per group over points and cells
 RAY_GROUP = 128  # over the bins of a ray
-REGISTER_GROUP = 128  # over the shifts of a component
+REGISTER_GROUP = 1024  # over the shifts of a component, of which a fast one has tens of thousands
 
 _NUMBERS = {int: np.int32, bool: np.int32, float: np.float64}
 
@@ -96,7 +97,6 @@ LAYING = np.dtype(
         *members_of(RegistrationRule),
         ("now", np.int32),  # places of both among the stored scans
         ("old", np.int32),
-        ("fast", np.int32),  # what is fast is sought, with the second ticket
         ("rolled", np.int32),  # the grid has moved by whole cells
         ("rows", np.int32),
         ("columns", np.int32),
@@ -116,7 +116,6 @@ _DEFINITIONS = {
     **EXACT,
     "GROUP": GROUP,
     "RAY_GROUP": RAY_GROUP,
-    "REGISTER_GROUP": REGISTER_GROUP,
     "PI": np.float64(math.pi),
     "NO_LOWEST": NO_LOWEST,
     "NO_HIGHEST": NO_HIGHEST,
@@ -129,7 +128,12 @@ def _program(files: Sequence[str], structs: dict[str, np.dtype], shared: tuple[s
 
 OBSERVE = _program(("polar", "faces", "observe"), {"View": VIEW})
 FUSE = _program(("fuse",), {"Pool": POOL, "Opinion": OPINION})
-REGISTER = _program(("components", "register"), {"Laying": LAYING}, ("compute/components.cl",))
+_REGISTER = _program(("components", "register"), {"Laying": LAYING}, ("compute/components.cl",))
+
+
+def register_program(group: int = REGISTER_GROUP) -> Program:
+    """The registration's kernels, with so many work-items that try the shifts of a component side by side."""
+    return replace(_REGISTER, definitions={**_REGISTER.definitions, "REGISTER_GROUP": group})
 
 
 def check_device(backend: Backend) -> None:

@@ -7,9 +7,11 @@
 #define SUBCELLS_OF_CELL (SUBCELLS * SUBCELLS)
 
 #if LANES > 1
+#define AT_ONCE 8
 #define TOGETHER() BARRIER()
 #define SUM_BEFORE(value, scratch, total) group_scan(value, scratch, total)
 #else
+#define AT_ONCE 1
 #define TOGETHER()
 #define SUM_BEFORE(value, scratch, total) (*(total) = (value), 0)
 #endif
@@ -39,17 +41,27 @@ FUNCTION int2 was_at(GLOBAL const Laying *lay, int x, int y) {
 }
 
 // Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
-// Given up as soon as it cannot reach `least`.
+// Given up as soon as it cannot reach `least`. AT_ONCE points are looked up before that is judged: a GPU waits for all of
+// them together.
 FUNCTION int score(const Compared *c, int dx, int dy, int least) {
-    int total = 0, left = c->count + c->old_count;
-    for (int k = 0; k < c->count; ++k) {
-        int2 was = was_at(c->lay, c->present[k].x - dx, c->present[k].y - dy);
-        total += agreement(c->lay, c->old, was.x, was.y);
-        if (total + --left < least) return total - left;
+    int total = 0;
+    for (int k = 0; k < c->count; k += AT_ONCE) {
+        UNROLL for (int j = 0; j < AT_ONCE; ++j) {
+            int2 point = c->present[min(k + j, c->count - 1)], was = was_at(c->lay, point.x - dx, point.y - dy);
+            int here = agreement(c->lay, c->old, was.x, was.y);
+            total += k + j < c->count ? here : 0;
+        }
+        int left = c->old_count + max(c->count - k - AT_ONCE, 0);
+        if (total + left < least) return total - left;
     }
-    for (int k = 0; k < c->old_count; ++k) {
-        total += agreement(c->lay, c->now, c->former[k].x + dx, c->former[k].y + dy);
-        if (total + --left < least) return total - left;
+    for (int k = 0; k < c->old_count; k += AT_ONCE) {
+        UNROLL for (int j = 0; j < AT_ONCE; ++j) {
+            int2 point = c->former[min(k + j, c->old_count - 1)];
+            int here = agreement(c->lay, c->now, point.x + dx, point.y + dy);
+            total += k + j < c->old_count ? here : 0;
+        }
+        int left = max(c->old_count - k - AT_ONCE, 0);
+        if (total + left < least) return total - left;
     }
     return total;
 }
@@ -235,11 +247,13 @@ FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
 FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
 
 // Velocities of components of now, in m/s; what is known already stays.
-KERNEL register_hits(GLOBAL const Laying *lay, GLOBAL const address_t *pictures, GLOBAL const int *labels_all,
-                     GLOBAL const int *boxes_all, GLOBAL const int *counts, GLOBAL int2 *scratch_points,
-                     GLOBAL int *ticket, GLOBAL const float *maturity, GLOBAL float *velocity) {
+KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL const address_t *pictures,
+                                        GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
+                                        GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *ticket,
+                                        GLOBAL const float *maturity, GLOBAL float *velocity, int fast) {
     LOCAL_ARRAY int scratch[REGISTER_GROUP];
     LOCAL_ARRAY int shared[2];
+    GLOBAL const Laying *lay = &layings[fast];
     int cells = lay->rows * lay->columns, room = 2 * lay->points;
     Compared c;
     c.lay = lay;
@@ -252,7 +266,7 @@ KERNEL register_hits(GLOBAL const Laying *lay, GLOBAL const address_t *pictures,
     GLOBAL const int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
     GLOBAL const int *old_boxes = boxes_all + (address_t)lay->old * lay->most_components * BOX;
     int components = counts[lay->now];
-    ticket += lay->fast;
+    ticket += fast;
     for (int k = next_of(ticket, shared); k < components; k = next_of(ticket, shared)) {
         if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
         GLOBAL const int *box = boxes + BOX * k;

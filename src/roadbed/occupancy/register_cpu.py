@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
-from roadbed.compute.kernels import inlined, njit
+from roadbed.compute.kernels import inlined, inner, njit
 from roadbed.occupancy.arrays import Between
 from roadbed.occupancy.model import COARSE_LOSS, HITS_IN_CELL, STANDING, SUBCELLS
 from roadbed.occupancy.shifts_cpu import agreement, older_place, scores_around
 
 
-@njit(cache=True)
+@inner()
 def _score(present, former, now, old, between, dx, dy, least):
     """Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
 
@@ -37,7 +37,7 @@ def _score(present, former, now, old, between, dx, dy, least):
     return total
 
 
-@njit(cache=True)
+@inner(allocates=True)
 def best_shift(present, former, now, old, between, reach, same, gain, rule):
     """The shift (x, y) in subcells that makes the points agree best, (0, 0) where none is sure enough."""
     count = present.shape[0] + former.shape[0]
@@ -85,7 +85,7 @@ def _row_of(cell, columns, row):
     return row
 
 
-@njit(cache=True)
+@inner()
 def _points_of(picture, cells, most, out):
     """Hit subcells of some cells, every so manyth where there are more than `most`. Returns how many."""
     columns, flat, hits = picture.shape[1], picture.reshape(-1), 0
@@ -112,7 +112,7 @@ def _points_of(picture, cells, most, out):
     return count
 
 
-@njit(cache=True)
+@inner()
 def _extent(cells, columns):
     """Cells along the longer side of the box around some cells, less one."""
     first = cells[0] // columns
@@ -133,7 +133,7 @@ def _former_cell(row, column, between):
     )
 
 
-@njit(cache=True)
+@inner()
 def _partner(cells, old_label, between, votes, voted):
     """The old component found most often in the 3 x 3 cells around some cells of now, or -1.
 
@@ -155,7 +155,7 @@ def _partner(cells, old_label, between, votes, voted):
     return best
 
 
-@njit(cache=True)
+@inner()
 def _stands(cells, stood, rule):
     """Whether enough of its cells have been static for long."""
     rows, columns = stood.maturity.shape
@@ -168,7 +168,7 @@ def _stands(cells, stood, rule):
     return long_static >= STANDING * cells.shape[0]
 
 
-@njit(cache=True)
+@inner()
 def _contradicted(present, former, now, old, between):
     """Points of now where it was free, and former ones where it is free now."""
     count = 0

@@ -13,7 +13,7 @@ from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Between, Cells, Masses, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
-from roadbed.occupancy.programs import GROUP, LAYING, REGISTER, REGISTER_GROUP, check_device, groups_over
+from roadbed.occupancy.programs import GROUP, LAYING, REGISTER_GROUP, check_device, groups_over, register_program
 from roadbed.occupancy.register import between_scans, pasts
 from roadbed.occupancy.remembered import STORED, Stored, StoredScans
 from roadbed.occupancy.rules import RegistrationRule
@@ -40,16 +40,17 @@ class RegistrationDevice:
         self.registered = Registered(label, backend.upload(np.full(2 * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
-        self._laying = [backend.mailbox(LAYING.itemsize) for _ in range(2)]  # over an old scan, and over a younger one
+        self._laying = backend.mailbox(2 * LAYING.itemsize)  # over an old scan, and over a younger one
         self._pictures, self._unknown = zeros(_SLOTS * size, np.uint64), zeros(size, np.float32)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
         self._counts, self._ticket = zeros(_SLOTS, np.int32), zeros(2, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress(size), np.int32)
-        # On a GPU a few groups per multiprocessor take one component after the other.
-        self._groups = backend.device.units * (4 if backend.device.lanes == 1 else 8)
+        self._groups = backend.device.units * 4  # which take one component after the other
         self._points = zeros(self._groups * 2 * 2 * config.points * 2, np.int32)
-        self._programs = backend.build(REGISTER), primitives.build(backend)
+        device = backend.device
+        self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
+        self._programs = backend.build(register_program(self._group)), primitives.build(backend)
         self._recorded: tuple | None = None
 
     @staticmethod
@@ -78,23 +79,24 @@ class RegistrationDevice:
         now = next(place for place in range(_SLOTS) if place not in taken)
         before = between_scans(motion, self.cells.spacing)
         first = 0 if layers is None else _MATURITY * self.cells.rows * self.cells.columns
-        # One for the components, where there is no old scan.
-        for old, fast in ((Stored(now, 1.0, GridMotion()), False), *over):
-            self._post(now, old, fast, before, first)
+        # For the components the first is told also where there is no old one.
+        pairs = {False: Stored(now, 1.0, GridMotion())} | {fast: old for old, fast in over}
+        self._post(now, pairs, before, first)
         components, *registrations = self._tapes(observation, self._unknown if layers is None else layers)
         self._scans.store(now)
         return components, *(registrations[fast] for _, fast in over)
 
-    def _post(self, now: int, old: Stored[int], fast: bool, before: Between, maturity: int) -> None:
+    def _post(self, now: int, over: dict[bool, Stored[int]], before: Between, maturity: int) -> None:
         spacing = self.cells.spacing
-        lay = np.zeros(1, LAYING)
-        lay[0] = (
-            *between_scans(old.motion, spacing), *before,
-            *RegistrationRule.of(self.config, old.age, spacing, fast),
-            now, old.hits, fast, old.motion.cells is not None,
-            self.cells.rows, self.cells.columns, maturity, self._most, spacing / SUBCELLS,
-        )  # fmt: skip
-        self.backend.post(lay, self._laying[fast])
+        lay = np.zeros(2, LAYING)
+        for fast, old in over.items():
+            lay[int(fast)] = (
+                *between_scans(old.motion, spacing), *before,
+                *RegistrationRule.of(self.config, old.age, spacing, fast),
+                now, old.hits, old.motion.cells is not None,
+                self.cells.rows, self.cells.columns, maturity, self._most, spacing / SUBCELLS,
+            )  # fmt: skip
+        self.backend.post(lay, self._laying)
 
     def _tapes(self, observation: Observation, layers: Any) -> tuple[Tape, ...]:
         """Recorded once for the buffers that the observation lies in."""
@@ -102,7 +104,7 @@ class RegistrationDevice:
         if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], given)):
             program, collective = self._programs
             size = self.cells.rows * self.cells.columns
-            groups, lay, found = groups_over(self.backend, size), self._laying[0], self.registered
+            groups, lay, found = groups_over(self.backend, size), self._laying, self.registered
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (lay, *observation, self._pictures, *hits, found.velocity, self._ticket)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
@@ -115,9 +117,10 @@ class RegistrationDevice:
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)
-            register = (*stored, self._points, self._ticket, layers, found.velocity)
-            size = 1 if self.backend.device.lanes == 1 else REGISTER_GROUP
-            registrations = [[Launch("register_hits", self._groups, size, (lay, *register))] for lay in self._laying]
+            register = (lay, *stored, self._points, self._ticket, layers, found.velocity)
+            registrations = [
+                [Launch("register_hits", self._groups, self._group, (*register, np.int32(fast)))] for fast in range(2)
+            ]
             tapes = tuple(self.backend.tape(program, one) for one in (components, *registrations))
             self._recorded = given, tapes
         return self._recorded[1]

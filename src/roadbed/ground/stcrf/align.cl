@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scan's height and tilt against the prior surface: samples over firm nodes, then reweighted least squares.
 
-// Every stride-th point over a firm node: x and y from the sensor, height over the node's plane, and the node.
-KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL const float4 *priors,
-                        GLOBAL float4 *samples, GLOBAL int *counts, GLOBAL int *found, int capacity) {
+// Every stride-th point over a firm node that does not stand: x and y from the sensor, height over the node's plane,
+// and the node.
+KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL const uchar *standing,
+                        GLOBAL const float4 *priors, GLOBAL float4 *samples, GLOBAL int *counts, GLOBAL int *found, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
     GLOBAL const float4 *prior = priors + 3 * (2 * SLOT + frame->prior) * NODES;
@@ -11,7 +12,7 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, 
     for (int k = GLOBAL_ID; k * frame->stride < frame->count; k += GLOBAL_SIZE) {
         int i = k * frame->stride;
         float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
-        if (!is_return(px, py, pz)) continue;
+        if (!is_return(px, py, pz) || (frame->some_stand && standing[SLOT * capacity + i])) continue;
         float x = r[0] * px + r[1] * py + r[2] * pz + t[0], y = r[3] * px + r[4] * py + r[5] * pz + t[1];
         float u = x * (1.0f / SPACING), v = y * (1.0f / SPACING);
         float from_x = x - t[0], from_y = y - t[1];
@@ -29,25 +30,24 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, 
     }
 }
 
-// The sum over the work-group, known to all of it.
-FUNCTION float sum_over_group(float value, LOCAL float *scratch) {
-    BARRIER();
-    scratch[LOCAL_ID] = value;
+#define SUMS 11
+
+// What every work-item has, added up over the work-group into the first row of each sum.
+FUNCTION void sum_over_group(const float *sums, LOCAL float *scratch) {
+    for (int k = 0; k < SUMS; ++k) scratch[k * GROUP + LOCAL_ID] = sums[k];
     for (int reach = GROUP / 2; reach > 0; reach /= 2) {
         BARRIER();
-        if (LOCAL_ID < reach) scratch[LOCAL_ID] += scratch[LOCAL_ID + reach];
+        if (LOCAL_ID < reach)
+            for (int k = 0; k < SUMS; ++k) scratch[k * GROUP + LOCAL_ID] += scratch[k * GROUP + LOCAL_ID + reach];
     }
     BARRIER();
-    return scratch[0];
 }
-
-#define SUMS 11
 
 // One step of the fit dz = lift + a x + b y; `factor` of the squared rest in the weight's exponent. Each work-group adds up its share; the last to finish solves.
 // found: {samples, work-groups done}. fit: {lift, a, b, share of the samples near, samples}, carried from step to step.
 KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *found, GLOBAL float *parts,
                 GLOBAL float *fit_all, GLOBAL float *result, float factor, int step, int capacity) {
-    LOCAL_ARRAY float scratch[GROUP];
+    LOCAL_ARRAY float scratch[SUMS * GROUP];
     LOCAL_ARRAY int done;
     GLOBAL float *fit = fit_all + 5 * SLOT;
     int n = found[2 * SLOT];
@@ -63,20 +63,22 @@ KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *fo
         sums[6] += w * s.z, sums[7] += w * s.z * s.x, sums[8] += w * s.z * s.y;
         sums[9] += limited, sums[10] += fabs(rest) < NEAR_SAMPLE ? limited : 0.0f;
     }
-    for (int k = 0; k < SUMS; ++k) {
-        float sum = sum_over_group(sums[k], scratch);
-        if (LOCAL_ID == 0) parts[(SLOT * GROUP_COUNT + GROUP_ID) * SUMS + k] = sum;
-    }
+    sum_over_group(sums, scratch);
+    if (LOCAL_ID < SUMS) parts[(SLOT * GROUP_COUNT + GROUP_ID) * SUMS + LOCAL_ID] = scratch[LOCAL_ID * GROUP];
     FENCE();
+    BARRIER();
     if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[2 * SLOT + 1], 1);
     BARRIER();
     if (done < GROUP_COUNT - 1) return;
     FENCE();
+    if (LOCAL_ID < SUMS) {
+        float sum = 0.0f;
+        for (int group = 0; group < GROUP_COUNT; ++group) sum += parts[(SLOT * GROUP_COUNT + group) * SUMS + LOCAL_ID];
+        scratch[LOCAL_ID] = sum;
+    }
+    BARRIER();
     if (LOCAL_ID == 0) {
-        for (int k = 0; k < SUMS; ++k) {
-            sums[k] = 0.0f;
-            for (int group = 0; group < GROUP_COUNT; ++group) sums[k] += parts[(SLOT * GROUP_COUNT + group) * SUMS + k];
-        }
+        for (int k = 0; k < SUMS; ++k) sums[k] = scratch[k];
         float w00 = sums[0] + 1e-6f, w11 = sums[3] + 1.0f, w22 = sums[5] + 1.0f;
         float l1 = sums[1] / w00, l2 = sums[2] / w00, d1 = w11 - l1 * sums[1], t = sums[4] - l1 * sums[2], l3 = t / d1;
         float second = sums[7] - l1 * sums[6];

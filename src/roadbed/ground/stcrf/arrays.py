@@ -21,6 +21,18 @@ class Shape(NamedTuple):
     spacing: np.float32  # m
 
 
+class Listed(NamedTuple):
+    """The nodes of a lattice on which something happens, in order: those of row r are row[r] to row[r + 1]."""
+
+    nodes: Int32  # (nodes,) the first row[-1] of them
+    row: Int32  # (rows + 1,)
+
+    @classmethod
+    def none(cls, rows: int, columns: int) -> Listed:
+        """An empty list with room for all."""
+        return cls(np.zeros(rows * columns, np.int32), np.zeros(rows + 1, np.int32))
+
+
 class SortedPoints(NamedTuple):
     """A scan in the order of its nodes: those of node c are start[c] to start[c + 1]."""
 
@@ -31,10 +43,14 @@ class SortedPoints(NamedTuple):
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
     stands: NDArray[np.bool_]  # whether a point cannot be ground; empty: any may be
     place: Int32  # of each input point in this order, -1 where it is on no node
+    listed: Listed  # nodes that have points or lie under the vehicle
 
 
 class ShapingPoints(NamedTuple):
-    """The points that shape a lattice's surface: those of node c are reserved[c] to reserved[c] + length[c]."""
+    """The points that shape a lattice's surface: those of node c are reserved[c] to reserved[c] + length[c].
+
+    Both are defined for listed nodes only; `reserved` also where a row begins.
+    """
 
     reserved: Int32  # (nodes + 1,)
     length: Int32  # (nodes,)
@@ -42,6 +58,7 @@ class ShapingPoints(NamedTuple):
     y: Float32
     z: Float32
     weight: Float32  # c_j of the E-step
+    listed: Listed  # no other node has such points
 
 
 class Spans(NamedTuple):
@@ -86,6 +103,7 @@ class Field:
         self.count = np.zeros(rows * columns, np.int32)
         ends = (np.zeros(size, np.int32) for size in (rows, rows, rows + 2, rows + 2))
         self.spans = Spans(*ends)
+        self.written = np.zeros((2, rows), np.int32)  # columns [lo, hi) of each row where `information` is not zero
         self.row_chunks = np.zeros(chunks + 1, np.int32)
         self.row_sums = np.zeros((chunks, 3, 9, stride), np.float32)
         self.work = np.zeros((chunks, 6, stride), np.float32)

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from roadbed.compute.threads import spread
 from roadbed.config.ground import GroundConfig
 from roadbed.geometry import Float32
 from roadbed.ground.engine import Vehicle
-from roadbed.ground.stcrf.arrays import Field, Int32, Shape, ShapingPoints
+from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.climb_cpu import (
     climb_arrays,
     count_all,
@@ -23,7 +25,15 @@ from roadbed.ground.stcrf.climb_cpu import (
 from roadbed.ground.stcrf.em_cpu import EmRules, em_rules, run_em
 from roadbed.ground.stcrf.select_cpu import PAD
 from roadbed.ground.stcrf.sizes import low_side_of, ratio_of
-from roadbed.ground.stcrf.spans_cpu import CHUNKS, NODE_COST, VECTOR, clear_spans, fill_expected, find_spans, share_rows
+from roadbed.ground.stcrf.spans_cpu import (
+    CHUNKS,
+    NODE_COST,
+    VECTOR,
+    clear_outside,
+    fill_expected,
+    find_spans,
+    share_rows,
+)
 from roadbed.ground.stcrf.start_cpu import expect_carried, gather_lowest, spread_coarse
 
 F = np.float32
@@ -38,20 +48,18 @@ class CoarseStart:
         wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
         spacing = config.stcrf.spacing * self._ratio
         self._level, self._climbing = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
+        self._rules = cache(self._make_rules)
         self._climb_arrays = climb_arrays(*wide)
         self.low = np.zeros((fine.rows * fine.columns, low_side_of(config) ** 2, 3), F)
         x, y, z, weight = np.zeros((4, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
-        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, weight)
+        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, weight, Listed.none(*wide))
 
-    def find(self, start: Int32, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
-        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`.
-
-        `start` is the sorted points': nodes without any have no lowest.
-        """
+    def find(self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
+        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`."""
         stcrf, level, lowest = self._stcrf, self._level, self._lowest
-        gather_lowest(start, self.low, self._fine, self._ratio, level.shape, lowest)
-        clear_spans(level.information, level.data, level.spans)
-        find_spans(level.count, level.prior, False, level.shape, stcrf.reach, level.spans)
+        gather_lowest(points.start, points.listed, self.low, self._fine, self._ratio, level.shape, lowest)
+        find_spans(lowest.listed, level.prior, False, level.shape, stcrf.reach, level.spans)
+        clear_outside(level.information, level.written, level.spans)
         share_rows(level.reserved, level.shape, level.row_chunks, NODE_COST)
         if carried is not None:
             expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
@@ -63,11 +71,12 @@ class CoarseStart:
         if stcrf.coarse.climb:
             self._climb(vehicle, road)
 
-    def spread(self, expected: Float32) -> None:
-        """What the fine nodes are to expect; where the wide ones know nothing, `expected` stays."""
+    def spread(self, before: Float32, expected: Float32) -> None:
+        """What the fine nodes are to expect; where the wide ones know nothing, what they did `before`."""
         level, most = self._level, F(self._stcrf.coarse.most_information)
         known, (rows, columns, _) = level.posterior[:, 0], self._fine
-        spread(spread_coarse, rows, known, level.mean, level.shape, self._ratio, most, columns, expected, grain=_ROWS)
+        planes = known, level.mean, level.shape, self._ratio, most, columns, before, expected
+        spread(spread_coarse, rows, *planes, grain=_ROWS)
 
     def _climb(self, vehicle: Vehicle, road: float) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
@@ -81,19 +90,20 @@ class CoarseStart:
         find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
         lower_envelope(heights, slope, shape)
         expect_envelope(heights[0], F(road), slope, shape, climbing.expected)
-        clear_spans(climbing.information, climbing.data, climbing.spans)
         for own, ends in zip(climbing.spans, level.spans):
             own[:] = ends
+        clear_outside(climbing.information, climbing.written, climbing.spans)
         climbing.row_chunks[:] = level.row_chunks
         run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up))
         count_explained(lowest, climbing.mean, shape, counts[2])
         take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)
 
-    def _rules(self, iterations: int, sigma_up: float) -> EmRules:
+    def _make_rules(self, iterations: int, sigma_up: float) -> EmRules:
         stcrf, wide = self._stcrf, self._ratio
         return em_rules(
             stcrf,
             iterations=iterations,
+            from_prior=False,
             gamma=F(0),
             sigma_up_early=F(sigma_up),
             sigma_up=F(sigma_up),

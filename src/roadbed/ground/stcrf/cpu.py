@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +14,27 @@ from roadbed.compute.compilation import announce
 from roadbed.compute.threads import spread, together
 from roadbed.config import Config
 from roadbed.geometry import Float32
-from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Placement, Rolled, Turned, Vehicle
+from roadbed.ground.engine import (
+    FrameInput,
+    FrameOutput,
+    Misalignment,
+    MovingMask,
+    Placement,
+    Rolled,
+    Turned,
+    Vehicle,
+    nothing,
+)  # fmt: skip
 from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
-from roadbed.ground.stcrf.arrays import Field, Moving, Outputs, ShapingPoints, SortedPoints
+from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.coarse_cpu import CoarseStart
-from roadbed.ground.stcrf.em_cpu import EmArrays, em_rules, expectation_maximization, run_em
+from roadbed.ground.stcrf.decide_cpu import BANDS_ROOM
+from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
 from roadbed.ground.stcrf.islands_cpu import drop_islands
 from roadbed.ground.stcrf.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels_cpu import LabelArrays, label_points
 from roadbed.ground.stcrf.model import (
     ANCHORS,
-    BANDS,
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
     KNOWN_PRIOR,
@@ -37,18 +50,20 @@ from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
     NODE_COST,
     VECTOR,
-    clear_spans,
+    clear_outside,
     fill_expected,
     find_spans,
     keep_seen,
+    share_known,
     share_rows,
 )  # fmt: skip
-from roadbed.ground.stcrf.surface_cpu import SurfaceRules, describe_surface, tell_variance
+from roadbed.ground.stcrf.surface_cpu import SURFACE_PHASES, Evidence, SurfaceRules, describe_surface, tell_variance
 from roadbed.ground.stcrf.vote_cpu import empty_votes, places_in_node
 from roadbed.mapping.information import lower
 from roadbed.timing import timed
 
 F = np.float32
+_ROWS = 40  # of nodes that are worth a thread
 _NOTHING_STANDS = np.zeros(0, np.bool_)
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
 
@@ -73,14 +88,17 @@ class StcrfCpu:
         self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:
-            self._bands = np.zeros((nodes, self._side**2, BANDS), np.uint16)
+            self._bands = np.zeros((nodes, self._side**2, BANDS_ROOM), np.uint16)
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
+        self._listed, self._listed_before = Listed.none(rows, columns), Listed.none(rows, columns)
         self._kinds, self._near_count = np.zeros(nodes, np.uint8), np.zeros(nodes, np.int32)
         self._anchored = np.zeros(nodes, np.uint8)
         self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
+        self._evidence = Evidence.none(rows, columns, self._fine.mean.shape[2])
+        self._em_rules = cache(self._make_em_rules)
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._grow(0)
@@ -97,21 +115,23 @@ class StcrfCpu:
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
         self._weight = np.empty(self._shaping.shape[1], F)
 
-    def frame(self, given: FrameInput) -> FrameOutput:
+    def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:
+        meanwhile()
         timings: dict[str, float] = {}
         count = len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm = given.warm
         with timed(timings, "sort"):
+            self._mark_anchors(given.vehicle, given.road)
             points = self._sort(given.points, given.placement, given.standing)
         with timed(timings, "select"):
-            shaping = self._select(points, given.vehicle, given.road, given.moving)
+            shaping = self._select(points, given.moving)
         with timed(timings, "start"):
             self._begin(points, given.vehicle, given.road)
         with timed(timings, "em"):
-            few = self._warm and self._overlap() >= ENOUGH_PRIOR
+            few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR
             stcrf = self.config.stcrf
-            self._run(shaping, stcrf.warm_iterations if few else stcrf.iterations)
+            run_em(self._fine, shaping, self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations))
         with timed(timings, "label"):
             self._label(points, out)
         with timed(timings, "surface"):
@@ -127,17 +147,18 @@ class StcrfCpu:
             self._grow(len(points))
         stands = self._stands if standing is not None else _NOTHING_STANDS
         x, y, z = self._sorted
-        out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)])
+        out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         known = _NOTHING_STANDS if standing is None else standing
-        together(sort_by_node, SORT_PHASES, points, known, turn, move, self._fine.shape, self._counts, out)
+        given = points, known, turn, move, self._fine.shape, self._anchored, self._counts, out
+        together(sort_by_node, SORT_PHASES, *given)
         return out
 
-    def _select(self, points: SortedPoints, vehicle: Vehicle, road: float, moving: MovingMask | None) -> ShapingPoints:
+    def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
         """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added."""
         stcrf, fine = self.config.stcrf, self._fine
-        self._mark_anchors(vehicle, road)
-        reserve(points.start, stcrf.points_per_node, self._anchored, fine.reserved)
+        limit, columns = stcrf.points_per_node, fine.shape.columns
+        reserve(points.start, points.listed, limit, self._anchored, columns, fine.reserved)
         share_rows(points.start, fine.shape, fine.row_chunks, NODE_COST)
         # Two rows of nodes hold a whole number of vote cells, so that no two threads share one.
         self._point_chunks[:] = fine.row_chunks // VOTE_PILLARS * VOTE_PILLARS
@@ -155,7 +176,7 @@ class StcrfCpu:
         if moving is not None:
             moves = Moving(moving.mask, moving.corner.astype(F), F(1 / moving.spacing))
         x, y, z = self._shaping
-        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, self._weight)
+        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, self._weight, points.listed)
         anchors = self._anchored, self._anchor_plane
         given = self._point_chunks, points, fine.shape, rules, anchors, moves, self._low, shaping
         together(select_points, 1, *given)
@@ -175,49 +196,44 @@ class StcrfCpu:
         The coarse lattice starts level, or from the last frame's surface where that was carried here.
         """
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
-        clear_spans(fine.information, fine.data, fine.spans)
         # Nodes whose points are all left out are computed too: those points get heights like all others.
-        held = np.diff(points.start).astype(fine.count.dtype) + fine.count
-        find_spans(held, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
-        if self._warm:
-            fine.information[0] = fine.prior
+        find_spans(points.listed, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
+        clear_outside(fine.information, fine.written, fine.spans)
         if coarse is None:
             fill_expected(fine.expected, fine.spans, F(road))
             return
         if self._warm and self._carries:
-            coarse.find(points.start, vehicle, road, fine.prior_mean)
-            fine.expected[:] = fine.prior_mean
+            coarse.find(points, vehicle, road, fine.prior_mean)
+            coarse.spread(fine.prior_mean, fine.expected)
         else:
-            coarse.find(points.start, vehicle, road, None)
+            coarse.find(points, vehicle, road, None)
             fine.expected[:, 0], fine.expected[:, 1:] = road, 0
-        coarse.spread(fine.expected)
+            coarse.spread(fine.expected, fine.expected)
 
-    def _overlap(self) -> float:
+    def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
-        rows, columns, _ = self._fine.shape
-        seen = self._fine.count.reshape(rows, columns) > 0
-        known = self._fine.prior[1:-1, 0, 1 : columns + 1] > KNOWN_PRIOR
-        return float((seen & known).sum() / max(1, seen.sum()))
+        fine = self._fine
+        return share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR)
 
     @property
     def _height_information(self) -> np.float32:
         stcrf = self.config.stcrf
         return F(stcrf.coarse_height_information if self._coarse else stcrf.height_information)
 
-    def _run(self, points: ShapingPoints, iterations: int) -> None:
-        """The EM on the fine lattice."""
+    def _make_em_rules(self, warm: bool, iterations: int) -> EmRules:
+        """Of the fine lattice, with a prior or without."""
         stcrf = self.config.stcrf
-        rules = em_rules(
+        return em_rules(
             stcrf,
             iterations=iterations,
-            gamma=F(stcrf.gamma if self._warm else 0),
-            sigma_up_early=F(stcrf.sigma_up if self._warm else stcrf.sigma_up_early),
+            from_prior=warm,
+            gamma=F(stcrf.gamma if warm else 0),
+            sigma_up_early=F(stcrf.sigma_up if warm else stcrf.sigma_up_early),
             sigma_up=F(stcrf.sigma_up),
             pull=F(0),
             height_information=self._height_information,
             slope_information=F(stcrf.slope_information),
         )
-        run_em(self._fine, points, rules)
 
     def _label(self, points: SortedPoints, out: Outputs) -> None:
         """One label, ground probability c_j and height over the surface per input point."""
@@ -225,9 +241,11 @@ class StcrfCpu:
         surface = fine.mean, fine.posterior[:, 0]
         near = self._near, self._near_count
         places = self._kinds, self._places_in_node
-        work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, self._votes)
+        before = self._votes, self._listed_before
+        work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         given = self._point_chunks, points, fine.shape, self._side, rules, surface, work, out
         together(label_points, LABEL_PHASES, *given)
+        self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
@@ -240,25 +258,28 @@ class StcrfCpu:
             slope_information=F(stcrf.slope_information),
             scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
             disagreement=F(stcrf.disagreement),
+            gamma=F(stcrf.gamma if self._warm else 0),
             spacing=F(stcrf.spacing),
             largest_variance=F(stcrf.known_sigma**2),
             base=F(base),
         )
         layers = elevation, slope, variance  # at first how far each node is in doubt
-        evidence = describe_surface(fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, *layers)
+        given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
+        together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
         if stcrf.seen_only and stcrf.disagreement:
-            tell_variance(evidence, rules, variance)
+            tell_variance(self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
         """The posterior becomes the prior where the ground was seen: what neighbours said would count again."""
         fine = self._fine
-        fine.prior_mean[:] = fine.expected
         if self.config.stcrf.seen_only:
-            keep_seen(EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_mean)
+            fine.prior_mean, fine.expected = fine.expected, fine.prior_mean
+            seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_mean
+            spread(keep_seen, fine.shape.rows, *seen, grain=_ROWS)
         else:
             fine.prior[:], fine.prior_mean[:] = fine.posterior, fine.mean
         self._carries = self._coarse is not None
@@ -291,14 +312,18 @@ class StcrfCpu:
             self._carries = False
             return
         if motion.columns or motion.rows:
-            shift(fine.prior, fine.data, fine.shape.columns, motion.columns, motion.rows)
-            shift(fine.prior_mean, fine.expected, fine.shape.columns, motion.columns, motion.rows, edges=True)
+            by = fine.shape.columns, motion.columns, motion.rows
+            spread(shift, fine.shape.rows + 2, fine.prior, fine.data, *by, False, grain=_ROWS)
+            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, True, grain=_ROWS)
             fine.take_prior()
         if motion.climb:
             lower(fine.prior, motion.climb)
             fine.prior_mean[:, 0] -= F(motion.climb)
 
-    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+    def misalignment(
+        self, given: FrameInput, radius: float, meanwhile: Callable[[], object] = nothing
+    ) -> Misalignment | None:
+        meanwhile()
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._place):
             self._grow(len(points))
@@ -306,6 +331,7 @@ class StcrfCpu:
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         n = sample_residuals(
             points,
+            _NOTHING_STANDS if given.standing is None else given.standing,
             alignment_stride(len(points)),
             turn,
             move,

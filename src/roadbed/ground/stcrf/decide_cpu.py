@@ -10,7 +10,6 @@ import numpy as np
 
 from roadbed.compute.cpu import U, inner, njit
 from roadbed.ground.stcrf.model import (
-    BANDS,
     FOOT_BY_RATIO,
     FOOT_BY_SUPPORT,
     MANY_ALIKE,
@@ -19,12 +18,14 @@ from roadbed.ground.stcrf.model import (
 )
 from roadbed.ground.stcrf.select_cpu import PILLAR
 
+BANDS_ROOM = 8  # of which BANDS are used: the counts of a pillar are added as one vector
+
 
 class Scratch(NamedTuple):
     """Of `decide_nodes`, whose loop over points makes no arrays."""
 
-    nothing: np.ndarray  # (BANDS,) zeros
-    around: np.ndarray  # (pillars, BANDS) sums over the pillars around each of a node
+    nothing: np.ndarray  # (BANDS_ROOM,) zeros
+    around: np.ndarray  # (pillars, BANDS_ROOM) sums over the pillars around each of a node
     summed_for: np.ndarray  # (pillars,) whose node's sums `around` holds; -1: nobody's
 
 
@@ -41,7 +42,7 @@ def _step_across(node, place, side):
 @inner()
 def _sum_around(bands, near_count, node, place, shape, side, sums):
     """Band counts summed over the 3 x 3 pillars around one, across node borders; node and place are (row, column)."""
-    for k in range(BANDS):
+    for k in range(U(BANDS_ROOM)):
         sums[k] = 0
     for row in range(place[0] - 1, place[0] + 2):
         y, inside_y = _step_across(node[0], row, side)
@@ -54,8 +55,8 @@ def _sum_around(bands, near_count, node, place, shape, side, sums):
             node_there = U(y * shape.columns + x)
             if near_count[node_there] > 0:
                 inside = U(inside_y * side + inside_x)
-                for k in range(U(BANDS)):
-                    sums[k] += np.int64(bands[node_there, inside, k])
+                for k in range(U(BANDS_ROOM)):
+                    sums[k] += bands[node_there, inside, k]
 
 
 @njit(inline="always")
@@ -103,12 +104,13 @@ def _raised_is_ground(d, around, kind, support, rules):
 
 
 @inner()
-def decide_nodes(first_node, last_node, points, shape, side, rules, p00, work, scratch):
-    """Ground or not for every point of a range of nodes, before the vote."""
+def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch):
+    """Ground or not for every point of a range of listed nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
     near, near_count, along, across = work.near, work.near_count, work.places[0], work.places[1]
     nothing, around, summed_for = scratch
-    for c in range(first_node, last_node):
+    for i in range(first_listed, last_listed):
+        c = np.int64(points.listed.nodes[i])
         if start[c] == start[c + 1]:
             continue
         kind = work.kinds[c]

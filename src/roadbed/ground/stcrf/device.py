@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from roadbed.config import Config
 from roadbed.errors import InputError
 from roadbed.frames import Resident
 from roadbed.geometry import Float32
-from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Rolled, Turned
+from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Rolled, Turned, nothing
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
@@ -68,12 +68,13 @@ class StcrfDevice:
         self._joined = JoinedTapes(backend)
         self._resident: Resident | None = None  # what the last frame left here
 
-    def frame(self, given: FrameInput) -> FrameOutput:
+    def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
             self._describe(given, 0)
         with timed(timings, "device"):
             self._queue(given.warm)
+            meanwhile()
             self._fetch(given.warm)
         with timed(timings, "download"):
             return self._output(0, timings, self._left())
@@ -112,7 +113,9 @@ class StcrfDevice:
             tape.run()
         return self._tapes.of_frame(given.warm, self._carries).timed()
 
-    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+    def misalignment(
+        self, given: FrameInput, radius: float, meanwhile: Callable[[], object] = nothing
+    ) -> Misalignment | None:
         self._frames["stride"] = alignment_stride(int(given.points.shape[0]))
         self._frames["reach"] = radius
         self._describe_place(given, 0)
@@ -122,6 +125,7 @@ class StcrfDevice:
         self.backend.post(self._frames, buffers.frames)
         self._joined.run(*moved, self._tapes.alignment)
         self.backend.fetch(buffers.fit, 0, 5)
+        meanwhile()
         self.backend.finish()
         lift, slope_x, slope_y, share, samples = (float(v) for v in buffers.fit.host[0])
         return None if samples < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share)
@@ -196,14 +200,10 @@ class StcrfDevice:
     def _describe(self, given: FrameInput, slot: int) -> None:
         """Make a scan readable by the kernels."""
         self._describe_place(given, slot)
-        record = self._records[slot]
-        record.some_stand = given.standing is not None
-        if given.standing is not None:
-            self.backend.upload(given.standing.view(np.uint8), self._buffers.standing, slot * self._buffers.capacity)
-        self._describe_moving(record, given.moving, slot)
+        self._describe_moving(self._records[slot], given.moving, slot)
 
     def _describe_place(self, given: FrameInput, slot: int) -> None:
-        """Its points, and where they lie: all that is needed to lay it over the prior surface."""
+        """Its points, which of them stand, and where they lie: all that is needed to lay it over the prior surface."""
         if self._resident is not None:
             self._resident.current = False
         points = given.points
@@ -216,6 +216,10 @@ class StcrfDevice:
         self._frames["translation"][slot] = placement.translation
         if points is not self._offered:
             record.points = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
+            record.some_stand = given.standing is not None
+            if given.standing is not None:
+                mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
+                self.backend.upload(mask, self._buffers.standing, start)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
         record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y

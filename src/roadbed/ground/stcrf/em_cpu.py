@@ -25,6 +25,7 @@ class EmRules(NamedTuple):
     """StcrfConfig for one lattice, as plain numbers; see there."""
 
     iterations: int
+    from_prior: bool  # the first surface is the prior's, and else what is expected
     alpha: np.float32
     beta: np.float32
     neighbours: int
@@ -72,6 +73,7 @@ class _Iteration(NamedTuple):
     share: np.float32  # beta of each neighbour
     up: np.float32  # factor of dz^2 above and below the surface
     down: np.float32
+    deep: np.float32  # m: the pull is more than the weight only of points below it
 
 
 @inner(fastmath=True)
@@ -148,6 +150,16 @@ def _weigh(x, y, z, first, last, plane, up, down, weight):
 
 
 @inner(fastmath=True)
+def _count_below(x, y, z, first, last, plane, depth):
+    """Points of one node so far below its plane. A sum: the least of them would not vectorise."""
+    h, sx, sy = plane
+    found = F(0)
+    for k in range(first, last):
+        found += F(1) if z[k] - (h + sx * x[k] + sy * y[k]) < depth else F(0)
+    return found
+
+
+@inner(fastmath=True)
 def _pull_down(x, y, z, first, last, plane, pull, reach, weight):
     """Points far below keep a little weight: a surface that starts above a drop is drawn down to it."""
     h, sx, sy = plane
@@ -178,84 +190,113 @@ def _gather(x, y, z, first, last, weight, alpha, data, c):
 
 
 @inner(fastmath=True)
-def _e_step(points, mean, data, step, rules, first_node, lo, hi):
+def _e_step(points, mean, data, step, rules, row, columns):
     """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
-    x, y, z, weight = points.x, points.y, points.z, points.weight
+    x, y, z, weight, nodes = points.x, points.y, points.z, points.weight, points.listed.nodes
     limit = rules.slope_limit
-    for c in range(U(lo), U(hi)):
-        cell = U(first_node) + c - ONE
+    for i in range(U(points.listed.row[row]), U(points.listed.row[row + 1])):
+        cell = U(nodes[i])
         if points.length[cell] == 0:
             continue
+        c = cell - U(row * columns) + ONE
         # Bounds, not slices: a slice costs as much as the sums of eight points.
         first = U(points.reserved[cell])
         last = first + U(points.length[cell])
         plane = mean[0, c], min(max(mean[1, c], -limit), limit), min(max(mean[2, c], -limit), limit)
         _weigh(x, y, z, first, last, plane, step.up, step.down, weight)
-        if rules.pull > F(0):
+        if rules.pull > F(0) and _count_below(x, y, z, first, last, plane, step.deep) > F(0):
             _pull_down(x, y, z, first, last, plane, rules.pull, step.down / HALF_LOG2_E, weight)
         _gather(x, y, z, first, last, weight, rules.alpha, data, c)
 
 
 @inner()
-def _clear_beyond(p, last, hi):
-    """Spans end at a multiple of the vector length, maybe beyond the last node: there is nothing there."""
+def _clear_from(p, first, last):
     for k in range(9):
-        for c in range(last, hi):
+        for c in range(U(first), U(max(first, last))):
             p[k, c] = F(0)
+
+
+@inner()
+def _copy(planes, out, lo, hi):
+    for k in range(planes.shape[0]):
+        for c in range(U(lo), U(hi)):
+            out[k, c] = planes[k, c]
+
+
+@inner(fastmath=True)
+def _begin_rows(first_row, last_row, step, points, arrays, spans, work, shape, rules):
+    """The first surface on a range of rows, and its E-step; data terms are empty before."""
+    for row in range(first_row, last_row):
+        r, l, h = row + 1, spans.lo[row], spans.hi[row]
+        if h <= l:
+            continue
+        expected, mean = arrays.expected[r], arrays.mean[r]
+        if rules.from_prior:
+            _solve(arrays.prior[r], expected, rules.height_information, rules.slope_information, mean, work, l, h)
+        else:
+            _copy(expected, mean, l, h)
+        _clear_from(arrays.data[r], l, h)
+        _e_step(points, mean, arrays.data[r], step, rules, row, shape.columns)
 
 
 @inner(fastmath=True)
 def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, work, shape, rules):
     """One iteration on a range of rows: M-step and solve of the last E-step's data, then the next E-step."""
+    first = step.number == 1
     p_old, p_new = arrays.information[step.old], arrays.information[1 - step.old]
+    if first:
+        p_old = arrays.prior
     # q holds the sums along x of three rows in turn; row r + 1 is the only new one for row r.
     spacing, columns, eight = shape.spacing, shape.columns, rules.neighbours == 8
-    if step.number > 0 and eight:
+    alone = first and not rules.from_prior  # neighbours know nothing yet
+    if eight and not alone:
         for r in range(first_row, first_row + 2):
             _sum_along_x(p_old[r], q[r % 3], spacing, spans.wide_lo[r], spans.wide_hi[r])
     for row in range(first_row, last_row):
         r = row + 1
-        if step.number > 0 and eight:
+        if eight and not alone:
             _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, spans.wide_lo[r + 1], spans.wide_hi[r + 1])
         l, h = spans.lo[row], spans.hi[row]
         if h <= l:
             continue
-        p = p_old[r]
-        if step.number > 0:
-            p = p_new[r]
-            data = arrays.data[r]
-            if eight:
-                _m_step(data, p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3], step.share, spacing, p, l, h)
-            else:
-                _sum_along_x(p_old[r], q[r % 3], spacing, l, h)
-                _m_step(data, p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1], step.share, spacing, p, l, h)
-            if rules.gamma > F(0):
-                _add_prior(arrays.prior[r], rules.gamma, p, l, h)
-            _clear_beyond(p, columns + 1, h)
+        p, data = p_new[r], arrays.data[r]
+        if alone:
+            _copy(data, p, l, h)
+        elif eight:
+            _m_step(data, p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3], step.share, spacing, p, l, h)
+        else:
+            _sum_along_x(p_old[r], q[r % 3], spacing, l, h)
+            _m_step(data, p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1], step.share, spacing, p, l, h)
+        if rules.gamma > F(0):
+            _add_prior(arrays.prior[r], rules.gamma, p, l, h)
+        _clear_from(p, columns + 1, h)  # spans end at a multiple of the vector length: there is no node
         _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], work, l, h)
         if step.number < rules.iterations:
-            _e_step(points, arrays.mean[r], arrays.data[r], step, rules, row * columns, l, min(h, columns + 1))
+            _e_step(points, arrays.mean[r], data, step, rules, row, columns)
 
 
 @njit(nogil=True, cache=True, allocates=False, fastmath=True)
 def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, work, shape, rules):
-    """Run the EM from `information[0]`; an iteration is a phase, and the last one's buffer holds the result.
+    """Run the EM; an iteration is a phase, and the last one's buffer of `information` holds the result.
 
-    Nodes without points keep a zero data term; `data` must be zero there.
+    Outside of `spans` both buffers must be zero.
     Jacobi: an iteration reads the old buffer only, so neither the order of rows nor the number of threads matters.
     """
     share = rules.beta / F(rules.neighbours)
     down = HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
+    deep = -rules.sigma_down * np.sqrt(F(-2) * np.log(rules.pull)) if rules.pull > F(0) else F(0)
     parts = row_chunks.shape[0] - 1
     for iteration in range(rules.iterations + 1):
         old = (iteration + 1) % 2 if iteration > 0 else 0
         sigma = rules.sigma_up_early if 2 * iteration < rules.iterations else rules.sigma_up
-        step = _Iteration(iteration, old, share, HALF_LOG2_E / (sigma * sigma), down)
+        step = _Iteration(iteration, old, share, HALF_LOG2_E / (sigma * sigma), down, deep)
         i = take_part(crew, iteration)
         while i < parts:
-            _iterate_rows(
-                row_chunks[i], row_chunks[i + 1], step, points, arrays, spans, row_sums[i], work[i], shape, rules
-            )
+            first, last, q = row_chunks[i], row_chunks[i + 1], row_sums[i]
+            if iteration == 0:
+                _begin_rows(first, last, step, points, arrays, spans, work[i], shape, rules)
+            else:
+                _iterate_rows(first, last, step, points, arrays, spans, q, work[i], shape, rules)
             i = take_next(crew, iteration)
         wait_for_all(crew, iteration, parts)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, inner
+from roadbed.compute.cpu import FAST, ONE, F, U, inner
 from roadbed.ground.stcrf.model import (
     BELOW,
     NEAR,
@@ -21,31 +21,35 @@ from roadbed.ground.stcrf.model import (
     WALL_RETURNS,
     WALL_TOP,
 )  # fmt: skip
+from roadbed.ground.stcrf.places_cpu import MARGIN
 from roadbed.ground.stcrf.select_cpu import PILLAR, WALL
 
 
 @inner(fastmath={"contract"})  # the same sum for a point wherever it stands in a vector
-def measure_heights(first_node, last_node, points, shape, mean, dz):
-    """dz of every point to the plane of its node; in node order, where the loops vectorise."""
-    start, x, y, z, columns = points.start, points.x, points.y, points.z, shape.columns
-    for c in range(first_node, last_node):
-        first, last = U(start[c]), U(start[c + 1])
-        if first == last:
-            continue
-        row = c // columns
-        column = c - row * columns + 1
-        h, sx, sy = mean[row + 1, 0, column], mean[row + 1, 1, column], mean[row + 1, 2, column]
+def measure_heights(row, points, columns, mean, dz):
+    """dz of every point of a row of nodes to the plane of its node; in node order, where the loops vectorise."""
+    start, x, y, z, listed = points.start, points.x, points.y, points.z, points.listed
+    for i in range(U(listed.row[row]), U(listed.row[row + 1])):
+        c = U(listed.nodes[i])
+        first, last = U(start[c]), U(start[c + ONE])
+        column = c - U(row * columns) + ONE
+        h, sx, sy = mean[0, column], mean[1, column], mean[2, column]
         for k in range(first, last):
             dz[k] = z[k] - (h + sx * x[k] + sy * y[k])
 
 
 @inner()
-def list_near(first_node, last_node, start, rules, dz, near, near_count):
-    """Points over which more than their own height decides, per node from its start on: a quarter of a scan."""
+def list_near(first_listed, last_listed, points, rules, dz, near, near_count):
+    """Points over which more than their own height decides, per node from its start on: a quarter of a scan.
+
+    Of a range of listed nodes.
+    """
+    start = points.start
     lowest, highest = min(min(rules.foot, VOTE_LOWEST), rules.smooth_threshold), max(rules.standing, VOTE_TOP)
-    for c in range(first_node, last_node):
+    for i in range(U(first_listed), U(last_listed)):
+        c = U(points.listed.nodes[i])
         first, place = U(start[c]), U(start[c])
-        for k in range(first, U(start[c + 1])):
+        for k in range(first, U(start[c + ONE])):
             near[place] = k  # written over where it does not count: cheaper than a branch
             place += U(1) if (dz[k] >= lowest) & (dz[k] < highest) else U(0)
         near_count[c] = place - first
@@ -70,14 +74,15 @@ def _count_node(dz, pillar, first, last, clear_threshold):
 
 
 @inner(fastmath=FAST)
-def count_row(row, points, rules, work, counters):
+def count_row(row, points, columns, rules, work, counters):
     """Per pillar of a row of nodes how many points lie in each band of heights; per node the counters of the model."""
-    start, pillar, columns = points.start, points.pillar, counters.shape[1]
+    start, pillar, listed = points.start, points.pillar, points.listed
     dz, near, near_count, bands = work.dz, work.near, work.near_count, work.bands
     counters[:] = 0
-    for column in range(columns):
-        c = row * columns + column
-        first, last = U(start[c]), U(start[c + 1])
+    for i in range(U(listed.row[row]), U(listed.row[row + 1])):
+        c = U(listed.nodes[i])
+        column = c - U(row * columns) + U(MARGIN)
+        first, last = U(start[c]), U(start[c + ONE])
         if first == last:
             continue
         counts = _count_node(dz, pillar, first, last, rules.clear_threshold)

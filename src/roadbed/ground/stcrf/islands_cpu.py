@@ -6,9 +6,51 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.components_cpu import label_components
-from roadbed.compute.cpu import F, njit
+from roadbed.compute.components_cpu import root_of
+from roadbed.compute.cpu import ONE, F, U, inner, njit
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
+
+
+@inner()
+def _find_runs(variance, first, runs):
+    """Clean nodes of a row, as runs [from, to) of columns from number `first` on; returns the number after the last."""
+    n, inside = first, False
+    for column in range(variance.shape[0]):
+        clean = variance[column] <= CLEAN_VARIANCE
+        if clean and not inside:
+            runs[n, 0] = column
+        if inside and not clean:
+            runs[n, 1] = column
+            n += 1
+        inside = clean
+    if inside:
+        runs[n, 1] = variance.shape[0]
+        n += 1
+    return n
+
+
+@inner()
+def _join_rows(runs, below, first, last, parent):
+    """Runs first..last of a row hang on those of the row before it, below..first, that they touch, if only a corner."""
+    other = below
+    for run in range(first, last):
+        parent[run] = run
+        while other < first and runs[other, 1] < runs[run, 0]:
+            other += 1
+        touching = other
+        while touching < first and runs[touching, 0] <= runs[run, 1]:
+            one, two = root_of(parent, run), root_of(parent, touching)
+            parent[max(one, two)] = min(one, two)
+            touching += 1
+
+
+@inner()
+def _mark_mainland(runs, row_runs, parent, size, least, mainland):
+    """1 on the nodes of large components; `mainland` has one node more on each side."""
+    for row in range(row_runs.shape[0] - 1):
+        for run in range(row_runs[row], row_runs[row + 1]):
+            if F(size[root_of(parent, run)]) >= least:
+                mainland[row + 1, runs[run, 0] + 1 : runs[run, 1] + 1] = 1
 
 
 @njit(cache=True)
@@ -18,27 +60,24 @@ def drop_islands(fewest, largest_variance, unknown_variance, elevation, slope, v
     Leaves of a crown lie at many heights, so its nodes disagree and few of them are clean.
     """
     rows, columns = variance.shape
-    clean = np.empty(variance.shape, np.bool_)
-    label = np.empty(variance.shape, np.int32)
+    runs, row_runs = np.empty((rows * (columns // 2 + 1), 2), np.int32), np.zeros(rows + 1, np.int32)
+    parent = np.empty(runs.shape[0], np.int32)
     known = 0
     for row in range(rows):
-        for column in range(columns):
-            clean[row, column] = variance[row, column] <= CLEAN_VARIANCE
+        row_runs[row + 1] = _find_runs(variance[row], row_runs[row], runs)
+        _join_rows(runs, row_runs[max(row - 1, 0)], row_runs[row], row_runs[row + 1], parent)
+        for column in range(U(columns)):
             known += variance[row, column] <= largest_variance
-    size = np.zeros(label_components(clean, label), np.int32)
+    size = np.zeros(row_runs[rows], np.int32)
+    for run in range(size.shape[0]):
+        size[root_of(parent, run)] += runs[run, 1] - runs[run, 0]
+    mainland = np.zeros((rows + 2, columns + 2), np.uint8)
+    _mark_mainland(runs, row_runs, parent, size, min(F(fewest), ISLAND_SHARE * F(known)), mainland)
+    beside = np.empty(columns + 2, np.uint8)
     for row in range(rows):
-        for column in range(columns):
-            if label[row, column] >= 0:
-                size[label[row, column]] += 1
-    least = min(F(fewest), ISLAND_SHARE * F(known))
-    for row in range(rows):
-        for column in range(columns):
-            if variance[row, column] > largest_variance:
-                continue
-            mainland = False
-            for r in range(max(row - 1, 0), min(row + 2, rows)):
-                for c in range(max(column - 1, 0), min(column + 2, columns)):
-                    mainland = mainland or (label[r, c] >= 0 and F(size[label[r, c]]) >= least)
-            if not mainland:
-                variance[row, column] = unknown_variance
-                elevation[row, column] = slope[row, column, 0] = slope[row, column, 1] = F(np.nan)
+        for c in range(U(columns + 2)):
+            beside[c] = mainland[row, c] | mainland[row + 1, c] | mainland[row + 2, c]
+        for c in range(U(columns)):
+            if variance[row, c] <= largest_variance and not (beside[c] | beside[c + ONE] | beside[c + U(2)]):
+                variance[row, c] = unknown_variance
+                elevation[row, c] = slope[row, c, 0] = slope[row, c, 1] = F(np.nan)

@@ -10,10 +10,10 @@ import numpy as np
 
 from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
-from roadbed.ground.stcrf.decide_cpu import Scratch, decide_nodes
+from roadbed.ground.stcrf.arrays import Listed
+from roadbed.ground.stcrf.decide_cpu import BANDS_ROOM, Scratch, decide_nodes
 from roadbed.ground.stcrf.heights_cpu import count_row, list_near, measure_heights
 from roadbed.ground.stcrf.model import (
-    BANDS,
     COUNTERS,
     GROUND,
     LOW_OUTLIER,
@@ -22,7 +22,7 @@ from roadbed.ground.stcrf.model import (
     UNKNOWN,
     VOTE_MAY_CHANGE,
 )
-from roadbed.ground.stcrf.places_cpu import classify_rows, sum_along
+from roadbed.ground.stcrf.places_cpu import MARGIN, classify_rows, sum_along
 from roadbed.ground.stcrf.select_cpu import PILLAR
 from roadbed.ground.stcrf.vote_cpu import cast_votes, cell_of, clear_votes, outvoted
 
@@ -34,11 +34,12 @@ class LabelArrays(NamedTuple):
     ground: np.ndarray  # before the vote
     near: np.ndarray  # which points of a node, from its start on, stand near enough to the ground for other rules
     near_count: np.ndarray  # (nodes,) how many
-    bands: np.ndarray  # (nodes, pillars, BANDS) points per band of heights; undefined where no point is near
+    bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band of heights; undefined where no point is near
     sums: np.ndarray  # (SUMS, rows, columns) of nodes along rows
     kinds: np.ndarray  # (nodes,) of places
     places: np.ndarray  # (2, pillars) row and column inside the node
-    votes: np.ndarray  # of the last frame, until its near_count is written over
+    votes: np.ndarray
+    listed_before: Listed  # nodes of the last frame: its votes, and its near_count, are to be cleared
 
 
 @inner(fastmath=FAST)
@@ -57,11 +58,12 @@ def _rule_out_standing(first, last, stands, ground):
 
 
 @inner()
-def _follow_votes(first_node, last_node, points, columns, side, rules, work):
+def _follow_votes(first_listed, last_listed, points, columns, side, rules, work):
     """Points high enough over the surface are labelled as most around them at their height."""
     start, pillar, dz, ground, votes = points.start, points.pillar, work.dz, work.ground, work.votes
     along, across = work.places[0], work.places[1]
-    for c in range(first_node, last_node):
+    for i in range(first_listed, last_listed):
+        c = np.int64(points.listed.nodes[i])
         if work.near_count[c] == 0:
             continue
         row = c // columns
@@ -78,9 +80,9 @@ def _follow_votes(first_node, last_node, points, columns, side, rules, work):
 @inner()
 def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     """Ground or not for every point of some rows of nodes, after the vote."""
-    first, last = first_row * shape.columns, last_row * shape.columns
+    first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed.row
     if rules.vote:
-        _follow_votes(first, last, points, shape.columns, side, rules, work)
+        _follow_votes(listed[first_row], listed[last_row], points, shape.columns, side, rules, work)
     _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
 
 
@@ -114,15 +116,21 @@ MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
 @inner(allocates=True, fastmath=FAST)
 def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     """Heights over the surface, and what they say of the nodes of some rows."""
-    columns, start = shape.columns, points.start
+    columns, start, listed, before = shape.columns, points.start, points.listed, work.listed_before
     first, last = first_row * columns, last_row * columns
-    measure_heights(first, last, points, shape, mean, work.dz)
+    for row in range(first_row, last_row):
+        measure_heights(row, points, columns, mean[row + 1], work.dz)
     if rules.around:
-        clear_votes(first, last if rules.vote else first, work.near_count, columns, side, work.votes)
-        list_near(first, last, start, rules, work.dz, work.near, work.near_count)
-        counters, state = np.empty((COUNTERS, columns), np.int32), np.empty(columns, np.int32)
+        nodes = before.nodes[before.row[first_row] : before.row[last_row]]
+        clear_votes(nodes, work.near_count, columns, side, work.votes)
+        list_near(listed.row[first_row], listed.row[last_row], points, rules, work.dz, work.near, work.near_count)
+        wide = columns + 2 * MARGIN
+        counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
         for row in range(first_row, last_row):
-            count_row(row, points, rules, work, counters)
+            if listed.row[row] == listed.row[row + 1]:
+                work.sums[:, row] = 0
+                continue
+            count_row(row, points, columns, rules, work, counters)
             sum_along(counters, row, state, work.sums)
     _judge_by_height(start[first], start[last], rules, work.dz, work.ground)
 
@@ -130,13 +138,16 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
 @inner(allocates=True)
 def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     """Ground or not for every point of some rows of nodes, before the vote."""
-    first, last = first_row * shape.columns, last_row * shape.columns
-    classify_rows(first_row, last_row, points.start, work.sums, p00, rules, work.kinds)
-    scratch = Scratch(np.zeros(BANDS, np.uint16), np.empty((side * side, BANDS), np.int64), np.full(side * side, -1))
-    decide_nodes(first, last, points, shape, side, rules, p00, work, scratch)
+    first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
+    classify_rows(first_row, last_row, listed, work.sums, p00, rules, work.kinds)
+    pillars = side * side
+    around = np.empty((pillars, BANDS_ROOM), np.uint32)
+    scratch = Scratch(np.zeros(BANDS_ROOM, np.uint16), around, np.full(pillars, -1))
+    first_listed, last_listed = listed.row[first_row], listed.row[last_row]
+    decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
     _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
     if rules.vote:
-        cast_votes(first, last, points, shape, side, work)
+        cast_votes(first_listed, last_listed, points, shape, side, work)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.errors import ConfigError
 from roadbed.frames import Mounting, Moving, Scan
-from roadbed.ground.engine import FrameInput, GroundEngine
+from roadbed.ground.engine import FrameInput, GroundEngine, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.opacity import standing_points
@@ -52,7 +53,9 @@ class Stcrf:
         self._timeline = Timeline(config.timeline)
         self._mountings = Mountings(config.ground.mounting)
 
-    def segment(self, scan: Scan, moving: Moving | None = None) -> Segmented:
+    def segment(
+        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+    ) -> Segmented:
         timings: dict[str, float] = {}
         notes: list[str] = []
         with timed(timings, "mounting"):
@@ -62,10 +65,12 @@ class Stcrf:
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             notes.extend(moment.notes)
             place, warm = self._places.follow(scan, mounting, moment)
-            given = _input(scan.points, place, moving, warm, self._standing(scan, mounting))
+            given, standing = _input(scan.points, place, moving, warm), cache(partial(self._standing, scan, mounting))
             if warm and self._aligns:
-                place, given = self._aligned(place, given, notes)
-        output = self.engine.frame(given)
+                place, given = self._aligned(place, given, notes, standing)
+            if standing() is not None:
+                given = replace(given, standing=standing())
+        output = self.engine.frame(given, partial(meanwhile, mounting))
         with timed(timings, "keep"):
             if moment.link in (Link.FIRST, Link.NEXT):
                 self._places.keep(output)
@@ -92,14 +97,17 @@ class Stcrf:
             if not alone:
                 yield from ((scan, self.segment(scan)) for scan in run)
                 continue
-            for (scan, mounting, place), output in engines.run(self._alone(run)):
-                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting)
+            for (scan, mounting, place, notes), output in engines.run(self._alone(run)):
+                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting, notes=notes)
 
-    def _alone(self, scans: Iterable[Scan]) -> Iterator[tuple[tuple[Scan, Mounting, Place], FrameInput]]:
+    def _alone(
+        self, scans: Iterable[Scan]
+    ) -> Iterator[tuple[tuple[Scan, Mounting, Place, tuple[str, ...]], FrameInput]]:
         for scan in scans:
-            mounting = self._mountings.of(scan, [])
-            place = self._places.of_one_alone(mounting)
-            yield (scan, mounting, place), _input(scan.points, place, standing=self._standing(scan, mounting))
+            notes: list[str] = []
+            mounting = self._mountings.of(scan, notes)
+            place, standing = self._places.of_one_alone(mounting), self._standing(scan, mounting)
+            yield (scan, mounting, place, tuple(notes)), _input(scan.points, place, standing=standing)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
@@ -121,10 +129,12 @@ class Stcrf:
     def _standing(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
         return standing_points(scan, mounting.T_vehicle_sensor, self.config.ground.opacity)
 
-    def _aligned(self, place: Place, given: FrameInput, notes: list[str]) -> tuple[Place, FrameInput]:
+    def _aligned(
+        self, place: Place, given: FrameInput, notes: list[str], meanwhile: Callable[[], object]
+    ) -> tuple[Place, FrameInput]:
         """The scan's pose corrected against the prior surface; where it does not fit at all, the prior is not used."""
         config = self.config.ground.time
-        found = self.engine.misalignment(given, config.alignment_radius)
+        found = self.engine.misalignment(given, config.alignment_radius, meanwhile)
         if found is None:
             return place, given
         steep = math.hypot(found.slope_x, found.slope_y)
@@ -133,8 +143,7 @@ class Stcrf:
             notes.append(f"scan does not fit the prior surface ({near}): started cold")
             return place, replace(given, warm=False)
         place = place.corrected(found, config.alignment_trust)
-        beside = (given.moving, given.warm, given.standing)
-        return place, FrameInput(given.points, place.placement, place.vehicle, place.road, *beside)
+        return place, FrameInput(given.points, place.placement, place.vehicle, place.road, given.moving, given.warm)
 
 
 def _input(

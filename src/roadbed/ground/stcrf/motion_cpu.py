@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, inner, njit, solve3
+from roadbed.compute.cpu import FAST, F, U, inner, njit, solve3
 from roadbed.geometry import Float32
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
 
@@ -131,27 +131,39 @@ def transport(first_row, last_row, source, shape, origin, rotation, translation,
             mean[row + 1, 2, column + 1] = sy
 
 
-def shift(layers: Float32, out: Float32, width: int, columns: int, rows: int, edges: bool = False) -> None:
+@inner()
+def _shift_row(layer, columns, width, edges, out):
+    """One row with its border: node c takes what was at c + columns."""
+    first, last = max(1, 1 - columns), min(width + 1, width + 1 - columns)
+    for c in range(first):
+        out[c] = F(0)
+    source, target = layer[first + columns : last + columns], out[first:last]
+    for c in range(U(target.shape[0])):
+        target[c] = source[c]
+    for c in range(last, out.shape[0]):
+        out[c] = F(0)
+    if edges:
+        for c in range(1, first):
+            out[c] = out[first]
+        for c in range(last, width + 1):
+            out[c] = out[last - 1]
+
+
+@njit(nogil=True, cache=True)
+def shift(first_row, last_row, layers, out, width, columns, rows, edges):
     """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
 
-    `width` is the number of columns that are nodes. Nodes that enter are empty: undefined, as the paper asks; or, with
-    `edges`, like the nearest one.
+    Of `out` some rows are written, the border counted; `width` is the number of columns that are nodes. Nodes that
+    enter are empty: undefined, as the paper asks; or, with `edges`, like the nearest one.
     """
-    out[:] = 0
     height = layers.shape[0] - 2
-    if abs(rows) >= height or abs(columns) >= width:
-        return
-    to_rows, from_rows = _overlap(height, rows)
-    to_columns, from_columns = _overlap(width, columns)
-    out[to_rows, :, to_columns] = layers[from_rows, :, from_columns]
-    if edges:
-        first, last = to_rows.start, to_rows.stop
-        out[1:first], out[last : 1 + height] = out[first], out[last - 1]
-        first, last = to_columns.start, to_columns.stop
-        out[:, :, 1:first] = out[:, :, first : first + 1]
-        out[:, :, last : 1 + width] = out[:, :, last - 1 : last]
-
-
-def _overlap(size: int, step: int) -> tuple[slice, slice]:
-    """Slices, border counted, of where a row of `size` nodes goes to and comes from."""
-    return slice(1 + max(0, -step), 1 + size - max(0, step)), slice(1 + max(0, step), 1 + size - max(0, -step))
+    apart = abs(rows) >= height or abs(columns) >= width
+    for r in range(first_row, last_row):
+        source = r + rows
+        if edges:
+            source = min(max(source, 1), height)
+        if apart or r < 1 or r > height or source < 1 or source > height:
+            out[r] = F(0)
+            continue
+        for k in range(layers.shape[1]):
+            _shift_row(layers[source, k], columns, width, edges, out[r, k])

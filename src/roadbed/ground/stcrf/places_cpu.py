@@ -32,6 +32,7 @@ from roadbed.ground.stcrf.model import (
 SUMS = 5  # sums over neighbours that tell the kind of a node
 _INNER, _OUTER, _REGION, _GROUND, _WALLS = range(SUMS)
 _REACH = (1, 2, REGION, 1, 1)  # nodes to each side
+MARGIN = max(reach for reach in _REACH if reach != REGION)  # nothing at the ends of a row, so that no loop asks there
 _ROUGH = np.int32(1 << 16)  # counts of smooth and of rough nodes are summed as one number: neither reaches 2^16
 _SMOOTH = _ROUGH - np.int32(1)
 
@@ -97,22 +98,36 @@ def box_sum(values, reach, along, out):
 
 
 @inner()
+def _sum_beside(values, reach, out):
+    """Sum of `values`, which have a margin, within a small `reach`; the loops vectorise."""
+    middle = U(MARGIN)
+    for i in range(U(out.shape[0])):
+        out[i] = values[i + middle]
+    for k in range(ONE, U(reach) + ONE):
+        for i in range(U(out.shape[0])):
+            out[i] += values[i + middle - k] + values[i + middle + k]
+
+
+@inner()
 def sum_along(counters, row, state, sums):
-    """`sums` (SUMS, rows, columns) of one row of nodes: its neighbours in that row. `state` is scratch."""
-    for column in range(state.shape[0]):
+    """`sums` (SUMS, rows, columns) of one row of nodes: its neighbours in that row. `state` is scratch.
+
+    `counters` and `state` have a margin on both ends.
+    """
+    for column in range(U(state.shape[0])):
         state[column] = _state(counters[NEAR, column], counters[NEAR_HIGH, column])
-    _running_sum(state, _REACH[_INNER], sums[_INNER, row])
-    _running_sum(state, _REACH[_OUTER], sums[_OUTER, row])
-    for column in range(state.shape[0]):
+    _sum_beside(state, _REACH[_INNER], sums[_INNER, row])
+    _sum_beside(state, _REACH[_OUTER], sums[_OUTER, row])
+    for column in range(U(state.shape[0])):
         state[column] = _state(counters[OPEN_NEAR, column], counters[OPEN_HIGH, column])
-    _running_sum(state, _REACH[_REGION], sums[_REGION, row])
-    _running_sum(counters[SEEN_GROUND], _REACH[_GROUND], sums[_GROUND, row])
-    _running_sum(counters[WALL_RETURNS], _REACH[_WALLS], sums[_WALLS, row])
+    _running_sum(state[MARGIN:-MARGIN], _REACH[_REGION], sums[_REGION, row])
+    _sum_beside(counters[SEEN_GROUND], _REACH[_GROUND], sums[_GROUND, row])
+    _sum_beside(counters[WALL_RETURNS], _REACH[_WALLS], sums[_WALLS, row])
 
 
 @inner(allocates=True)
-def classify_rows(first_row, last_row, start, sums, p00, rules, kinds):
-    """`kinds`: bits per node with points from the sums along all rows and information p00.
+def classify_rows(first_row, last_row, listed, sums, p00, rules, kinds):
+    """`kinds`: bits per listed node from the sums along all rows and information p00.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
     vouch for its own roughness, while a kerb, a bank or a verge crosses the ring.
@@ -124,11 +139,10 @@ def classify_rows(first_row, last_row, start, sums, p00, rules, kinds):
     for row in range(first_row, last_row):
         for k in range(SUMS):
             _slide(sums[k], _REACH[k], row, row == first_row, around[k])
-        for column in range(columns):
-            node = row * columns + column
-            if start[node] == start[node + 1]:
-                continue
-            support = p00[row + 1, column + 1]
+        for i in range(U(listed.row[row]), U(listed.row[row + 1])):
+            node = U(listed.nodes[i])
+            column = node - U(row * columns)
+            support = p00[row + 1, column + ONE]
             ring = outer[column] - inner[column]
             smooth, rough = ring & _SMOOTH, ring // _ROUGH
             even, uneven = region[column] & _SMOOTH, region[column] // _ROUGH

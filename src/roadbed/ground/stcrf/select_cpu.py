@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, inner, njit
+from roadbed.compute.cpu import FAST, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
@@ -47,20 +47,21 @@ def mark_anchors(shape, x0, y0, yaw, plane, anchored, planes):
 
 
 @njit(cache=True)
-def reserve(start, limit, anchored, reserved):
-    """`reserved[c]`: where the points of node c that shape the surface are kept; returns the total."""
-    nodes = start.shape[0] - 1
+def reserve(start, listed, limit, anchored, columns, reserved):
+    """`reserved[c]`: where the points of a listed node c that shape the surface are kept, and where a row's begin."""
     total = 0
-    for c in range(nodes):
-        reserved[c] = total
-        n = start[c + 1] - start[c]
-        if limit > 0:
-            n = min(n, limit)
-        if anchored[c]:
-            n += ANCHORS
-        total += (n + PAD - 1) // PAD * PAD
-    reserved[nodes] = total
-    return total
+    for row in range(listed.row.shape[0] - 1):
+        reserved[row * columns] = total
+        for i in range(listed.row[row], listed.row[row + 1]):
+            c = listed.nodes[i]
+            reserved[c] = total
+            n = start[c + 1] - start[c]
+            if limit > 0:
+                n = min(n, limit)
+            if anchored[c]:
+                n += ANCHORS
+            total += (n + PAD - 1) // PAD * PAD
+    reserved[start.shape[0] - 1] = total
 
 
 @njit(inline="always")
@@ -74,37 +75,43 @@ def _square(x, y, half, scale, side):
 @inner(fastmath=FAST)
 def _number_pillars(x, y, half, scale, side, pillar):
     """Number of each point's pillar inside its node."""
-    last = side - np.int32(1)
-    for k in range(x.shape[0]):
-        across = min(max(np.int32((x[k] + half) * scale), np.int32(0)), last)
-        along = min(max(np.int32((y[k] + half) * scale), np.int32(0)), last)
-        pillar[k] = np.uint16(along * side + across)
+    for k in range(U(x.shape[0])):
+        pillar[k] = np.uint16(_square(x[k], y[k], half, scale, side))
+
+
+@inner(fastmath=FAST)
+def _height_of_all(z):
+    """From the lowest to the highest point of a node; as whole numbers in the same order, whose extremes vectorise."""
+    low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
+    for k in range(U(z.shape[0])):
+        bits = bits_of_float(z[k])
+        ordered = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        low, high = min(low, ordered), max(high, ordered)
+    low ^= (low >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    high ^= (high >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    return float_from_bits(high) - float_from_bits(low)
 
 
 @inner(fastmath=FAST)
 def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls."""
-    low, high = UNSEEN, -UNSEEN
-    for k in range(U(z.shape[0])):
-        low, high = min(low, z[k]), max(high, z[k])
-    if not high - low > wall_low:  # as on most of the road: no pillar can be one
+    if not _height_of_all(z) > wall_low:  # as on most of the road: no pillar can be one
         return
-    for inside in range(lowest.shape[0]):
+    for inside in range(U(lowest.shape[0])):
         lowest[inside] = UNSEEN
-        is_wall[inside] = 0
+        is_wall[inside] = np.uint16(0)
     n = U(z.shape[0])
     for k in range(n):
         lowest[pillar[k]] = min(lowest[pillar[k]], z[k])
-    walls = 0
+    # Without branches from here on: which pillars are walls cannot be foretold.
+    walls = np.uint16(0)
     for k in range(n):
         above = z[k] - lowest[pillar[k]]
-        if above > wall_low and above < wall_high:
-            is_wall[pillar[k]] = 1
-            walls += 1
-    if walls > 0:
-        for k in range(n):
-            if is_wall[pillar[k]]:
-                pillar[k] |= WALL
+        mark = WALL if (above > wall_low) & (above < wall_high) else np.uint16(0)
+        is_wall[pillar[k]] |= mark
+        walls |= mark
+    for k in range(n if walls else U(0)):
+        pillar[k] |= is_wall[pillar[k]]
 
 
 @inner(fastmath=FAST)
@@ -190,7 +197,8 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
     first_node, last_node = first_row * shape.columns, last_row * shape.columns
     begin, end = points.start[first_node], points.start[last_node]
     _number_pillars(points.x[begin:end], points.y[begin:end], half, F(side) / spacing, side, points.pillar[begin:end])
-    for c in range(first_node, last_node):
+    for i in range(points.listed.row[first_row], points.listed.row[last_row]):
+        c = points.listed.nodes[i]
         first, last = points.start[c], points.start[c + 1]
         place = shaping.reserved[c]
         if first < last:
@@ -221,7 +229,7 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
 def select_points(crew, chunks, points, shape, rules, anchors, moving, low, shaping):
     """Fill `shaping` with the points that shape the surface, `low` with the lowest of each part of a node."""
     parts = chunks.shape[0] - 1
-    pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint8)  # scratch
+    pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint16)  # scratch
     i = take_part(crew, 0)
     while i < parts:
         _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, pillars, shaping)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from roadbed.config.ground import GroundConfig
 from roadbed.geometry import Lattice
-from roadbed.ground.stcrf.model import ALIGNMENT_POINTS, BANDS
+from roadbed.ground.stcrf.model import ALIGNMENT_POINTS
 from roadbed.memory import check_memory
 
 
@@ -33,7 +33,7 @@ def check_memory_for(config: GroundConfig) -> None:
     """Refuse a lattice that does not fit the host, before anything is allocated."""
     lattice, stcrf, pillars = lattice_of(config), config.stcrf, side_of(config) ** 2
     # Information and planes, counters and anchors; bands and votes of pillars; lowest points; one frame given out.
-    per_node = 330 + pillars * (2 * BANDS + 8) + 24 * low_side_of(config) ** 2 + 20
+    per_node = 330 + pillars * 24 + 24 * low_side_of(config) ** 2 + 20
     size = f"{stcrf.length:g} x {stcrf.width:g} m at {stcrf.spacing:g} m"
     check_memory(f"ground.stcrf: {size} ({lattice.size:,} nodes)", lattice.size * per_node)
 

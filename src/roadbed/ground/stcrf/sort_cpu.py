@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, inner, njit
+from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.primitives_cpu import begin_cells
 from roadbed.ground.stcrf.model import FARTHEST_HEIGHT
@@ -56,6 +56,18 @@ def _place(points, rotation, translation, shape, count, out, first, last):
 
 
 @inner()
+def _list_nodes(start, anchored, columns, listed):
+    """Nodes that have points, or are anchored."""
+    n = 0
+    for row in range(listed.row.shape[0] - 1):
+        listed.row[row] = n
+        for c in range(U(row * columns), U((row + 1) * columns)):
+            listed.nodes[n] = c  # written over where it does not count: cheaper than a branch
+            n += (start[c + ONE] > start[c]) | (anchored[c] > 0)
+    listed.row[listed.row.shape[0] - 1] = n
+
+
+@inner()
 def _take_along(standing, out, first, last):
     """What is known of the points of a slice, to their places."""
     for i in range(first, last):
@@ -64,7 +76,7 @@ def _take_along(standing, out, first, last):
 
 
 @njit(nogil=True, cache=True, allocates=False, fastmath=FAST)
-def sort_by_node(crew, points, standing, rotation, translation, shape, count, out):
+def sort_by_node(crew, points, standing, rotation, translation, shape, anchored, count, out):
     """Counting sort. `translation` counts from the lattice's corner; `count` has one row per slice of the points.
 
     The sort is stable, so the order, and with it every sum, does not depend on the number of slices.
@@ -80,6 +92,7 @@ def sort_by_node(crew, points, standing, rotation, translation, shape, count, ou
                 _assign(points, rotation, translation, shape, out.place, count[s], first, last)
             elif phase == 1:
                 begin_cells(count, out.start)
+                _list_nodes(out.start, anchored, shape.columns, out.listed)
             else:
                 _place(points, rotation, translation, shape, count[s], out, first, last)
                 _take_along(standing, out, first, min(last, standing.shape[0]))

@@ -16,8 +16,8 @@ NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this
 
 
 @njit(cache=True)
-def find_spans(count, prior, use_prior, shape, reach, spans):
-    """Per row the columns [lo, hi) within `reach` nodes of a point or of prior information.
+def find_spans(listed, prior, use_prior, shape, reach, spans):
+    """Per row the columns [lo, hi) within `reach` nodes of a listed node or of prior information.
 
     Columns are counted with the border (first node = 1); spans are filled up to whole vectors, maybe beyond the last
     node; `wide` spans also cover the rows below and above.
@@ -27,11 +27,20 @@ def find_spans(count, prior, use_prior, shape, reach, spans):
     own_lo = np.full(rows, columns + 1, np.int32)
     own_hi = np.zeros(rows, np.int32)
     for row in range(rows):
-        for column in range(columns):
-            seen = count[row * columns + column] > 0
-            if seen or (use_prior and prior[row + 1, 0, column + 1] > F(1e-4)):
-                own_lo[row] = min(own_lo[row], column + 1)
-                own_hi[row] = column + 2
+        first, last = listed.row[row], listed.row[row + 1]
+        if first < last:
+            own_lo[row] = listed.nodes[first] - row * columns + 1
+            own_hi[row] = listed.nodes[last - 1] - row * columns + 2
+        if use_prior:
+            known = prior[row + 1, 0]
+            column = 1
+            while column < own_lo[row] and not known[column] > F(1e-4):
+                column += 1
+            own_lo[row] = column
+            column = columns
+            while column >= max(own_hi[row], own_lo[row]) and not known[column] > F(1e-4):
+                column -= 1
+            own_hi[row] = max(own_hi[row], column + 1 if column >= own_lo[row] else 0)
     for row in range(rows):
         lo[row], hi[row] = columns + 1, 0
         for other in range(max(0, row - reach), min(rows, row + reach + 1)):
@@ -53,17 +62,32 @@ def find_spans(count, prior, use_prior, shape, reach, spans):
 
 
 @njit(cache=True)
-def clear_spans(information, data, spans):
-    """Empty what the last frame has written (its spans), in both buffers and in the data term."""
-    lo, hi = spans.lo, spans.hi
-    for row in range(lo.shape[0]):
-        for k in range(9):
-            for c in range(U(lo[row]), U(hi[row])):
-                information[0, row + 1, k, c] = F(0)
-            for c in range(U(lo[row]), U(hi[row])):
-                information[1, row + 1, k, c] = F(0)
-            for c in range(U(lo[row]), U(hi[row])):
-                data[row + 1, k, c] = F(0)
+def clear_outside(information, written, spans):
+    """Empty what earlier frames have written where this one will not; `written` becomes its spans."""
+    for row in range(spans.lo.shape[0]):
+        lo, hi = spans.lo[row], max(spans.lo[row], spans.hi[row])
+        first, last = written[0, row], written[1, row]
+        written[0, row], written[1, row] = lo, hi
+        if first >= lo and last <= hi:
+            continue
+        for buffer in range(2):
+            for k in range(9):
+                for c in range(first, min(lo, last)):
+                    information[buffer, row + 1, k, c] = F(0)
+                for c in range(max(hi, first), last):
+                    information[buffer, row + 1, k, c] = F(0)
+
+
+@njit(cache=True)
+def share_known(listed, length, prior, columns, known_from):
+    """Share of the nodes with points that shape the surface of which the prior knows `known_from` or more."""
+    seen = known = 0
+    for row in range(listed.row.shape[0] - 1):
+        for i in range(listed.row[row], listed.row[row + 1]):
+            c = listed.nodes[i]
+            seen += length[c] > 0
+            known += length[c] > 0 and prior[row + 1, 0, c - row * columns + 1] > known_from
+    return known / max(1, seen)
 
 
 @njit(cache=True)
@@ -95,19 +119,19 @@ def share_rows(reserved, shape, chunks, node_cost):
         chunk += 1
 
 
-@njit(cache=True)
-def keep_seen(arrays, information, spans, use_prior, planes):
+@njit(nogil=True, cache=True)
+def keep_seen(first_row, last_row, arrays, information, spans, use_prior, planes):
     """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined.
 
     So do `planes`, also of nodes that others tell enough; the rest, what was expected of them, stays: the next frame's
-    coarse lattice starts there.
+    coarse lattice starts there. All of this for some rows.
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
     """
     prior, data = arrays.prior, arrays.data
     before = F(1) if use_prior else F(0)
     stays = np.zeros(prior.shape[2], np.bool_)
-    for row in range(spans.lo.shape[0]):
+    for row in range(first_row, last_row):
         first, last = U(spans.lo[row]), U(max(spans.hi[row], spans.lo[row]))
         own, known, new, out = data[row + 1, 0], prior[row + 1, 0], information[row + 1], prior[row + 1]
         for c in range(first, last):

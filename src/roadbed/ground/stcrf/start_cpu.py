@@ -12,19 +12,28 @@ from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 
 
 @njit(cache=True, fastmath=FAST)
-def gather_lowest(start, low, shape, ratio, coarse_shape, shaping):
+def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants."""
-    total = 0
+    total = count = 0
+    next_listed = np.empty(ratio, np.int32)  # of each row of the block
     middle = F(0.5) * F(ratio - 1)
     x, y, z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     for coarse_row in range(coarse_shape.rows):
+        shaping.listed.row[coarse_row] = count
+        first_row, last_row = coarse_row * ratio, min((coarse_row + 1) * ratio, rows)
+        for row in range(first_row, last_row):
+            next_listed[row - first_row] = listed.row[row]
         for coarse_column in range(coarse_shape.columns):
             c = coarse_row * coarse_shape.columns + coarse_column
             reserved[c] = total
-            for row in range(coarse_row * ratio, min((coarse_row + 1) * ratio, rows)):
-                for column in range(coarse_column * ratio, min((coarse_column + 1) * ratio, columns)):
-                    node = row * columns + column
+            for row in range(first_row, last_row):
+                while next_listed[row - first_row] < listed.row[row + 1]:
+                    node = listed.nodes[next_listed[row - first_row]]
+                    column = node - row * columns
+                    if column >= (coarse_column + 1) * ratio:
+                        break
+                    next_listed[row - first_row] += 1
                     if start[node] == start[node + 1]:
                         continue
                     for part in range(low.shape[1]):
@@ -37,6 +46,9 @@ def gather_lowest(start, low, shape, ratio, coarse_shape, shaping):
                 x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
                 total += 1
             length[c] = total - reserved[c]
+            shaping.listed.nodes[count] = c  # written over where it does not count
+            count += length[c] > 0
+    shaping.listed.row[coarse_shape.rows] = count
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
 
@@ -54,6 +66,17 @@ def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
 
 
 @inner(fastmath=FAST)
+def _between_nodes(ratio, columns, last, places, east):
+    """Which wide nodes lie to the west and east of each fine one, and how far it lies to the east of the first."""
+    for c in range(columns):
+        u = (F(c) + F(0.5)) / F(ratio) - F(0.5)
+        i = np.int32(np.floor(u))
+        east[0, c] = u - F(i)
+        places[0, c], places[1, c] = min(max(i, 0), last), min(max(i + 1, 0), last)
+        east[1, c], east[2, c] = u - F(places[0, c]), u - F(places[1, c])
+
+
+@inner(fastmath=FAST)
 def _blend_row(p00, mean, weight, v, j, most, wide, sums):
     """Adds a row of coarse nodes, as seen from the line v, to weights, weighted heights and weighted slopes."""
     across = (v - F(j)) * wide
@@ -65,29 +88,36 @@ def _blend_row(p00, mean, weight, v, j, most, wide, sums):
         sums[3, i] += w * mean[j + 1, 2, i + ONE]
 
 
+@inner(fastmath=FAST)
+def _blend_columns(sums, places, east, wide, before, expected):
+    """The planes between wide nodes of a row; without branches, so that the loop vectorises."""
+    for c in range(U(places.shape[1])):
+        a, b, right = places[0, c], places[1, c], east[0, c]
+        left = F(1) - right
+        total = left * sums[0, a] + right * sums[0, b]
+        is_known = total > COARSE_KNOWS
+        divisor = total if is_known else F(1)
+        along_a, along_b = east[1, c] * wide, east[2, c] * wide
+        height = left * (sums[1, a] + along_a * sums[2, a]) + right * (sums[1, b] + along_b * sums[2, b])
+        slope_x, slope_y = left * sums[2, a] + right * sums[2, b], left * sums[3, a] + right * sums[3, b]
+        expected[0, c + ONE] = height / divisor if is_known else before[0, c + ONE]
+        expected[1, c + ONE] = slope_x / divisor if is_known else before[1, c + ONE]
+        expected[2, c + ONE] = slope_y / divisor if is_known else before[2, c + ONE]
+
+
 @njit(nogil=True, cache=True, fastmath=FAST)
-def spread_coarse(first_row, last_row, p00, mean, coarse_shape, ratio, most, columns, expected):
+def spread_coarse(first_row, last_row, p00, mean, coarse_shape, ratio, most, columns, before, expected):
     """Blend the four coarse planes around each fine node of some rows, weighted by what they know.
 
-    Where they know nothing, `expected` stays as it is.
+    Where they know nothing, what was expected `before` still is.
     """
-    wide, last_column, last_line = coarse_shape.spacing, coarse_shape.columns - 1, coarse_shape.rows - 1
+    wide, last_line = coarse_shape.spacing, coarse_shape.rows - 1
     sums = np.empty((4, coarse_shape.columns), np.float32)
+    places, east = np.empty((2, columns), np.uint64), np.empty((3, columns), np.float32)
+    _between_nodes(ratio, columns, coarse_shape.columns - 1, places, east)
     for row in range(first_row, last_row):
         v = (F(row) + F(0.5)) / F(ratio) - F(0.5)
         sums[:] = F(0)
         for j in range(np.int32(np.floor(v)), np.int32(np.floor(v)) + 2):
             _blend_row(p00, mean, F(1) - abs(v - F(j)), v, min(max(j, 0), last_line), most, wide, sums)
-        for c in range(1, columns + 1):
-            u = (F(c) - F(0.5)) / F(ratio) - F(0.5)
-            i = np.int32(np.floor(u))
-            right = u - F(i)
-            left = F(1) - right
-            a, b = min(max(i, 0), last_column), min(max(i + 1, 0), last_column)
-            total = left * sums[0, a] + right * sums[0, b]
-            if total > COARSE_KNOWS:
-                along_a, along_b = (u - F(a)) * wide, (u - F(b)) * wide
-                height = left * (sums[1, a] + along_a * sums[2, a]) + right * (sums[1, b] + along_b * sums[2, b])
-                expected[row + 1, 0, c] = height / total
-                expected[row + 1, 1, c] = (left * sums[2, a] + right * sums[2, b]) / total
-                expected[row + 1, 2, c] = (left * sums[3, a] + right * sums[3, b]) / total
+        _blend_columns(sums, places, east, wide, before[row + 1], expected[row + 1])

@@ -40,12 +40,13 @@ def _layer(d):
 
 
 @inner()
-def cast_votes(first_node, last_node, points, shape, side, work):
-    """+1 for ground, -1 against, into the cell of every point that stands low enough."""
+def cast_votes(first_listed, last_listed, points, shape, side, work):
+    """+1 for ground, -1 against, into the cell of every point that stands low enough; of a range of listed nodes."""
     start, pillar, columns = points.start, points.pillar, shape.columns
     dz, ground, votes, near, near_count = work.dz, work.ground, work.votes, work.near, work.near_count
     along, across = work.places[0], work.places[1]
-    for c in range(first_node, last_node):
+    for i in range(first_listed, last_listed):
+        c = np.int64(points.listed.nodes[i])
         if near_count[c] == 0:
             continue
         row = c // columns
@@ -60,11 +61,13 @@ def cast_votes(first_node, last_node, points, shape, side, work):
 
 
 @inner()
-def clear_votes(first_node, last_node, near_count, columns, side, votes):
-    """Empty the cells of nodes whose points may have voted: far fewer than all."""
-    for c in range(first_node, last_node):
+def clear_votes(nodes, near_count, columns, side, votes):
+    """Empty the cells of nodes whose points may have voted, and forget these."""
+    for i in range(nodes.shape[0]):
+        c = np.int64(nodes[i])
         if near_count[c] == 0:
             continue
+        near_count[c] = 0
         row = c // columns
         top, left = row * side, (c - row * columns) * side
         for y in range(U(top // VOTE_PILLARS + 1), U((top + side - 1) // VOTE_PILLARS + 2)):

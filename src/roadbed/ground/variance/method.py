@@ -6,7 +6,7 @@ Every scan stands alone, in the axes of its points: neither mounting nor odometr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.frames import Mounting, Moving, Scan, VarianceCells
 from roadbed.geometry import Pose
-from roadbed.ground.engine import FrameOutput
+from roadbed.ground.engine import FrameOutput, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.variance.model import lattice_of
 
@@ -36,10 +36,13 @@ class GridVariance:
         self.lattice = lattice_of(config.ground.variance)
         self.engine = _engine(config, backend)
 
-    def segment(self, scan: Scan, moving: Moving | None = None) -> Segmented:
-        output = self.engine.frame(scan.points)
+    def segment(
+        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+    ) -> Segmented:
         in_place = Pose.identity()
         mounting = Mounting(in_place, estimated=False)
+        meanwhile(mounting)
+        output = self.engine.frame(scan.points)
         return Segmented(output, self.lattice, in_place, mounting, scan.T_world_sensor, timings=output.timings)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
