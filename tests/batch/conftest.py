@@ -22,7 +22,7 @@ SMALL = Config.parse({"occupancy": {"grid": {"length": 20, "width": 20}}})
 FRAMES = 8
 
 # Ray puts its workers behind everything else that runs (nice 15): beside other tests they would hardly ever run.
-os.environ["RAY_worker_niceness"] = "0"
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 
 @pytest.fixture(scope="session")

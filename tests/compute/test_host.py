@@ -41,7 +41,8 @@ def scene(seed, n=4000):
 @pytest.mark.parametrize("name", BACKENDS)
 def test_one_filter_in_many_threads_gives_every_scan_its_own_labels(name):
     scans = [scene(k, 2000 + 500 * k) for k in range(8)]
-    ground = GroundFilter(backend=backend(name))
+    small = Config.parse({"ground": {"stcrf": {"length": 50, "width": 50}}})  # every point lies on it
+    ground = GroundFilter(small, backend=backend(name, optimise=False))
     expected = [ground(points).label for points in scans]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(3):
@@ -81,10 +82,9 @@ print(len(different), sum(different))
 """
 
 
-@pytest.mark.parametrize("layer", ["workqueue", "default"])
-def test_filters_of_their_own_in_several_threads(layer):
-    """Numba's workqueue layer aborts when two threads enter it."""
-    assert run(TWO_THREADS, NUMBA_THREADING_LAYER=layer).split() == ["60", "0"]
+def test_filters_of_their_own_in_several_threads():
+    """Under the layer of Numba's threads that aborts when two threads enter it: nothing does."""
+    assert run(TWO_THREADS, NUMBA_THREADING_LAYER="workqueue").split() == ["60", "0"]
 
 
 FORKED = """

@@ -16,11 +16,16 @@ from typing import Any, Literal
 
 from roadbed.errors import DeviceError
 
+# A cloud of 3 MB is 47 packets instead of 2,300 fragments. The reader's socket holds all of them, as far as the system
+# lets it (net.core.rmem_max): what finds it full is asked for again, by default 0.1 s later. The writer's history holds
+# several clouds, or each would wait until everybody has acknowledged the last.
 LOOPBACK_ONLY = (
     "<CycloneDDS><Domain><General><Interfaces><NetworkInterface name='lo' multicast='false'/></Interfaces>"
-    "<AllowMulticast>false</AllowMulticast><MaxMessageSize>65500B</MaxMessageSize></General>"
+    "<AllowMulticast>false</AllowMulticast><MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize>"
+    "</General>"
     "<Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer address='127.0.0.1'/></Peers></Discovery>"
-    "</Domain></CycloneDDS>"
+    "<Internal><SocketReceiveBufferSize max='16MiB'/><SocketSendBufferSize max='4MiB'/><NackDelay>5ms</NackDelay>"
+    "<Watermarks><WhcHigh>64MiB</WhcHigh></Watermarks></Internal></Domain></CycloneDDS>"
 )
 _WAKE_MS = 200
 _TAKEN_AT_ONCE = 100

@@ -16,7 +16,6 @@ from roadbed.messages.store import RosMessages
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WATCH_S = 2.0  # between looks whether the master still knows this node
 _SENT_AT_ONCE = 2  # messages of a topic that wait for one subscriber
-_BUFFER = 2**24  # bytes read at once: a smaller buffer makes large clouds arrive late
 
 
 class Ros1:
@@ -55,8 +54,9 @@ class Ros1:
         self._watcher.start()
 
     def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
+        # By rospy's own 64 kB: with a buffer of 16 MB, which each read allocates anew, clouds come late (docs/live.md).
         self._subscribers[topic] = self._rospy.Subscriber(
-            topic, self._raw(kind), lambda message: heard(message.data), buff_size=_BUFFER, tcp_nodelay=True
+            topic, self._raw(kind), lambda message: heard(message.data), tcp_nodelay=True
         )
 
     def advertise(self, topic: str, kind: str) -> None:

@@ -42,7 +42,7 @@ def cloud_of_columns(messages: RosMessages, header: Any, columns: Mapping[str, N
     """A packed cloud of named values."""
     table = packed(columns)
     fields = [_field(messages, name, *_position(table.dtype, name)) for name in columns]
-    return _cloud(messages, header, fields, _bytes_of(table), table.dtype.itemsize)
+    return _cloud(messages, header, fields, table)
 
 
 def cloud_of_scan(messages: RosMessages, header: Any, scan: Scan) -> Any:
@@ -57,54 +57,45 @@ def labelled_cloud(messages: RosMessages, cloud: Any, ground: GroundFrame) -> An
     Where the input has a field of that name already, ours is called roadbed_label and so on.
     """
     order = ">" if cloud.is_bigendian else "<"
-    taken = {str(field.name) for field in cloud.fields}
+    came = _records(cloud)
+    if len(came) != len(ground.label):
+        raise InputError(f"labelled cloud: found {len(ground.label)} labels, expected {len(came)} (one per point)")
     columns = {
-        "label": ground.label.astype("u1"),
-        "ground_probability": ground.ground_probability.astype(order + "f4"),
-        "height_above_ground": ground.height_above_ground.astype(order + "f4"),
+        "label": (ground.label, "u1"),
+        "ground_probability": (ground.ground_probability, f"{order}f4"),
+        "height_above_ground": (ground.height_above_ground, f"{order}f4"),
     }
-    rows = _rows(cloud)
-    if len(rows) != len(ground.label):
-        raise InputError(f"labelled cloud: found {len(ground.label)} labels, expected {len(rows)} (one per point)")
-    fields, parts, end = list(cloud.fields), [rows], int(cloud.point_step)
-    for name, values in columns.items():
+    table = np.empty(len(came), [("came", came.dtype), *((name, kind) for name, (_, kind) in columns.items())])
+    table["came"] = came
+    taken, fields = {str(field.name) for field in cloud.fields}, list(cloud.fields)
+    for name, (values, _) in columns.items():
+        table[name] = values
         own = f"roadbed_{name}" if name in taken else name
-        fields.append(_field(messages, own, end, values.dtype, 1))
-        parts.append(_bytes_of(values))
-        end += values.dtype.itemsize
-    data = np.concatenate(parts, axis=1)
-    return _cloud(messages, cloud.header, fields, data, end, like=cloud)
+        fields.append(_field(messages, own, *_position(table.dtype, name)))
+    return _cloud(messages, cloud.header, fields, table, like=cloud)
 
 
 def part_of_cloud(messages: RosMessages, cloud: Any, keep: NDArray[np.bool_]) -> Any:
     """The points chosen by `keep` (N,), in one row, with all their fields."""
-    rows = _rows(cloud)[keep]
-    made = _cloud(messages, cloud.header, cloud.fields, rows, int(cloud.point_step))
+    made = _cloud(messages, cloud.header, cloud.fields, _records(cloud)[keep])
     made.is_bigendian, made.is_dense = bool(cloud.is_bigendian), bool(cloud.is_dense)
     return made
 
 
-def _rows(cloud: Any) -> NDArray[np.uint8]:
-    """The bytes of each point (N, point_step), whatever lies between the rows."""
+def _records(cloud: Any) -> NDArray[np.void]:
+    """Each point's bytes as one record (N,), which is copied as a whole; whatever lies between the rows is left out."""
     width, height, step = int(cloud.width), int(cloud.height), int(cloud.point_step)
-    data = np.frombuffer(memoryview(cloud.data), np.uint8)
     if not width * height:
-        return np.zeros((0, step), np.uint8)
+        return np.zeros(0, f"V{step}")
+    data = np.frombuffer(memoryview(cloud.data), np.uint8)
     row_step = int(cloud.row_step) or width * step
-    table = np.ndarray((height, width, step), np.uint8, data, strides=(row_step, step, 1))
-    return table.reshape(height * width, step)
+    return np.ndarray((height, width), f"V{step}", data, strides=(row_step, step)).reshape(-1)
 
 
-def _bytes_of(values: NDArray) -> NDArray[np.uint8]:
-    """(N, bytes per value)."""
-    return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)
-
-
-def _cloud(
-    messages: RosMessages, header: Any, fields: list[Any], rows: NDArray[np.uint8], step: int, like: Any = None
-) -> Any:
-    """A cloud of points' bytes; with `like` of the same width, height and byte order."""
-    width, height = (len(rows), 1) if like is None else (int(like.width), int(like.height))
+def _cloud(messages: RosMessages, header: Any, fields: list[Any], table: NDArray, like: Any = None) -> Any:
+    """A cloud of one record per point; with `like` of the same width, height and byte order."""
+    width, height = (len(table), 1) if like is None else (int(like.width), int(like.height))
+    step = table.dtype.itemsize
     return messages.make(
         CLOUD,
         header=header,
@@ -114,7 +105,7 @@ def _cloud(
         is_bigendian=False if like is None else bool(like.is_bigendian),
         point_step=step,
         row_step=width * step,
-        data=np.ascontiguousarray(rows).reshape(-1),
+        data=table.view(np.uint8) if step else np.zeros(0, np.uint8),
         is_dense=False if like is None else bool(like.is_dense),
     )
 
