@@ -82,11 +82,13 @@ def give_birth(first, last, born, born_in, birth, velocities, registered, rule, 
         born.y[k] = (row + py) * cells.spacing
         born.vx[k], born.vy[k] = prior_velocity(rule, draw, k)
         born.mass[k] = birth[row, column] / born_in[cell]
+        born.age[k] = 0
         component = registered.label[row, column]
         if component >= 0 and known < rule.registered and not math.isnan(registered.velocity[component, 0]):
             nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_SEED_SPREAD, k)
             born.vx[k] = registered.velocity[component, 0] + rule.registered_spread * nx
             born.vy[k] = registered.velocity[component, 1] + rule.registered_spread * ny
+            born.age[k] = rule.registered_age
             continue
         if choice >= rule.seeded:
             continue

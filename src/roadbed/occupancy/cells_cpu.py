@@ -13,6 +13,7 @@ import numpy as np
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import inlined, inner, njit
 from roadbed.occupancy.masses_cpu import (
+    claim,
     compose,
     forget_and_vacate,
     limit_sum,
@@ -182,6 +183,8 @@ def _update_busy(begin, end, prior, observation, registered, start, particles, r
             if moves:
                 born += rules.released * s
                 s -= rules.released * s
+        if hit and arriving > 0:
+            s, u = claim(s, u, seen, rules)
         s = min(s + stopped, CEILING)
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
         s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rules)

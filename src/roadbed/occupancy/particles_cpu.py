@@ -189,7 +189,7 @@ def normalise(first, last, source, drawn, dynamic, persistent, born, out):
             j = -1 - i
             out.x[k], out.y[k] = born.x[j], born.y[j]
             out.vx[k], out.vy[k] = born.vx[j], born.vy[j]
-            out.age[k] = 1
+            out.age[k] = born.age[j] + 1
             out.tested[k] = 0
         cell = out.cell[k]
         out.mass[k] = dynamic[cell] / drawn[cell]
