@@ -19,6 +19,7 @@ from roadbed.ground.mounting import MountingEstimator
 from roadbed.ground.stcrf.motion_cpu import planes_of
 from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.clusters import ClusterFinder
+from roadbed.occupancy.fuse_cpu import unite
 from roadbed.occupancy.objects import ObjectTracker
 from roadbed.occupancy.objects_arrays import MovingLayers
 from roadbed.outputs.pictures.perspective import Camera, Canvas
@@ -63,6 +64,7 @@ def occupancy() -> None:
         for number in range(scans):
             scan = _scan(number)
             filter_(scan, _level_ground(scan))
+    unite(0, 4, np.zeros((2, 4), np.uint16), np.empty(4, np.uint16))  # what two sensors hit
     grid, tracker = Lattice.centred(9, 9, 1.0), ObjectTracker()
     velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
     seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
