@@ -18,7 +18,7 @@ from roadbed import Config
 from roadbed.evaluate.elevation import SimulatedElevation
 from roadbed.evaluate.ground import GroundEvaluation, evaluate_ground
 
-SENSORS, SCENES = ("lux4", "vlp16", "hdl32e", "hdl64e"), ("city", "mountain", "offroad")
+SENSORS, SCENES = ("lux4", "vlp16", "hdl32e", "hdl64e"), ("city", "highway", "mountain", "offroad")
 APART, RANGE = 5, 40.0  # sweeps between two scans; m within which elevation is scored
 WITHOUT: dict[str, Any] = {
     "opacity": {"enabled": False},
@@ -62,26 +62,56 @@ def cells(evaluation: GroundEvaluation) -> list[str]:
     return [*measures, f"{out['elevation_rmse_m']:.2f}", str(out["elevation_nodes"]), sigma, slopes]
 
 
+def means(found: list[GroundEvaluation]) -> str:
+    """Means over seeds, with the least F1 and the least share of nodes within two sigma."""
+    out = [evaluation.as_dict() for evaluation in found]
+
+    def mean(name: str) -> float:
+        return float(np.mean([one[name] for one in out]))
+
+    sigma = [[100 * one[f"elevation_within_{k}_sigma"] for one in out] for k in (1, 2)]
+    bands = dict.fromkeys(band for one in out for band in one["recall_by_slope"])
+    slopes = (
+        np.mean([one["recall_by_slope"][band]["recall"] for one in out if band in one["recall_by_slope"]])
+        for band in bands
+    )
+    return " | ".join(
+        [
+            f"{mean('f1'):.1f} ({min(one['f1'] for one in out):.1f})",
+            *(f"{mean(name):.1f}" for name in ("precision", "recall")),
+            f"{mean('elevation_rmse_m'):.3f} | {1e3 * mean('elevation_median_m'):.0f} | {mean('elevation_nodes'):.0f}",
+            f"{np.mean(sigma[0]):.0f}/{np.mean(sigma[1]):.0f} ({min(sigma[1]):.0f})",
+            " ".join(f"{slope:.1f}" for slope in slopes),
+        ]
+    )
+
+
 def main() -> None:
     seeds, frames = (int(sys.argv[k]) if len(sys.argv) > k else value for k, value in ((1, 2), (2, 4)))
     measures = ("F1", "precision", "recall", "rms m", "nodes", "in 1/2 sigma %", "recall by slope")
     names = [f"{measure}, {config}" for config in CONFIGS for measure in measures]
     print("| scene | sensor | seed | scans | " + " | ".join(names) + " |")
     print("|---" * (4 + len(names)) + "|")
-    means: dict[tuple[str, str, str], list[list[float]]] = {}
+    runs: dict[tuple[str, str, str], list[list[GroundEvaluation]]] = {}
     for (scene, sensor, seed, how), found in evaluations(seeds, frames, sys.argv[3:] or SENSORS):
-        print(
-            f"| {scene} | {sensor} | {seed} | {how} | " + " | ".join(c for e in found for c in cells(e)) + " |",
-            flush=True,
-        )
-        values = [[out["f1"], out["recall"], out["elevation_rmse_m"]] for out in (e.as_dict() for e in found)]
-        means.setdefault((scene, sensor, how), []).append([v for pair in values for v in pair])
-    print("\n| scene | sensor | scans | F1 mean (least) without | recall | rms m | F1 default | recall | rms m |")
-    print("|---" * 9 + "|")
-    for (scene, sensor, how), rows in means.items():
-        mean, least = np.mean(rows, axis=0), np.min(rows, axis=0)
-        columns = [f"{mean[k]:.1f} ({least[k]:.1f}) | {mean[k + 1]:.1f} | {mean[k + 2]:.2f}" for k in (0, 3)]
-        print(f"| {scene} | {sensor} | {how} | " + " | ".join(columns) + " |")
+        row = " | ".join(c for e in found for c in cells(e))
+        print(f"| {scene} | {sensor} | {seed} | {how} | {row} |", flush=True)
+        runs.setdefault((scene, sensor, how), []).append(found)
+    measures = (
+        "F1 (least)",
+        "precision",
+        "recall",
+        "rms m",
+        "median mm",
+        "nodes",
+        "in 1/2 sigma % (least)",
+        "recall by slope",
+    )
+    print("\n| scene | sensor | scans | rules | " + " | ".join(measures) + " |")
+    print("|---" * (4 + len(measures)) + "|")
+    for (scene, sensor, how), found in runs.items():
+        for k, name in enumerate(CONFIGS):
+            print(f"| {scene} | {sensor} | {how} | {name} | {means([one[k] for one in found])} |")
 
 
 if __name__ == "__main__":

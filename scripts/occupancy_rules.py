@@ -30,6 +30,11 @@ OFF: dict[str, dict[str, Any]] = {
     "O": {"observation": {"sparse": 0.0}},
     "B": {"observation": {"beneath": 1.0}, "filter": {"sure_memory": 2.0}},
     "F": {"filter": {"registration": {"fast_span": 0.0}}},
+    "S": {"filter": {"registration": {"standing_time": 0.0}}},
+    "T": {"filter": {"registration": {"trusted": 0}}},
+    "U": {"filter": {"unknown_claim": 0.0}},
+    "A": {"filter": {"moving": {"alike": 0.0}}},
+    "H": {"observation": {"sparse_hit": 0.8}},
 }
 
 

@@ -31,7 +31,8 @@ VARIANTS = {
     "R, M, Q": "RMQ",
     "R, M, Q, O": "RMQO",
     "R, M, Q, O, B": "RMQOB",
-    "all": "RMQOBF",
+    "R, M, Q, O, B, F": "RMQOBF",
+    "all": "RMQOBFSTUAH",
 }
 FIGURES = {
     "speed error %": "error_percent",

@@ -16,18 +16,20 @@ from roadbed.frames import GroundFrame, Label, Mounting, Scan
 from roadbed.geometry import Lattice, Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.mounting import MountingEstimator
+from roadbed.ground.stcrf.motion_cpu import planes_of
 from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.clusters import ClusterFinder
 from roadbed.occupancy.objects import ObjectTracker
 from roadbed.occupancy.objects_arrays import MovingLayers
 from roadbed.outputs.pictures.perspective import Camera, Canvas
+from roadbed.simulate.chance import gaussian, make_key
 from roadbed.sources import lzf, open_source
 
 _HEIGHT = 1.8  # m of the sensor over a level road
 
 
 def ground() -> None:
-    """A short drive; one in the vehicle's own frame, as `motion: vehicle` keeps it; one up a hillside."""
+    """A short drive; one in the vehicle's own frame, as `motion: vehicle` keeps it; one up a hillside; four layers."""
     for motion in ("rolling", "vehicle"):
         filter_ = GroundFilter(Config.parse({"ground": {"time": {"motion": motion}}}))
         for number in range(3):
@@ -37,6 +39,9 @@ def ground() -> None:
         scan = _scan(number)
         steep = np.maximum(scan.points[:, 0] - 6, 0) * np.array([[0], [0], [0.7]], np.float32)
         hill(replace(scan, points=scan.points + steep.T))
+    body = {"front": 3, "rear": -1, "left": 1, "right": -1}
+    GroundFilter(Config.parse({"vehicle": {"body": body}}))(_scan(0, layers=4))
+    planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # the prior of an accelerator's engine
 
 
 def variance() -> None:
@@ -52,11 +57,12 @@ def mounting() -> None:
 
 
 def occupancy() -> None:
-    """A turning drive over a level ground that nobody had to estimate."""
-    filter_ = OccupancyFilter(Config())
-    for number in range(10):
-        scan = _scan(number)
-        filter_(scan, _level_ground(scan))
+    """A turning drive over a level ground that nobody had to estimate; a shorter one whose grid turns too."""
+    for motion, scans in (("rolling", 10), ("vehicle", 2)):
+        filter_ = OccupancyFilter(Config.parse({"occupancy": {"grid": {"motion": motion}}}))
+        for number in range(scans):
+            scan = _scan(number)
+            filter_(scan, _level_ground(scan))
     grid, tracker = Lattice.centred(9, 9, 1.0), ObjectTracker()
     velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
     seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
@@ -67,7 +73,8 @@ def occupancy() -> None:
 
 
 def simulator() -> None:
-    """Two sweeps, and the truth around them."""
+    """Two sweeps, the truth around them, and a number for odometry that errs."""
+    gaussian(np.uint64(make_key(0, 1, 2)), 3)
     source = open_source("sim:city?sensor=lux4&frames=2")
     for number in range(2):
         scan, truth = source[number], source.truth(number)  # type: ignore[attr-defined]
@@ -87,9 +94,9 @@ def files() -> None:
     lzf.decompress(lzf.compress(data), np.empty_like(data))
 
 
-def _scan(number: int) -> Scan:
+def _scan(number: int, layers: int = 24) -> Scan:
     """Rings on a level road and a box on it, from a sensor that drives on and turns a little."""
-    ring, angle = np.meshgrid(np.geomspace(4, 40, 24), np.linspace(-np.pi, np.pi, 180, endpoint=False))
+    ring, angle = np.meshgrid(np.geomspace(4, 40, layers), np.linspace(-np.pi, np.pi, 180, endpoint=False))
     road = np.stack([ring * np.cos(angle), ring * np.sin(angle), np.full_like(ring, -_HEIGHT)], axis=-1)
     box = np.stack(np.meshgrid([8.0, 8.2], np.linspace(-1, 1, 12), np.linspace(-1.6, -0.4, 12)), axis=-1)
     points = np.concatenate([road.reshape(-1, 3), box.reshape(-1, 3)]).astype(np.float32)

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels compiled with less work compute the same bits, and leave Numba as they found it."""
 
+import ast
 import gc
+from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from llvmlite import binding as llvm
+from numba.core import event
 from numba.core.registry import cpu_target
+from numba.core.types.functions import BaseFunction
 
-from roadbed.compute.kernels import inlined, njit
+import roadbed
+from roadbed.compute.kernels import inlined, inner, njit
 
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
 
@@ -47,7 +53,7 @@ def test_a_number_written_out_is_any_number():
     assert len(plus.signatures) == 1
 
 
-@inlined()
+@inlined(allocates=True)  # an error that names a number does
 def checked(values, k):
     if k < 0:
         raise ValueError("below zero", k)
@@ -64,3 +70,71 @@ def test_what_is_only_linked_works_in_our_kernels_and_in_those_of_others():
         with pytest.raises(ValueError, match="below zero"):
             kernel(np.array([7.0, 2.0]), -1)
     assert gc.isenabled()
+
+
+class _Compiled(event.Listener):
+    """Names of the functions that are compiled."""
+
+    def __init__(self):
+        self.names = []
+
+    def on_start(self, event):
+        self.names.append(event.data["dispatcher"].py_func.__qualname__)
+
+    def on_end(self, event):
+        pass
+
+
+def test_what_numba_has_worked_out_is_not_worked_out_again():
+    """The smaller of two bytes is compiled once for three callers, and once more where sums may be reordered."""
+
+    @inner()
+    def one(a, b):
+        return min(a, b)
+
+    @inner(nogil=True)
+    def other(a, b):
+        return min(b, a)
+
+    @inner(fastmath=FAST)
+    def fast(a, b):
+        return min(a, b)
+
+    usual, timers = BaseFunction.get_call_type, llvm.ffi.lib._lock._cblist
+    with event.install_listener("numba:compile", _Compiled()) as compiled:
+        kernel = njit(allocates=False)(lambda a, b: one(a, b) + other(a, b) + min(a, b) + fast(a, b))
+        assert kernel(np.int8(5), np.int8(-3)) == -12
+    assert sum("ol_min" in name for name in compiled.names) == 2
+    assert BaseFunction.get_call_type is usual
+    assert llvm.ffi.lib._lock._cblist is timers
+
+
+_ALLOCATE = {
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "array",
+    "arange",
+    "copy",
+    "argsort",
+    "sort",
+    "flatnonzero",
+    "concatenate",
+}
+
+
+def test_a_kernel_that_says_so_allocates_nothing():
+    """Numba finds out too, but only when the kernel is compiled: some are on the first drive that needs them."""
+    wrong = []
+    for path in Path(roadbed.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            for decorator in getattr(function, "decorator_list", ()):
+                kind = getattr(getattr(decorator, "func", None), "id", "")
+                if kind not in ("njit", "inner", "inlined"):
+                    continue
+                said = {keyword.arg: ast.unparse(keyword.value) for keyword in decorator.keywords}
+                named = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+                if said.get("allocates", str(kind == "njit")) == "False" and named & _ALLOCATE:
+                    wrong.append(f"{path.name}: {function.name}: {named & _ALLOCATE}")
+    assert wrong == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.compute.crew import take_next, take_part, wait_for_all
-from roadbed.compute.threads import spread, together
+from roadbed.compute.threads import at_once, spread, together
 
 
 @numba.njit(nogil=True)
@@ -131,3 +131,33 @@ def test_nobody_waits_for_a_part_that_failed(threads, wrong):
     for _ in range(20):
         with pytest.raises(ArithmeticError, match="wrong one"):
             together(fail_at, 1, wrong, 16)
+
+
+@pytest.mark.parametrize("number", [1, 2, 7])
+def test_calls_at_once_are_made_once_each_and_spread_no_further_if_there_are_several(number):
+    done, seen = [], {}
+
+    def call(k):
+        def part(first, last):
+            seen.setdefault(k, set()).add((first, last, threading.get_ident()))
+
+        spread(part, 1000)
+        done.append(k)
+
+    at_once([lambda k=k: call(k) for k in range(number)])
+    assert sorted(done) == list(range(number))
+    alone = number == 1 or numba.get_num_threads() == 1
+    for ranges in seen.values():
+        assert alone or {(first, last) for first, last, _ in ranges} == {(0, 1000)}
+        assert sum(last - first for first, last, _ in ranges) == 1000
+
+
+def test_a_call_that_fails_is_told_and_kernels_are_spread_again_afterwards():
+    def wrong():
+        raise ArithmeticError("at the wrong one")
+
+    with pytest.raises(ArithmeticError, match="at the wrong one"):
+        at_once([wrong, lambda: None, lambda: None])
+    ranges = []
+    spread(lambda first, last: ranges.append((first, last)), 1000)
+    assert len(ranges) > 1 or numba.get_num_threads() == 1

@@ -76,6 +76,7 @@ CHANGES = {
     "occupancy.filter.unknown_hit.static": 0.25,
     "occupancy.filter.unknown_hit.dynamic": 0.25,
     "occupancy.filter.unknown_free.dynamic": 0.25,
+    "occupancy.filter.unknown_claim": 0.0,
     "occupancy.filter.surface": False,
     "occupancy.filter.max_gap": 60.0,
     "occupancy.filter.maturity.enabled": False,
@@ -85,6 +86,7 @@ CHANGES = {
     "occupancy.filter.moving.mahalanobis": 5.99,
     "occupancy.filter.moving.old_share": 0.0,
     "occupancy.filter.moving.neighbours": 0,
+    "occupancy.filter.moving.alike": 0.0,
     "occupancy.filter.moving.untested": 1.0,
     "occupancy.filter.moving.age": 0,
 }

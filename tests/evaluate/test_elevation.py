@@ -58,6 +58,15 @@ def test_a_surface_between_its_nodes_is_their_planes():
     assert np.isnan(variance[2])
 
 
+def test_a_surface_does_not_jump_between_two_planes():
+    """Half way between a level node and one 0.4 m higher; beside an unknown node the known ones go on."""
+    frame = ground_frame([[0, 0, 0]])
+    frame.slope[:], frame.elevation[:] = 0, 0
+    frame.elevation[:, 4], frame.elevation[:, 6] = 0.4, np.nan
+    x, y = np.array([-0.01, 0.01, -0.25, 1.9, 2.1]), np.zeros(5)
+    np.testing.assert_allclose(surface_at(frame, x, y)[0], [0.196, 0.204, 0.1, 0.0, np.nan], atol=1e-6)
+
+
 def reference(folder, cells, spacing=0.5):
     """Places (column, row) -> height on a grid whose first node lies at (-1, -0.5)."""
     heights = np.zeros((4, 6))

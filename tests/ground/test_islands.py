@@ -68,3 +68,17 @@ def test_nodes_that_agree_on_nothing_are_no_surface(variance, reported):
     drop_islands(60, np.float32(0.0625), np.float32(9), elevation, slope, variances)
     assert np.isfinite(elevation[6:14, 6:14]).sum() == reported
     assert (variances <= 0.0625).sum() == reported
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_stays_is_beside_a_large_component_however_they_are_shaped(seed):
+    """Random blobs: components that meet at corners, wind around each other and touch the border."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.choice([0.01, 0.04, 9.0], (SIZE, SIZE), p=[0.3, 0.1, 0.6]).astype(np.float32)
+    doubt = np.minimum(coarse, np.roll(coarse, seed % 3, axis=seed % 2))
+    elevation = np.where(doubt <= 0.0625, np.float32(1), np.float32(np.nan))
+    expected, slope = mainland(elevation, doubt, 12), np.zeros((SIZE, SIZE, 2), np.float32)
+    drop_islands(12, np.float32(0.0625), np.float32(9), elevation, slope, doubt)
+    assert 0 < expected.sum() < expected.size
+    np.testing.assert_array_equal(np.isfinite(elevation), expected)
+    np.testing.assert_array_equal(doubt <= 0.0625, expected)

@@ -30,6 +30,21 @@ def test_shift_moves_nodes_and_empties_what_enters(columns, rows):
             assert (out[r + 1, :, c + 1] == expected).all()
 
 
+@given(st.integers(-7, 7), st.integers(-9, 9))
+def test_with_edges_nodes_that_enter_are_like_the_nearest(columns, rows):
+    layers = np.zeros((12, 2, 20), np.float32)
+    layers[1:-1, :, 1:9] = np.arange(1, 161).reshape(10, 2, 8)
+    out = np.full_like(layers, 7)
+    for first in (0, 5):  # in ranges of rows, as threads do it
+        shift(first, first + 7, layers, out, 8, columns, rows, True)
+    for r in range(10):
+        for c in range(8):
+            source = np.clip(r + rows, 0, 9) + 1, np.clip(c + columns, 0, 7) + 1
+            assert (out[r + 1, :, c + 1] == layers[source[0], :, source[1]]).all()
+    assert not out[[0, -1]].any()
+    assert not out[:, :, [0, *range(9, 20)]].any()
+
+
 @given(steps, steps)
 def test_outside_is_what_the_moved_lattice_does_not_cover(columns, rows):
     lattice = Lattice(0.5, 0.5, 1.0, 8, 10)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans are filled up to whole vectors: they must cover what was seen and never leave the buffers."""
+"""Only a part of the lattice is computed: spans cover what was seen, and what lay there before leaves no trace."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roadbed import Config
 from roadbed.ground.stcrf.arrays import Field, Listed
+from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.spans_cpu import VECTOR, clear_outside, find_spans
+from tests.ground import engines
 
 
 def listed(nodes):
@@ -53,3 +56,23 @@ def test_what_an_earlier_frame_wrote_outside_of_this_ones_spans_is_cleared():
         assert not field.information.transpose(0, 2, 1, 3)[:, :, ~inside].any()
         for buffer in field.information:
             buffer.transpose(1, 0, 2)[:, inside] = 1  # as a frame does
+
+
+def scene(rng, reach, count):
+    """Uneven ground, boxes on it and a wall, within so many m."""
+    points = rng.uniform(-reach, reach, (count, 3))
+    points[:, 2] = 0.1 * np.sin(points[:, 0]) + rng.normal(0, 0.02, count)
+    high = np.floor(points[:, 0] / 3) % 4 == 0
+    points[high, 2] += rng.uniform(0, 2, high.sum())
+    return points
+
+
+def test_a_frame_is_the_same_whatever_was_computed_before():
+    config, rng = Config().with_changes(ground={"stcrf": {"length": 50.0, "width": 38.0}}), np.random.default_rng(5)
+    used = StcrfCpu(config)
+    for reach, count in ((24, 9000), (6, 300), (18, 4000), (2, 40)):
+        given = engines.given(config, scene(rng, reach, count))
+        found, fresh = used.frame(given), StcrfCpu(config).frame(given)
+        for name in ("label", "ground_probability", "height_above_ground", "elevation", "slope", "variance"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(fresh, name), err_msg=name)
+        used.keep()

@@ -12,14 +12,20 @@ from tests.devices import BACKENDS
 from tests.ground import engines
 
 SIZE = 30  # m
+STCRF = Config().ground.stcrf
 
 
-def frame(name, disagreement):
-    """Ground of an engine over humps of some decimetres, seen everywhere."""
+def frame(name, disagreement, points):
+    """Ground of an engine over points, seen once."""
     config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE, "disagreement": disagreement}})
+    engine = engines.engine(name, config)
+    return engine, engine.frame(engines.given(config, points))
+
+
+def humps():
+    """Ground with humps of some decimetres, seen everywhere."""
     x, y = (a.ravel() for a in np.meshgrid(np.arange(-12, 12, 0.2), np.arange(-12, 12, 0.2)))
-    points = np.column_stack([x, y, 0.15 * np.sin(0.9 * x) * np.cos(0.7 * y)])
-    return engines.engine(name, config).frame(engines.given(config, points))
+    return np.column_stack([x, y, 0.15 * np.sin(0.9 * x) * np.cos(0.7 * y)])
 
 
 def around(layer):
@@ -28,26 +34,91 @@ def around(layer):
     return [(rows, columns, np.roll(layer, (rows, columns), (0, 1))) for rows, columns in steps]
 
 
-def bumps(output):
+def bumps(height, slope):
     """Mean squared difference from the planes of the eight neighbours, where all of them are known."""
-    height, slope = output.elevation.astype(np.float64), output.slope.astype(np.float64)
     heights, slopes = around(height), around(slope)
     return sum((h + s @ (columns, rows) - height) ** 2 for (rows, columns, h), (*_, s) in zip(heights, slopes)) / 8
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_points_fix_the_ground_as_well_as_it_is_even_around_them(name):
-    plain, told = frame(name, 0.0), frame(name, 1.5)
-    own = bumps(plain)
+def matrices(information):
+    """P + P0 and X of each node, from nine layers."""
+    p00, p01, p02, p11, p12, p22, *x = information.astype(np.float64)
+    p00, p11, p22 = p00 + STCRF.coarse_height_information, p11 + STCRF.slope_information, p22 + STCRF.slope_information
+    rows = (p00, p01, p02), (p01, p11, p12), (p02, p12, p22)
+    return np.stack([np.stack(row, -1) for row in rows], -2), np.stack(x, -1)
+
+
+def lean_on_own(engine):
+    """The reported planes and the inverse of their P + P0, from the EM's result and data term, in float64."""
+    fine = engine._fine
+    inside = np.s_[1:-1, :, 1 : fine.shape.columns + 1]
+    everything, own = (a[inside].transpose(1, 0, 2).astype(np.float64) for a in (fine.posterior, fine.data))
+    expected = fine.expected[inside].transpose(0, 2, 1)
+    precision, right = matrices(own + (everything - own) / (1 + own[0]))
+    right = right + expected * (STCRF.coarse_height_information, STCRF.slope_information, STCRF.slope_information)
+    inverse = np.linalg.inv(precision)
+    return np.einsum("...ij,...j", inverse, right), inverse
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    """What the rules read as give for the humps: planes (rows, columns, 3) and variance; elsewhere not a number."""
+    engine, plain = frame("cpu", 0.0, humps())
+    planes, inverse = lean_on_own(engine)
+    smooth = engine._fine.mean[1:-1, :, 1 : engine._fine.shape.columns + 1].astype(np.float64)
+    smooth += np.where(np.isnan(plain.elevation), np.nan, 0.0)[:, None]
+    own = bumps(smooth[:, 0], smooth[:, 1:].transpose(0, 2, 1))
     uneven = sum(bump for *_, bump in around(own)) / 9
-    inside = np.isfinite(uneven) & np.isfinite(told.elevation)
+    rests_on_slope = STCRF.slope_information**2 * (inverse[..., 0, 1] ** 2 + inverse[..., 0, 2] ** 2)
+    told = inverse[..., 0, 0] * (0.0015**2 + 6 * uneven) + 0.5 * own + 0.25**2 * rests_on_slope
+    return planes, own, np.minimum(told, STCRF.known_sigma**2)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_points_fix_the_ground_as_well_as_it_is_even_around_them(name, oracle):
+    planes, own, variance = oracle
+    (_, plain), (_, told) = frame(name, 0.0, humps()), frame(name, 1.5, humps())
+    inside = np.isfinite(variance) & np.isfinite(told.elevation)
     assert inside.sum() > 250
     assert np.sqrt(own[inside].max()) > 0.03
-    points = plain.variance / Config().ground.stcrf.sigma_up ** 2  # one over the effective number
-    expected = np.minimum(points * (0.0015**2 + 10 * uneven) + own, Config().ground.stcrf.known_sigma ** 2)
-    np.testing.assert_allclose(told.variance[inside], expected[inside], rtol=0.02)
+    np.testing.assert_allclose(told.variance[inside], variance[inside], rtol=0.02)
+    np.testing.assert_allclose(told.elevation[inside], planes[inside][:, 0], atol=2e-4)
+    np.testing.assert_allclose(told.slope[inside], planes[inside][:, 1:], atol=2e-3)
     np.testing.assert_array_equal(told.label, plain.label)
-    np.testing.assert_allclose(told.elevation[inside], plain.elevation[inside], atol=1e-6)
+
+
+def test_a_crest_is_reported_as_high_as_its_points():
+    """Neighbours bend crests and hollows flat; where these were seen, their own points say how high they are."""
+    engine, found = frame("cpu", 1.5, humps())
+    wave = np.arange(SIZE) + 0.5 - SIZE / 2
+    true = 0.15 * np.sin(0.9 * wave) * np.cos(0.7 * wave)[:, None]
+    seen = np.hypot(*np.meshgrid(wave, wave)) < 10
+    heights = found.elevation, engine._fine.mean[1:-1, 0, 1 : SIZE + 1]
+    reported, smooth = (np.sqrt(np.mean((height - true)[seen] ** 2)) for height in heights)
+    assert reported < 0.6 * smooth
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_what_lies_beside_a_single_ring_is_as_uncertain_as_its_slope(name):
+    """One line of points at the edge of its nodes says nothing about the ground across it; a whole patch does."""
+    x = np.arange(-12, 12, 0.05)
+    line = np.column_stack([x, np.full(x.size, 0.95), np.zeros(x.size)])
+    patch = np.concatenate([line + np.array([0, across, 0]) for across in np.arange(-2.9, 3.0, 0.2)])
+    _, ring = frame(name, 1.5, line)
+    _, whole = frame(name, 1.5, patch)
+    row, columns = SIZE // 2, slice(SIZE // 2 - 8, SIZE // 2 + 8)
+    assert np.sqrt(np.median(ring.variance[row, columns])) > 0.02
+    assert np.sqrt(np.median(whole.variance[row, columns])) < 0.003
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_gap_is_filled_where_the_planes_around_it_agree(name):
+    """Between a road and the land below it nobody knows where the edge is; on a level road a gap is nothing."""
+    x, y = (a.ravel() for a in np.meshgrid(np.arange(-12, 12, 0.1), np.arange(-12, 12, 0.1)))
+    for drop, known in ((0.0, True), (0.5, False)):
+        points = np.column_stack([x, y, np.where(x > 4.5, -drop, 0.0)])[np.floor(x) != 4]
+        _, found = frame(name, 1.5, points)
+        assert np.isfinite(found.elevation[SIZE // 2 - 6, SIZE // 2 + 4]) == known
 
 
 @pytest.mark.parametrize("place", ["offroad?sensor=vlp16", "city?sensor=vlp16", "mountain?sensor=lux4"])

@@ -62,7 +62,7 @@ class HsbofOnDevice:
         self.fetch()
 
     def step(self, observation: Any, dt: float, motion: GridMotion | None = None, own_velocity: Any = (0, 0)) -> None:
-        registered = self._registration(observation, dt, motion or GridMotion())
+        registered = self._registration(observation, dt, motion or GridMotion(), self.masses.maturity)
         self.send()
         self.device.step(observation, registered, dt, motion, own_velocity)
         self.fetch()

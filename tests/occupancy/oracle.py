@@ -87,6 +87,9 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
         e_es += mature * (over(config.maturity.static_rate) - e_es)
         born = e_sd * s + e_ed * e
         s, e = (1 - e_sd) * s + e_es * e, (1 - e_es - e_ed) * e
+    if hit and arriving > 0:
+        claimed = config.unknown_claim * seen * u
+        s, u = s + claimed, u - claimed
     s = min(s + to_static, 0.999)
     if config.compose == "odds":
         d = min(arriving, 0.98)
@@ -145,7 +148,7 @@ def components(hit):
     return label
 
 
-def registration(now, old, age, config, spacing, fast=False):
+def registration(now, old, age, config, spacing, fast=False, maturity=None):
     """Component per cell and velocity per component by trying every shift, for scans of one and the same grid."""
     speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
     label, old_label = (components((o.surface > 0) & (o.probability > 0.5)) for o in (now, old))
@@ -187,7 +190,14 @@ def registration(now, old, age, config, spacing, fast=False):
         hardly = least / (spacing / 4)
         near = range(-math.ceil(hardly), math.ceil(hardly) + 1)
         small = max(agreement(dx, dy) for dy in near for dx in near if math.hypot(dx, dy) < hardly)
-        same, gain = (config.small_same, config.small_gain) if extent <= config.small else (config.same, config.gain)
+        same, gain = config.same, config.gain
+        against = np.count_nonzero(_values_at(before, present) < 0) + np.count_nonzero(_values_at(here, former) < 0)
+        freed = against >= config.standing_freed * (len(present) + len(former))
+        if extent <= config.small:
+            same, gain = config.small_same, config.small_gain
+        elif maturity is not None and not fast and config.standing_time > 0 and freed:
+            stands = np.mean([maturity[r, c] >= config.standing_time for r, c in cells]) >= 0.25
+            same, gain = (config.standing_same, config.standing_gain) if stands else (same, gain)
         wanted = max(config.good, still + gain) - 1e-9
         sure = best >= wanted and coarse >= wanted - 0.25
         if still <= same and sure and small < best - config.slack:
@@ -218,6 +228,10 @@ def _agreements(fine, observation):
     return np.pad(np.where(near, 1, np.where(free, -1, 0)), 1)
 
 
-def _sum_at(agreements, places):
+def _values_at(agreements, places):
     rows, columns = agreements.shape
-    return agreements[np.clip(places[:, 1] + 1, 0, rows - 1), np.clip(places[:, 0] + 1, 0, columns - 1)].sum()
+    return agreements[np.clip(places[:, 1] + 1, 0, rows - 1), np.clip(places[:, 0] + 1, 0, columns - 1)]
+
+
+def _sum_at(agreements, places):
+    return _values_at(agreements, places).sum()

@@ -8,6 +8,7 @@ import pytest
 
 from roadbed.config.occupancy import FilterConfig
 from tests.occupancy.engines import ENGINES, hsbof
+from tests.occupancy.scenes import grid_of_boxes
 from tests.occupancy.test_hsbof import crowd, place, seen_as
 
 SHAPE, SPACING, OWN = (12, 16), 0.5, (8.0, -3.0)
@@ -90,7 +91,7 @@ def test_a_newborn_weighs_its_part_of_the_newborn_mass(Filter):
     """Beside an old particle of equal mass, newborns are drawn as often as it, however many they are."""
     config = FilterConfig(
         particles=4000, compose="normalise", survival=1.0, dynamic_to_static=0.0, unobserved_survival=1.0,
-        unknown_hit={"static": 0.0, "dynamic": 1.0}, acceleration=0, diffusion=0, surface=False,
+        unknown_hit={"static": 0.0, "dynamic": 1.0}, unknown_claim=0, acceleration=0, diffusion=0, surface=False,
         birth={"traffic": 0, "fast": 0, "seeded": 0},
     )  # fmt: skip
     filter_ = Filter(SHAPE, 4.0, config)
@@ -100,3 +101,22 @@ def test_a_newborn_weighs_its_part_of_the_newborn_mass(Filter):
     filter_.step(seen_as(p, 1.0), 0.1)
     found = crowd(filter_)
     assert np.count_nonzero(found.age == 1) == pytest.approx(2000, abs=3)
+
+
+@pytest.mark.parametrize("trusted", [0, 2])
+def test_newborns_with_a_registered_velocity_are_trusted_sooner(Filter, trusted):
+    """A box that has moved by 0.6 m in half a second, on a grid that has forgotten everything but the hits."""
+    config = FilterConfig(
+        particles=2000,
+        unknown_hit={"static": 0.0, "dynamic": 1.0},
+        registration={"trusted": trusted, "share": 0.5, "spread": 0.1},
+    )
+    filter_ = Filter((30, 40), 0.2, config)
+    filter_.step(grid_of_boxes((30, 40), 0.2, [(3.0, 3.0, 1.0, 1.0)]), 0.5)
+    filter_.layers[:] = filter_.particles.count = 0
+    filter_.step(grid_of_boxes((30, 40), 0.2, [(3.6, 3.0, 1.0, 1.0)]), 0.5)
+    found = crowd(filter_)
+    registered = (np.abs(found.vx - 1.2) < 0.5) & (np.abs(found.vy) < 0.5)
+    assert registered.mean() == pytest.approx(0.5, abs=0.1)
+    assert np.mean(found.age[registered] == 1 + trusted) > 0.95
+    assert (found.age[~registered] == 1).all()

@@ -14,7 +14,7 @@ from roadbed.occupancy.arrays import Velocities
 from roadbed.occupancy.cells_cpu import surface_likelihood
 from roadbed.occupancy.model import SURFACE_REACH
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.occupancy.priors_cpu import roll_layers
+from roadbed.occupancy.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.rules import CellRules
 from roadbed.occupancy.velocities_cpu import drop_lone_cells
 from tests.occupancy.engines import ENGINES, hsbof
@@ -93,3 +93,38 @@ def test_a_grid_may_roll_farther_than_it_is_wide(columns, rows):
         there = 0 <= row + rows < 3 and 0 <= column + columns < 6
         np.testing.assert_array_equal(around[1:3, row, column], layers[:, row + rows, column + columns] if there else 0)
     assert (around[[0, 3]] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("turn", "shift"),
+    [(0, (0, 0)), (0, (-0.8, 0)), (0, (3, -2)), (0, (40, 0)), (0.02, (3.3, -0.2)), (-0.3, (-2.5, 7.1)), (2, (10, 10))],
+)
+def test_each_cell_of_a_turned_grid_is_interpolated_from_four(turn, shift):
+    """Of which those outside of the old grid are zero."""
+    layers = np.random.default_rng(0).random((2, 17, 23)).astype(np.float32)
+    rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+    found = np.full((2, 17, 23), 9, np.float32)
+    interpolate_layers(0, 9, layers, rotation, np.array(shift, float), found)
+    interpolate_layers(9, 17, layers, rotation, np.array(shift, float), found)
+    reach = 60
+    padded = np.pad(layers, ((0, 0), (reach, reach), (reach, reach)))
+    for row, column in np.ndindex(17, 23):
+        x, y = rotation @ (column, row) + shift
+        left, low = math.floor(x), math.floor(y)
+        four = padded[:, low + reach : low + reach + 2, left + reach : left + reach + 2]
+        weights = np.outer((1 - (y - low), y - low), (1 - (x - left), x - left))
+        np.testing.assert_allclose(found[:, row, column], (four * weights).sum(axis=(1, 2)), atol=1e-6)
+
+
+def test_the_nearest_return_is_found_wherever_a_particle_is():
+    """Also in cells at the grid's rim; compared with the distances to all returns within reach."""
+    rng = np.random.default_rng(0)
+    rules = CellRules.of(FilterConfig(surface_sigma=0.1, surface_floor=0.1), 0.1, 0.2)
+    surface = rng.integers(0, 1 << 16, (3, 4)) & rng.integers(0, 1 << 16, (3, 4)) & rng.integers(0, 1 << 16, (3, 4))
+    bits = (surface[:, :, None] >> np.arange(16)) & 1
+    rows, columns = np.nonzero(bits.reshape(3, 4, 4, 4).transpose(0, 2, 1, 3).reshape(12, 16))
+    for x, y in rng.uniform(0, (16, 12), (200, 2)):
+        near = (abs(columns - int(x)) <= SURFACE_REACH) & (abs(rows - int(y)) <= SURFACE_REACH)
+        nearest = min(((columns + 0.5 - x) ** 2 + (rows + 0.5 - y) ** 2)[near], default=1e9)
+        expected = 0.1 + 0.9 * math.exp(-nearest * rules.surface_precision)
+        assert surface_likelihood(surface.astype(np.uint16), x, y, rules) == pytest.approx(expected)

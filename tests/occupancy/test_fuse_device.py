@@ -36,6 +36,7 @@ def random_report(rng):
     """Sure, unsure and unseen cells, some of them at the ends of what a sensor may say."""
     p = np.where(rng.random(SHAPE) < 0.1, rng.choice([0.0, 1.0], SHAPE), rng.random(SHAPE)).astype(np.float32)
     seen = np.where(rng.random(SHAPE) < 0.3, 0, rng.random(SHAPE)).astype(np.float32)
+    seen[: rng.integers(0, 20)] = 0  # outside of its field of view
     return Observation(p, seen, rng.integers(0, 2**16, SHAPE).astype(np.uint16))
 
 

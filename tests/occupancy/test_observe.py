@@ -18,6 +18,7 @@ from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.occupancy.observe import Observer
 from tests.occupancy import oracle
+from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.engines import ENGINES, engine
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
@@ -264,3 +265,13 @@ def test_a_turned_grid_sees_the_same_world(observed, yaw):
     x, y = 6.0 * np.cos(-yaw), 6.0 * np.sin(-yaw)
     assert at(turned.observation, x, y) > 0.9
     assert at(turned.observation, x * 0.6, y * 0.6) < 0.1
+
+
+def test_nothing_is_left_of_the_scan_before():
+    """One observer for scans from other places, of other sensors and with other numbers of points: as new ones see."""
+    kept = Observer(SMALL)
+    dense, sparse = segmented("vlp16", 2), segmented("lux4", 2)
+    for (scan, ground), yaw in zip((dense[0], sparse[0], sparse[1], dense[1]), (0.0, 0.6, 0.7, 2.2)):
+        given = looked_at(scan, ground, yaw=yaw)
+        for found, expected in zip(kept(given)[1:], Observer(SMALL)(given)[1:]):
+            np.testing.assert_array_equal(found, expected)

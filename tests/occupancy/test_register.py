@@ -50,10 +50,10 @@ def velocity_at(found, x, y):
     return None if component < 0 or np.isnan(found.velocity[component, 0]) else found.velocity[component]
 
 
-def registered(pictures, config=None, dt=0.1, motion=None):
+def registered(pictures, config=None, dt=0.1, motion=None, maturity=None):
     registration = Registration(Cells(*SHAPE, SPACING), config or RegistrationConfig())
     for picture in pictures:
-        found = registration(picture, dt, motion or GridMotion())
+        found = registration(picture, dt, motion or GridMotion(), maturity)
     return found
 
 
@@ -84,8 +84,9 @@ def test_shifts_are_those_of_an_exhaustive_search(seed):
             after.append(shape + rng.uniform(-1.4, 1.4, 2) * rng.choice([0, 1]) + rng.normal(0, 0.01, shape.shape))
     hidden = rng.random(SHAPE) < 0.2
     old, now = seen(np.vstack(before), hidden=hidden), seen(np.vstack(after), hidden=hidden)
-    found = registered([old, now], config, dt=0.5)
-    label, expected = oracle.registration(now, old, 0.5, config, SPACING)
+    maturity = (2.0 * (rng.random(SHAPE) < 0.3)).astype(np.float32)
+    found = registered([old, now], config, dt=0.5, maturity=maturity)
+    label, expected = oracle.registration(now, old, 0.5, config, SPACING, maturity=maturity)
     np.testing.assert_array_equal(found.label, label)
     np.testing.assert_allclose(found.velocity, expected, atol=1e-5)
 
@@ -128,6 +129,36 @@ def test_a_car_that_starts_is_found_while_it_still_covers_its_old_place():
     found = velocity_at(registered(pictures), 4 + 0.81 + 0.1, 4.0)
     # The mean speed since 0.4 s ago: a car at 1.8 m/s that gains 2 m/s^2.
     assert found == pytest.approx([1.8 - 0.4, 0.0], abs=SUBCELL / 0.4 + 0.01)
+
+
+def long_static(picture, columns=0):
+    """Two seconds of static life wherever a scan hit something, on a grid that has moved by so many columns since."""
+    return np.roll(2.0 * (picture.surface > 0), columns, axis=1).astype(np.float32)
+
+
+def test_what_stood_is_found_as_soon_as_free_space_opens_behind_it():
+    """A car of which rear and flank are seen has gone 0.5 m in 0.4 s: most of its flank is where it was."""
+    begin, now = seen(rectangle(4, 4, 4.2, 1.8, "sw")), seen(rectangle(4.5, 4, 4.2, 1.8, "sw"))
+    scans, speed = [begin] * 4 + [now], pytest.approx([0.5 / 0.4, 0.0], abs=SUBCELL / 0.4 + 0.01)
+    assert velocity_at(registered(scans, maturity=long_static(begin)), 4.6, 4.0) == speed
+    assert velocity_at(registered(scans), 4.6, 4.0) is None
+    off = RegistrationConfig(standing_time=0)
+    assert velocity_at(registered(scans, off, maturity=long_static(begin)), 4.6, 4.0) is None
+    # What it leaves and what it enters is not seen to be free: another part of it may just be hidden.
+    hidden = np.zeros(SHAPE, bool)
+    hidden[:, :23] = hidden[:, 41:] = True
+    scans = [seen(rectangle(4 + x, 4, 4.2, 1.8, "sw"), hidden=hidden) for x in (0, 0, 0, 0, 0.5)]
+    assert velocity_at(registered(scans, maturity=long_static(begin)), 4.6, 4.0) is None
+
+
+def test_static_life_is_looked_up_where_the_grid_was():
+    """The same on a grid that rolls by two columns per scan: static life is that of the grid one scan ago."""
+    scans = [seen(rectangle(4 - 2 * SPACING * k, 4, 4.2, 1.8, "sw")) for k in range(4)]
+    scans.append(seen(rectangle(4.5 - 8 * SPACING, 4, 4.2, 1.8, "sw")))
+    rolls = GridMotion.rolled(2, 0, SPACING)
+    found = [registered(scans, motion=rolls, maturity=long_static(scans[3], columns)) for columns in (0, 40)]
+    assert velocity_at(found[0], 4.6 - 8 * SPACING, 4.0) is not None
+    assert velocity_at(found[1], 4.6 - 8 * SPACING, 4.0) is None
 
 
 def test_what_stands_and_what_slides_along_itself_does_not_move():

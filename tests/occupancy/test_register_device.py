@@ -31,11 +31,12 @@ class Both:
         self.device, self.cells = device, cells
         self.ours, self.theirs = RegistrationDevice(device, cells, config), Registration(cells, config)
 
-    def step(self, observation, dt=0.1, motion=None):
+    def step(self, observation, dt=0.1, motion=None, layers=None):
         """Both agree on every cell and every component; how many of them move."""
         motion = motion or GridMotion()
         uploaded = Observation(*(self.device.upload(layer) for layer in observation))
-        found, expected = self.ours(uploaded, dt, motion), self.theirs(observation, dt, motion)
+        held, maturity = (None, None) if layers is None else (self.device.upload(layers.ravel()), layers[3])
+        found, expected = self.ours(uploaded, dt, motion, held), self.theirs(observation, dt, motion, maturity)
         label = self.device.download(found.label, 0, expected.label.size).reshape(expected.label.shape)
         np.testing.assert_array_equal(label, expected.label)
         velocity = self.device.download(found.velocity, 0, expected.velocity.size).reshape(-1, 2)
@@ -120,6 +121,23 @@ def test_what_is_fast_is_found_as_on_the_cpu(device):
         for k in range(4):  # none of them is old enough for what is slow
             moving += both.step(seen(world(np.random.default_rng(seed), k, fastest=15.0, longest=3.0)), motion=motion)
         assert moving > 2
+
+
+def test_what_stood_starts_as_on_the_cpu(device):
+    """Two cars that start, static life at random places, on grids that stand, roll and turn a little."""
+    turn = np.array([[np.cos(0.002), -np.sin(0.002)], [np.sin(0.002), np.cos(0.002)]])
+    rolled, moving = GridMotion.rolled(1, 0, SPACING), [0, 0]
+    for motion in (GridMotion(), rolled, GridMotion(turn, np.array([0.01, 0.02]), None)):
+        for known in (0, 1):
+            both, layers = Both(device), np.zeros((5, *SHAPE), np.float32)
+            for k in range(9):
+                layers[3] = 1.5 * known * (np.random.default_rng(k).random(SHAPE) < 0.4)
+                cars = [
+                    rectangle(x + (0.1 * k) ** 2, y, 4.2, 1.8, sides) for x, y, sides in ((3, 2, "sw"), (9, 7, "nw"))
+                ]
+                picture = seen(np.vstack(cars) - (SPACING * k * (motion is rolled), 0))
+                moving[known] += both.step(picture, motion=motion, layers=layers)
+    assert moving[1] > moving[0]
 
 
 def test_scans_come_at_any_rate_and_places_of_stored_ones_are_used_again(device):

@@ -59,6 +59,44 @@ def test_where_it_was_free_for_long_only_what_touches_counts_as_mature(Filter):
         assert filter_.masses.known_free[0, 0] == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_what_arrives_where_nobody_looked_shares_the_cell_with_what_may_stand_there(Filter, share):
+    """One particle stays in a cell that is hit for the first time, one in a cell that is known to be empty."""
+    config = FilterConfig(particles=400, surface=False, acceleration=0, diffusion=0, unknown_claim=share)
+    filter_, particle = Filter((3, 9), 2.0, config), (5.0, 0.0, 0.5)
+    filter_.masses.free[1, 6] = 0.9
+    for column in (2, 6):
+        place(filter_, (1, column), [particle])
+        filter_.masses.dynamic[1, column] = 0.0
+    p = np.full((3, 9), 0.05)
+    p[1, 2] = p[1, 6] = 0.9
+    filter_.step(seen_as(p, 0.95), 0.1)
+    for column, free in ((2, 0.0), (6, 0.9)):
+        values, _, _ = oracle.cell_update((0.0, 0.0, free), 0.9, 0.95, [particle], config)
+        assert filter_.masses.static[1, column] == pytest.approx(values[0], abs=1e-5)
+        assert filter_.masses.dynamic[1, column] == pytest.approx(values[1], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("others", "alike", "moves"), [(0, 0.4, True), (3, 0.4, True), (9, 0.4, False), (9, 0.0, True)]
+)
+def test_of_the_cells_hit_around_one_enough_must_move_with_it(Filter, others, alike, moves):
+    """Three cells move alike, beside so many that are hit and stand: of a bank a few cells may seem to move."""
+    moving = {"alike": alike, "neighbours": 2, "age": 1, "old_share": 0.0, "untested": 1.0}
+    config = FilterConfig(particles=400, acceleration=0, diffusion=0, surface=False, moving=moving)
+    filter_ = Filter((7, 9), 2.0, config)
+    p = np.full((7, 9), 0.05)
+    p[2, 2:7] = np.where(np.arange(5) < others, 0.9, 0.05)
+    p[4, 2:6] = np.where(np.arange(5, 9) < others, 0.9, 0.05)
+    for column in (3, 4, 5):
+        p[3, column] = 0.9
+        place(filter_, (3, column), [(2.0, 0.5, 0.4), (2.1, 0.5, 0.4)])
+        filter_.masses.dynamic[3, column] = 0.8
+    filter_.step(seen_as(p, 0.95), 0.1)
+    assert filter_.moving[3, 3:6].all() == moves
+    assert filter_.moving.any() == moves
+
+
 def test_what_is_slow_changes_its_velocity_less(Filter):
     config = FilterConfig(particles=20_000, dynamic_to_static=0.0)
     for speed, expected in ((0.0, 2.0), (2.0, 4.0), (20.0, 6.0)):

@@ -8,16 +8,35 @@ import math
 import numpy as np
 import pytest
 
+from roadbed.compute.kernels import njit
 from roadbed.geometry import Pose
+from roadbed.simulate import ground_ray
+from roadbed.simulate import solids as parts
 from roadbed.simulate.caster import GROUND, cast_sweep
-from roadbed.simulate.ground_ray import meet_ground
 from roadbed.simulate.layers import Bend, Crown, Kerb, Plane
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.scenes import build_scene
 from roadbed.simulate.sensors import Mount, Sensor
-from roadbed.simulate.solids import NO_SOLIDS, Movements, build_grid, join, meet_solids, placed, span_of
+from roadbed.simulate.solids import NO_SOLIDS, Movements, build_grid, join, placed
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.things import Part, Thing, ball, box, column
+
+
+# Only kernels call what is tested here.
+@njit(cache=True)
+def meet_ground(field, bounds, origin, ray, limit):  # type: ignore[no-untyped-def]
+    return ground_ray.meet_ground(field, bounds, origin, ray, limit)
+
+
+@njit(cache=True)
+def meet_solids(solids, movements, grid, origin, ray, lag, limit, draw):  # type: ignore[no-untyped-def]
+    return parts.meet_solids(solids, movements, grid, origin, ray, lag, limit, draw)
+
+
+@njit(cache=True)
+def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):  # type: ignore[no-untyped-def]
+    return parts.span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
+
 
 NO_MOVEMENT = Movements(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1))
 

@@ -105,7 +105,7 @@ def test_echoes_are_lost_with_range_and_incidence() -> None:
     near = (distances[1] < 10).sum() / (distances[0] < 10).sum()
     assert near > 0.97
     # At one range a wall that is looked at squarely answers more often than the road at a grazing angle.
-    square, grazing = (_detection_chance(0.1, cosine, 60.0, 60.0) for cosine in (1.0, 0.04))
+    square, grazing = (_detection_chance.py_func(0.1, cosine, 60.0, 60.0) for cosine in (1.0, 0.04))
     assert square == pytest.approx(0.9)
     assert grazing == pytest.approx(1 - 10**-0.2)
 

@@ -107,7 +107,7 @@ class _DeviceSteps:
     def step(self) -> None:
         time, reports, (dt, motion, own_velocity) = self._now
         fused = self._fusion(time, reports)
-        registered = self._registration(fused, dt, motion)
+        registered = self._registration(fused, dt, motion, self._filter._buffers.layers)
         self._filter.step(fused, registered, dt, motion, own_velocity)
         self.backend.finish()
 
@@ -119,6 +119,6 @@ class _DeviceSteps:
             fused = self._fusion(time, reports)
             self.backend.finish()
         with timed(seconds, "register_hits"):
-            registered = self._registration(fused, dt, motion)
+            registered = self._registration(fused, dt, motion, self._filter._buffers.layers)
             self.backend.finish()
         return seconds | self._filter.profile(fused, registered, dt, motion, own_velocity)

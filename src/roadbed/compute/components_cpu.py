@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inlined, inner
 
 
-@njit(cache=True, inline="always")
+@inlined()
 def root_of(parent, cell):
     """What a cell hangs on in the end; the way there becomes shorter."""
     while parent[cell] != cell:
@@ -16,7 +16,7 @@ def root_of(parent, cell):
     return cell
 
 
-@njit(cache=True)
+@inner()
 def label_components(inside, label):
     """Number of the component of each cell `inside`, else -1; both (rows, columns). Returns how many there are."""
     rows, columns = inside.shape

@@ -62,20 +62,20 @@ def _read(_typing_context, crew, phase, counter):
 _give_way = types.ExternalFunction("sched_yield", types.int32())
 
 
-@inlined(allocates=False)
+@inlined()
 def take_part(crew, phase):
     """The first part for this thread; none is left where the number is as large as that of all parts."""
     return _add_one(crew, phase, TAKEN)
 
 
-@inlined(allocates=False)
+@inlined()
 def take_next(crew, phase):
     """The part before is done; another one."""
     _add_one(crew, phase, DONE)
     return _add_one(crew, phase, TAKEN)
 
 
-@inlined(allocates=False)
+@inlined()
 def wait_for_all(crew, phase, parts):
     """Until every part of the phase is done, by whomever; or one has failed, of which Python tells."""
     looks = 0

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's own cores as a backend, and what its parallel kernels may not do: run in two threads, or after a fork."""
+"""The host's own cores as a backend, and what its kernels may not do: run after a fork."""
 
 from __future__ import annotations
 
 import os
 import platform
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,13 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from roadbed.compute.backend import Device
 from roadbed.errors import DeviceError
 
-# Read when the thread pool starts: waiting threads sleep instead of spinning, or a busy machine slows down tenfold.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-# They spin for some microseconds first: iterations follow each other faster than a thread falls asleep and wakes.
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-
-_turn = threading.RLock()
-_used_in: int | None = None  # process in which the thread pool was started
+_used_in: int | None = None  # the process that used kernels first
 
 
 class Host:
@@ -42,13 +33,8 @@ class Host:
         return np.empty(shape, dtype)
 
 
-@contextmanager
-def parallel_kernels() -> Iterator[None]:
-    """Around every use of the host's kernels.
-
-    Numba's workqueue layer aborts the process when two threads enter it: there calls take turns, until another layer is
-    known to be in use. In a child of `fork` the pool's threads are gone: an error instead of a dead or hanging child.
-    """
+def refuse_after_fork() -> None:
+    """Before every use of the host's kernels: in a child of `fork` the threads that share their work are gone."""
     global _used_in
     if _used_in is not None and _used_in != os.getpid():
         raise DeviceError(
@@ -56,17 +42,3 @@ def parallel_kernels() -> Iterator[None]:
             "start workers with multiprocessing.get_context('spawn')"
         )
     _used_in = os.getpid()
-    if _layer_takes_many_threads():
-        yield
-    else:
-        with _turn:
-            yield
-
-
-def _layer_takes_many_threads() -> bool:
-    import numba
-
-    try:
-        return numba.threading_layer() != "workqueue"
-    except ValueError:  # not started yet
-        return False

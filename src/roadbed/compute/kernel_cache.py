@@ -19,6 +19,7 @@ import numba
 from numba.core import sigutils
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from roadbed.atomic import atomic_write
@@ -74,7 +75,7 @@ class KernelCache:
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         if not self._enabled:
             return None
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that running needs; what compiling needs takes a third of a second
         path = self._path(signature, target_context.codegen())
         try:
             payload = pickle.loads(path.read_bytes())

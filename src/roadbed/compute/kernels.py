@@ -10,7 +10,6 @@ import numba
 from numba.core import types
 from numba.core.dispatcher import Dispatcher
 
-import roadbed.compute.host  # noqa: F401  (settles how threads wait before the first of them starts)
 from roadbed.compute import compilation
 from roadbed.compute.kernel_cache import KernelCache
 from roadbed.compute.lean import LeanCompiler
@@ -45,7 +44,7 @@ def inner(*, allocates: bool = False, **options: Any) -> Callable[[Callable], An
     return njit(no_cpython_wrapper=True, allocates=allocates, **options)
 
 
-def inlined(*, allocates: bool = True, **options: Any) -> Callable[[Callable], Any]:
+def inlined(*, allocates: bool = False, **options: Any) -> Callable[[Callable], Any]:
     """The same for a small function of numbers, which is to be no call at all.
 
     Numba's own inlining copies the source at every call, to be typed and lowered again; this one is left to LLVM.

@@ -10,12 +10,17 @@ anybody look for garbage meanwhile.
 from __future__ import annotations
 
 import gc
+import re
 
+from llvmlite import binding as llvm
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.environment import lookup_environment
 
+from roadbed.compute import shortcuts
+
 _CALLED_BY_PYTHON = "_ZN7cpython"  # how the name of the wrapper begins that Python calls
+_REORDERED = re.compile(r" = f(add|sub|mul|div) (reassoc|fast) ")
 _ENVIRONMENT = "_ZN08NumbaEnv"  # and that of the place where a function finds its constants
 
 
@@ -30,6 +35,23 @@ class _LeanLibrary(JITCodeLibrary):
     def _set_compiled_object(self, value):
         self._only_linked = False  # it comes from the disk as a whole
         super()._set_compiled_object(value)
+
+    def _optimize_functions(self, ll_module):
+        """Values out of memory, and no more: what Numba does here at full length is done again to the whole kernel.
+
+        Only the order of sums that may be reordered would come out as another.
+        """
+        if _REORDERED.search(str(ll_module)):
+            super()._optimize_functions(ll_module)
+            return
+        ll_module.data_layout = self._codegen._data_layout
+        tuning = self._codegen._pass_builder()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes = llvm.create_new_function_pass_manager()
+                passes.add_sroa_pass()
+                passes.add_simplify_cfg_pass()
+                passes.run(function, tuning)
 
     def _optimize_final_module(self):
         if not self._only_linked:
@@ -64,7 +86,8 @@ class LeanCompiler(Compiler):
         codegen._library_class, codegen.set_env = _LeanLibrary, set_if_emitted
         gc.disable()  # millions of objects are made, and nearly all are needed until the end
         try:
-            return super().compile_extra(function)
+            with shortcuts.taken():
+                return super().compile_extra(function)
         finally:
             codegen._library_class = usual
             del codegen.set_env

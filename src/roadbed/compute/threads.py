@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -26,7 +26,7 @@ def spread(kernel: Callable[..., None], count: int, *arguments: Any, grain: int 
     `numba.get_num_threads()` threads work at a time, this one among them. The kernel is compiled with `nogil`, and what
     it computes must not depend on where ranges begin and end.
     """
-    threads = min(numba.get_num_threads(), -(-count // grain))
+    threads = 1 if _at_once.under_way else min(numba.get_num_threads(), -(-count // grain))
     if threads <= 1:
         if count > 0:
             kernel(0, count, *arguments)
@@ -59,6 +59,29 @@ def together(kernel: Callable[..., None], phases: int, *arguments: Any) -> None:
             raise
 
     _in_threads(work, numba.get_num_threads() if _is_compiled(kernel) else 1)
+
+
+def at_once(calls: Sequence[Callable[[], None]]) -> None:
+    """All of these calls, which must not depend on each other; several at a time do not spread their kernels."""
+    threads = min(numba.get_num_threads(), len(calls))
+    waiting = iter(calls)  # each is given to one thread
+
+    def work() -> None:
+        _at_once.under_way = threads > 1
+        try:
+            for call in waiting:
+                call()
+        finally:
+            _at_once.under_way = False
+
+    _in_threads(work, threads)
+
+
+class _AtOnce(threading.local):
+    under_way = False  # in this thread
+
+
+_at_once = _AtOnce()
 
 
 def _is_compiled(kernel: Any) -> bool:

@@ -85,14 +85,24 @@ def elevation_judge(
 
 
 def surface_at(frame: GroundFrame, x: NDArray, y: NDArray) -> tuple[Float64, Float64]:
-    """Height and variance at any places of the lattice frame, by the plane of the nearest node; NaN outside."""
+    """Height and variance at any places of the lattice frame; NaN outside, and where the nearest node is unknown.
+
+    The planes of the four nodes around a place are blended: by the nearest alone the surface would jump between nodes.
+    """
     lattice = frame.lattice
-    node = lattice.index(x, y)
-    inside = node >= 0
-    node = np.where(inside, node, 0)
-    dx = x - lattice.x[node % lattice.columns]
-    dy = y - lattice.y[node // lattice.columns]
-    slope = frame.slope.reshape(-1, 2)[node]
-    height = frame.elevation.ravel()[node] + slope[..., 0] * dx + slope[..., 1] * dy
-    variance = frame.variance.ravel()[node]
-    return np.where(inside, height, np.nan), np.where(inside, variance, np.nan)
+    nearest = lattice.index(x, y)
+    inside = nearest >= 0
+    u, v = (x - lattice.x0) / lattice.spacing, (y - lattice.y0) / lattice.spacing
+    height, weight = np.zeros(np.shape(x)), np.zeros(np.shape(x))
+    for column, row in ((np.floor(u) + i, np.floor(v) + j) for i in (0, 1) for j in (0, 1)):
+        share = (1 - np.abs(u - column)) * (1 - np.abs(v - row))
+        node = lattice.index(lattice.x0 + column * lattice.spacing, lattice.y0 + row * lattice.spacing)
+        slope = frame.slope.reshape(-1, 2)[node]
+        away = (u - column) * slope[..., 0] + (v - row) * slope[..., 1]
+        plane = frame.elevation.ravel()[node] + lattice.spacing * away
+        share = np.where((node >= 0) & np.isfinite(plane), share, 0)
+        height, weight = height + share * np.nan_to_num(plane), weight + share
+    node = np.where(inside, nearest, 0)
+    known = inside & np.isfinite(frame.elevation.ravel()[node])
+    height = np.where(known, height / np.where(weight > 0, weight, 1), np.nan)
+    return height, np.where(inside, frame.variance.ravel()[node], np.nan)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.compute import compilation
 from roadbed.compute.backend import Backend, in_words
-from roadbed.compute.host import Host, parallel_kernels
+from roadbed.compute.host import Host, refuse_after_fork
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig
 from roadbed.errors import ConfigError, DeviceError
@@ -63,7 +63,8 @@ class GroundFilter:
         """Label every point of a scan and estimate the surface under it."""
         begin = clock.perf_counter()
         scan = Scan.of(scan, T_world_sensor, time)
-        with self._turn, parallel_kernels(), in_words(self.backend):
+        refuse_after_fork()
+        with self._turn, in_words(self.backend):
             own = self._own_points(scan)
             found = self._method.segment(without(scan, own, self._room), moving, partial(self._learn, scan))
         compilation.ready("ground")
@@ -80,7 +81,8 @@ class GroundFilter:
 
         results = self._method.batch(entering())
         while True:
-            with self._turn, parallel_kernels(), in_words(self.backend):
+            refuse_after_fork()
+            with self._turn, in_words(self.backend):
                 found = next(results, None)
             if found is None:
                 return
@@ -89,7 +91,8 @@ class GroundFilter:
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""
-        with self._turn, parallel_kernels(), in_words(self.backend):
+        refuse_after_fork()
+        with self._turn, in_words(self.backend):
             return self._method.profile(scan)
 
     def save_map(self) -> None:

@@ -16,8 +16,8 @@ from roadbed.compute.threads import spread
 from roadbed.config.ground import OpacityConfig
 from roadbed.errors import InputError
 from roadbed.frames import Scan
-from roadbed.geometry import Pose
-from roadbed.ground.opacity_beside_cpu import grow_standing, release_feet
+from roadbed.geometry import Float64, Pose
+from roadbed.ground.opacity_beside_cpu import grow_standing, level, release_feet
 from roadbed.ground.opacity_cpu import MOST, find_directions, mark_standing, sort_by_direction
 
 _POINTS = 8192  # that are worth waking a thread
@@ -49,6 +49,15 @@ def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -
     directions_of = cells * _POINTS // count  # so many points
     spread(mark_standing, cells, order, start, place, most, sparse, standing, grain=max(directions_of, 1))
     if sparse:
-        release_feet(points, rotation, order, start, place, standing)
-        grow_standing(points, rotation, standing)
+        sorted_out = order[: start[-1]]
+        road = _level_places(points, rotation, sorted_out[~standing[sorted_out]])
+        release_feet(points, rotation, road, order, start, place, standing)
+        grow_standing(points, rotation, _level_places(points, rotation, np.flatnonzero(standing)), standing)
     return standing
+
+
+def _level_places(points: NDArray, rotation: Float64, chosen: NDArray[np.integer]) -> Float64:
+    """Chosen points (K, 3) along the level axes, sorted by the first."""
+    place = np.empty((len(chosen), 3))
+    level(points, rotation, chosen.astype(np.int64), place)
+    return place[np.argsort(place[:, 0])]

@@ -27,13 +27,11 @@ def _level(rotation, points, i):
     return _along(rotation, 0, points, i), _along(rotation, 1, points, i), _along(rotation, 2, points, i)
 
 
-@inner(allocates=True)
-def _all_level(rotation, points, chosen):
-    """Chosen points (K, 3) along the level axes, in the order of the first."""
-    place = np.empty((chosen.shape[0], 3))
+@njit(cache=True, allocates=False)
+def level(points, rotation, chosen, place):
+    """Chosen points along the level axes: `place` (K, 3)."""
     for k in range(chosen.shape[0]):
         place[k, 0], place[k, 1], place[k, 2] = _level(rotation, points, chosen[k])
-    return place[np.argsort(place[:, 0])]
 
 
 @inner()
@@ -68,14 +66,16 @@ def _is_return(points, i):
     return np.isfinite(x + y + z) and not (x == 0 and y == 0 and z == 0)
 
 
-@njit(cache=True)
-def grow_standing(points, rotation, standing):
-    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
-    place = _all_level(rotation, points, np.flatnonzero(standing))
+@njit(cache=True, allocates=False)
+def grow_standing(points, rotation, around, standing):
+    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer.
+
+    `around` are the level places of those that stand by themselves, sorted by x.
+    """
     for i in range(points.shape[0]):
         if standing[i] or not _is_return(points, i):
             continue
-        standing[i] = _are_near(place, _level(rotation, points, i), GROW, GROW_HEIGHT, GROW_FROM)
+        standing[i] = _are_near(around, _level(rotation, points, i), GROW, GROW_HEIGHT, GROW_FROM)
 
 
 @inner()
@@ -90,19 +90,15 @@ def _lies_before(own, others, place):
     return count > 0 and total > FOOT_BEFORE * count
 
 
-@njit(cache=True)
-def release_feet(points, rotation, order, start, place, standing):
-    """The road just before what stands does not stand, where there is more of it around at the same height."""
-    road = np.empty(points.shape[0], np.int64)
-    used = 0
-    for k in range(start[start.shape[0] - 1]):
-        if not standing[order[k]]:
-            road[used] = order[k]
-            used += 1
-    around = _all_level(rotation, points, road[:used])
+@njit(cache=True, allocates=False)
+def release_feet(points, rotation, around, order, start, place, standing):
+    """The road just before what stands does not stand, where there is more of it around at the same height.
+
+    `around` are the level places of what does not stand, sorted by x.
+    """
     for c in range(start.shape[0] - 1):
         others = order[start[c] : start[c + 1]]
         for own in others:
             if not standing[own] or not _lies_before(own, others, place):
                 continue
-            standing[own] = not _are_near(around, _level(rotation, points, own), FOOT, FOOT_HEIGHT, FOOT_FROM)
+            standing[own] = not _are_near(around, _level(rotation, points, np.int64(own)), FOOT, FOOT_HEIGHT, FOOT_FROM)

@@ -91,6 +91,13 @@ class Between(NamedTuple):
     y: float
 
 
+class Stood(NamedTuple):
+    """What stood when the grid last lay elsewhere."""
+
+    maturity: Float32  # (rows, columns) s of static life
+    before: Between  # from places of now to those of then
+
+
 class Registered(NamedTuple):
     """Motion of connected hits: cell -> component -> velocity."""
 

@@ -56,6 +56,7 @@ KERNEL give_birth(GLOBAL const Step *step, GLOBAL const Comb *comb, GLOBAL const
         int component = label[cell];
         if (component >= 0 && (real)u.w < rule->registered && is_finite(registered[component].x)) {
             take_velocity(step, registered[component], rule->registered_spread, (uint)k, &p);
+            p.age = rule->registered_age;
         } else if ((real)u.z < rule->seeded) {
             for (int attempt = 0; attempt < SEED_ATTEMPTS; ++attempt) {
                 float4 chance = uniforms(step->seed, step->frame, BIRTH_SEED, (uint)(SEED_ATTEMPTS * k + attempt));

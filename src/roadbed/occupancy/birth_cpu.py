@@ -10,7 +10,7 @@ import numpy as np
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
 from roadbed.compute.philox_cpu import normals, turned, uniforms
-from roadbed.occupancy.draw_cpu import comb, tooth, units
+from roadbed.occupancy.draw_cpu import comb, next_tooth, units
 from roadbed.occupancy.model import (
     BIRTH_PLACE,
     BIRTH_SEED,
@@ -21,28 +21,37 @@ from roadbed.occupancy.model import (
     SEED_MASS,
 )
 
+_BLOCK = 32  # cells that are passed over at once where none is chosen
+
 
 @njit(cache=True)
 def choose_birth_cells(birth, wanted, draw, cell, born_in):
     """Systematic draw of birth cells, as often as their birth mass asks for. Returns the number of births."""
+    blocks = np.empty(-(-birth.shape[0] // _BLOCK), np.int64)  # mass of so many cells
     total = np.int64(0)
-    for c in range(birth.shape[0]):
-        total += units(birth[c])
+    for block in range(blocks.shape[0]):
+        mass = np.int64(0)
+        for c in range(U(block * _BLOCK), U(min((block + 1) * _BLOCK, birth.shape[0]))):
+            mass += units(birth[c])
+        blocks[block] = mass
+        total += mass
     born_in[:] = 0
     if total <= 0:
         return 0
-    step, rest, offset = comb(total, wanted, draw, 0)
+    step, rest, place = comb(total, wanted, draw, 0)
     count = 0
-    reached = np.int64(0)
-    for c in range(birth.shape[0]):
-        if birth[c] <= 0:
+    reached = carried = np.int64(0)
+    for block in range(blocks.shape[0]):
+        if reached + blocks[block] <= place:
+            reached += blocks[block]
             continue
-        reached += units(birth[c])
-        first = count
-        while count < wanted and tooth(count, step, rest, offset, wanted) < reached:
-            cell[count] = c
-            count += 1
-        born_in[c] = count - first
+        for c in range(block * _BLOCK, min((block + 1) * _BLOCK, birth.shape[0])):
+            reached += units(birth[c])
+            while count < wanted and place < reached:
+                cell[count] = c
+                born_in[c] += 1
+                count += 1
+                place, carried = next_tooth(place, carried, step, rest, wanted)
     return count
 
 
@@ -60,7 +69,7 @@ def prior_velocity(rule, draw, k):
     return speed * cosine, speed * sine
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
     """New particles: uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
     rows, columns = cells.rows, cells.columns
@@ -73,11 +82,13 @@ def give_birth(first, last, born, born_in, birth, velocities, registered, rule, 
         born.y[k] = (row + py) * cells.spacing
         born.vx[k], born.vy[k] = prior_velocity(rule, draw, k)
         born.mass[k] = birth[row, column] / born_in[cell]
+        born.age[k] = 0
         component = registered.label[row, column]
         if component >= 0 and known < rule.registered and not math.isnan(registered.velocity[component, 0]):
             nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_SEED_SPREAD, k)
             born.vx[k] = registered.velocity[component, 0] + rule.registered_spread * nx
             born.vy[k] = registered.velocity[component, 1] + rule.registered_spread * ny
+            born.age[k] = rule.registered_age
             continue
         if choice >= rule.seeded:
             continue

@@ -71,6 +71,13 @@ FUNCTION void transit(Cell *cell, real mature, GLOBAL const CellRules *rules) {
     cell->e = ((real)1 - e_es - e_ed) * e;
 }
 
+// What nobody has looked at is more likely something that stands than what seems to arrive there.
+FUNCTION void claim(Cell *cell, real seen, GLOBAL const CellRules *rules) {
+    real claimed = rules->claimed * seen * cell->u;
+    cell->s += claimed;
+    cell->u -= claimed;
+}
+
 // P10: static and arriving dynamic mass exclude each other; the other masses fill the rest.
 FUNCTION void compose(Cell *cell, real arriving, GLOBAL const CellRules *rules) {
     real s = cell->s, one = (real)1, d, rest;
@@ -261,6 +268,7 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
                 cell.s -= rules->released * cell.s;
             }
         }
+        if (hit && arriving > (real)0) claim(&cell, seen, rules);
         cell.s = fmin(cell.s + stopped, (real)CEILING);
         compose(&cell, arriving, rules);
         resolve_unknown(&cell, seen, hit, mature, rules);

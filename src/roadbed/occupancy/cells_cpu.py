@@ -13,6 +13,7 @@ import numpy as np
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import inlined, inner, njit
 from roadbed.occupancy.masses_cpu import (
+    claim,
     compose,
     forget_and_vacate,
     limit_sum,
@@ -63,7 +64,7 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def test_particles(first, last, particles, free, observation, rules):
     """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
     empty now. Particles inside a large object are not tested, whatever their velocity."""
@@ -182,6 +183,8 @@ def _update_busy(begin, end, prior, observation, registered, start, particles, r
             if moves:
                 born += rules.released * s
                 s -= rules.released * s
+        if hit and arriving > 0:
+            s, u = claim(s, u, seen, rules)
         s = min(s + stopped, CEILING)
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
         s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rules)

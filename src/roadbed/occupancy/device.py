@@ -65,7 +65,7 @@ class OccupancyDevice:
         with timed(timings, "queue"):
             reports, observe = self._observe.prepare(given)
             fuse, fused = self._fusion.prepare(given.time, reports), self._fusion.fused
-            register = self._registration.prepare(fused, given.dt, motion)
+            register = self._registration.prepare(fused, given.dt, motion, h._buffers.layers)
             step = h.prepare(fused, self._registration.registered, given.dt, motion, given.own_velocity)
             self._joined.run(observe, fuse, *register, step)
             known = {name: self._queue(name) for name in self._brought}

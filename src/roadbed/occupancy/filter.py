@@ -12,7 +12,7 @@ import numpy as np
 
 from roadbed.compute import compilation
 from roadbed.compute.backend import Backend, in_words
-from roadbed.compute.host import Host, parallel_kernels
+from roadbed.compute.host import Host, refuse_after_fork
 from roadbed.compute.opening import opened
 from roadbed.config import Config, OccupancyConfig
 from roadbed.errors import InputError
@@ -78,7 +78,8 @@ class OccupancyFilter:
 
     def __call__(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
         """Take one scan with its ground; what was wrong with its time or place is said in `frame.notes`."""
-        with self._turn, parallel_kernels(), in_words(self.backend):
+        refuse_after_fork()
+        with self._turn, in_words(self.backend):
             frame = self._take(scan, ground)
         compilation.ready("occupancy")
         return frame

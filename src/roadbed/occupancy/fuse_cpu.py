@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import inlined, njit
+from roadbed.compute.kernels import inlined, inner, njit
 from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
 
 _BLOCK = 256  # cells
@@ -66,7 +66,7 @@ def _was_seen(observedness, begin, count):
     return some
 
 
-@njit(cache=True, error_model="numpy")
+@inner(allocates=True, error_model="numpy")
 def _pool_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness):
     """Means weighted by observedness, block by block: without branches, so that they become vector instructions."""
     sums = np.empty(3 * _BLOCK)

@@ -118,11 +118,11 @@ class Hsbof:
         with timed(timings, "propagate_priors"):
             self._propagate_priors(motion)
         with timed(timings, "register_hits"):
-            registered = self._registration(observation, dt, motion)
+            registered = self._registration(observation, dt, motion, self.masses.maturity)
         with timed(timings, "update_measurement"):
             self._update_measurement(observation, registered, rules)
         with timed(timings, "estimate_velocities"):
-            self._estimate_velocities()
+            self._estimate_velocities(observation)
         with timed(timings, "give_birth"):
             self._give_birth(registered, own_velocity, draw)
         with timed(timings, "resample"):
@@ -156,13 +156,14 @@ class Hsbof:
         given = (prior, observation, registered, self._start, s.arrays, rules)
         spread(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
-    def _estimate_velocities(self) -> None:
+    def _estimate_velocities(self, observation: Observation) -> None:
         """Mean and covariance per cell, and which cells surely move: in new arrays, for whoever takes them."""
         shape = self.moving.shape
         self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
-        given = (self._start, self._sorted.arrays, self.masses, self._when_moving)
-        spread(estimate_velocities, self.moving.size, *given, self.velocities, grain=CHUNK)
-        spread(drop_lone_cells, self.cells.rows, self.velocities, self._when_moving.neighbours, self.moving)
+        particles = (self._start, self._sorted.arrays, self.masses, self._when_moving)
+        spread(estimate_velocities, self.moving.size, *particles, self.velocities, grain=CHUNK)
+        given = (self.velocities, observation.probability, self._when_moving)
+        spread(drop_lone_cells, self.cells.rows, *given, self.moving)
 
     def _give_birth(self, registered: Registered, own_velocity: tuple[float, float], draw: Draw) -> None:
         """New particles for the newborn mass."""

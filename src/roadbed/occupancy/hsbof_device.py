@@ -195,7 +195,7 @@ class HsbofDevice:
         yield from phase(
             "estimate_velocities",
             ("estimate_velocities", size, *velocities),
-            ("drop_lone_cells", size, step, b.moving_alone, b.mean, b.moving),
+            ("drop_lone_cells", size, step, b.moving_alone, b.mean, g.probability, b.moving),
         )
         yield from draw("give_birth", b.birth, b.birth_reached, b.birth_sums, b.birth_comb, size, self.births)
         born = (step, b.birth_comb, b.birth_reached, b.birth_sums, b.birth, b.old_mass, b.mean, g.label, g.velocity)

@@ -77,6 +77,13 @@ def transit(s, e, mature, rules):
 
 
 @njit(cache=True, inline="always")
+def claim(s, u, seen, rules):
+    """What nobody has looked at is more likely something that stands than what seems to arrive there."""
+    claimed = rules.claimed * seen * u
+    return s + claimed, u - claimed
+
+
+@njit(cache=True, inline="always")
 def compose(s, arriving, e, born, u, rules):
     """P10: static and arriving dynamic mass exclude each other; the other masses fill the rest."""
     if rules.compose == NORMALISE:

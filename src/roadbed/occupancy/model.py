@@ -43,6 +43,7 @@ FREE_BIT = 32  # of a cell that was watched and is free
 FEWEST_POINTS = 5  # hit subcells that a component needs to be registered
 COARSE_LOSS = 0.25  # of agreement that a shift may lack by lying one subcell aside
 PARTNER_GROWTH = 1.3  # what it is laid over may be longer than itself by this factor
+STANDING = 0.25  # of a component's cells that have been static for long: it stands, or has just started
 REACH_PER_EXTENT, REACH_LEAST = 1.5, 0.4  # shifts are sought up to this many times its extent, and so many metres more
 
 # Masses of a cell.

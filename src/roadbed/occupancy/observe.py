@@ -8,10 +8,11 @@ the ground and the clearance is an obstacle. Behind an obstacle no beam passes, 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
-from roadbed.compute.threads import spread
+from roadbed.compute.threads import at_once, spread
 from roadbed.config import Config
 from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.arrays import CHUNK, Cloud, Collected, GridShape, Located, Observation, Reports, Surface
@@ -30,23 +31,24 @@ class Observer:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self._collected: Collected | None = None
+        self._collected: list[Collected | None] = []  # of every sensor
 
     def __call__(self, given: OccupancyInput) -> Reports:
         shape = (len(given.sensors), *given.lattice.shape)
         probability, observedness = (np.empty(shape, np.float32) for _ in range(2))
         surface = np.zeros(shape, np.uint16)
         grid, ground = grid_shape(given.lattice, given.T_lattice_grid), _surface(given.surface)
-        for k, view in enumerate(given.sensors):
-            out = Observation(probability[k], observedness[k], surface[k])
-            self._observe(given, view, grid, ground, out)
+        self._collected += [None] * (len(given.sensors) - len(self._collected))
+        calls = [
+            partial(self._observe, k, given, grid, ground, Observation(probability[k], observedness[k], surface[k]))
+            for k in range(len(given.sensors))
+        ]
+        at_once(calls)
         return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
 
-    def _observe(
-        self, given: OccupancyInput, view: SensorView, grid: GridShape, ground: Surface, out: Observation
-    ) -> None:
+    def _observe(self, k: int, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation) -> None:
         """What one of the sensors says."""
-        lattice, pose = given.lattice, given.T_lattice_sensor
+        view, lattice, pose = given.sensors[k], given.lattice, given.T_lattice_sensor
         chosen = np.arange(len(given.points)) if view.points is None else view.points
         model = SensorModel.of(self.config, lattice.spacing, reach_of(view, lattice, given.T_lattice_grid), view.count)
         cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, view.origin)
@@ -56,20 +58,21 @@ class Observer:
                 cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
         located = Located.empty(len(chosen))
         spread(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
-        collected = self._emptied(model.azimuth_bins, model.range_bins, lattice.size)
+        collected = self._emptied(k, model.azimuth_bins, model.range_bins, lattice.size)
         spread(collect, HALVES, located, collected, out.surface.reshape(-1))
         spread(finish_rays, model.azimuth_bins, collected, model.underside_bins)
         spread(judge_cells, lattice.rows, collected, view.origin, grid, ground, model, *out[:2])
 
-    def _emptied(self, rays: int, bins: int, cells: int) -> Collected:
-        """Where the points are collected, of one sensor after the other: what the last one left is cleared."""
-        kept = self._collected
+    def _emptied(self, k: int, rays: int, bins: int, cells: int) -> Collected:
+        """Where a sensor's points are collected: what those of the last scan left is cleared."""
+        kept = self._collected[k]
         if kept is None or len(kept.farthest) != rays or len(kept.hits) != cells or len(kept.table) < rays * bins:
             kept = Collected.new(rays, bins, cells)
         else:
             clear(kept)
-        self._collected = kept._replace(bins=bins)
-        return self._collected
+        kept = kept._replace(bins=bins)
+        self._collected[k] = kept
+        return kept
 
 
 def grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> GridShape:

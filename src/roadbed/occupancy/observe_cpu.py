@@ -77,7 +77,7 @@ def clear(collected):
             touched[block] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def collect(first, last, located, out, surface):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
     subcells and ground returns. A range is of the two HALVES, of which each may be done by its own thread."""
@@ -117,7 +117,7 @@ def _collect_returns(located, out, surface):
         ground_seen[cell] |= located.on_ground[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def finish_rays(first, last, collected, underside_bins):
     """From what ended in the bins of some rays to what passed them, and to what was passed beneath."""
     for azimuth in range(first, last):

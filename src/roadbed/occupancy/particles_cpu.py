@@ -11,7 +11,7 @@ import numpy as np
 from roadbed.compute.cpu import F, U
 from roadbed.compute.kernels import inlined, njit
 from roadbed.compute.philox_cpu import normals
-from roadbed.occupancy.draw_cpu import comb, tooth, units
+from roadbed.occupancy.draw_cpu import comb, next_tooth, units
 from roadbed.occupancy.model import PROPAGATE
 from roadbed.occupancy.quiet_cpu import bring, take
 
@@ -85,7 +85,7 @@ def _move_block(rule, rotation, shift, cells, block):
         block[_CELL + i] = _cell_at(x, y, cells)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def reorder(count, cell, start, order):
     """Stable counting sort by cell: `order` lists the particles, cell c owns [start[c], start[c + 1]). Returns how many
     are inside the grid."""
@@ -93,22 +93,22 @@ def reorder(count, cell, start, order):
     start[:] = 0
     for i in range(count):
         if cell[i] >= 0:
-            start[cell[i] + 1] += 1
+            start[cell[i]] += 1
+    inside = 0
     for c in range(cells):
-        start[c + 1] += start[c]
-    # Shift by one while filling, so that `start` ends as the first index again.
-    for i in range(count):
+        inside += start[c]
+        start[c] = inside
+    start[cells] = inside
+    # Ends become beginnings while cells are filled from their ends.
+    for i in range(count - 1, -1, -1):
         c = cell[i]
         if c >= 0:
+            start[c] -= 1
             order[start[c]] = i
-            start[c] += 1
-    for c in range(cells - 1, 0, -1):
-        start[c] = start[c - 1]
-    start[0] = 0
-    return start[cells]
+    return inside
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def gather(first, last, order, particles, out):
     """Copy particles into the order found."""
     for k in range(U(first), U(last)):
@@ -124,7 +124,7 @@ def gather(first, last, order, particles, out):
         out.origin[k] = particles.origin[i]
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def resample(count, persistent, births, born, wanted, draw, source, out_cell, drawn):
     """Systematic draw of `wanted` particles from persistent and newborn ones, both sorted, merged by cell.
 
@@ -140,7 +140,8 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
     if total <= 0:
         return 0
     step, rest, offset = comb(total, wanted, draw, 1)
-    reached = np.int64(0)
+    reached = carried = np.int64(0)
+    place = offset
     out = i = j = 0
     while i < count or j < births:
         if j >= births or (i < count and cell[i] <= born_cell[j]):
@@ -151,15 +152,16 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
             reached += units(born_mass[j])
             c, where = born_cell[j], -1 - j
             j += 1
-        while out < wanted and tooth(out, step, rest, offset, wanted) < reached:
+        while out < wanted and place < reached:
             source[out] = where
             out_cell[out] = c
             drawn[c] += 1
             out += 1
+            place, carried = next_tooth(place, carried, step, rest, wanted)
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def drop_uncarried(dynamic, drawn):
     """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns that mass and the whole."""
     lost = total = 0.0
@@ -173,7 +175,7 @@ def drop_uncarried(dynamic, drawn):
     return lost, total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def normalise(first, last, source, drawn, dynamic, persistent, born, out):
     """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
     for k in range(U(first), U(last)):
@@ -187,7 +189,7 @@ def normalise(first, last, source, drawn, dynamic, persistent, born, out):
             j = -1 - i
             out.x[k], out.y[k] = born.x[j], born.y[j]
             out.vx[k], out.vy[k] = born.vx[j], born.vy[j]
-            out.age[k] = 1
+            out.age[k] = born.age[j] + 1
             out.tested[k] = 0
         cell = out.cell[k]
         out.mass[k] = dynamic[cell] / drawn[cell]

@@ -9,7 +9,7 @@ from roadbed.compute.cpu import U
 from roadbed.compute.kernels import inlined, inner, njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def roll_layers(first, last, layers, columns, rows, out):
     """P6, rolling: the grid moved by whole cells; cells that enter are zero, which is unknown."""
     count, height, width = layers.shape

@@ -93,12 +93,14 @@ OPINION = np.dtype(
 LAYING = np.dtype(
     [
         *members_of(Between),
+        *members_of(Between, "before_"),  # to the grid whose cells' static life is known
         *members_of(RegistrationRule),
         ("now", np.int32),  # places of both among the stored scans
         ("old", np.int32),
         ("rolled", np.int32),  # the grid has moved by whole cells
         ("rows", np.int32),
         ("columns", np.int32),
+        ("maturity", np.int32),  # where that static life begins among the layers given
         ("most_components", np.int32),  # room for them in every stored scan
         ("subcell", np.float32),  # m
     ],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import inlined, njit
+from roadbed.compute.kernels import inlined, inner
 from roadbed.occupancy.masses_cpu import (
     compose_without_arrivals,
     forget_and_vacate,
@@ -30,7 +30,7 @@ _P_Z, _SEEN, _S, _D, _E, _AGE, _FREE, _NEW_S, _NEW_D, _NEW_E, _NEW_AGE, _NEW_FRE
 _LAYERS = 12
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(allocates=True, error_model="numpy")
 def update_quiet(first, last, prior, observation, rules, out, birth):
     """Masses of the cells in a range as if they were quiet; those of the others have to be found afterwards."""
     block = np.empty(_LAYERS * _BLOCK, np.float32)

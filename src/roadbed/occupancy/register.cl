@@ -106,7 +106,7 @@ FUNCTION int search(const Compared *c, Shifts s, int best, int2 *found, LOCAL in
 // The shift in subcells that makes the points agree best, (0, 0) where none is sure enough. In four searches: of no shift
 // at all, of every second shift, of those around the best of them, and of those that are hardly a motion. They are one
 // loop, because each copy of the search takes PoCL seconds to compile.
-FUNCTION int2 best_shift(const Compared *c, int reach, int small, LOCAL int *shared) {
+FUNCTION int2 best_shift(const Compared *c, int reach, double same, double gain, LOCAL int *shared) {
     GLOBAL const Laying *lay = c->lay;
     int count = c->count + c->old_count, best = -count - 1, enough = 0;
     int2 nowhere = INT2(0, 0), found = nowhere, unused = nowhere;
@@ -116,8 +116,8 @@ FUNCTION int2 best_shift(const Compared *c, int reach, int small, LOCAL int *sha
         int least = turn == 3 ? enough - 1 : best;
         int reached = search(c, shifts, least, turn == 3 ? &unused : &found, shared);
         if (turn == 0) {
-            if (reached > (small ? lay->small_same : lay->same) * count) return nowhere;
-            wanted = fmax(lay->good * count, reached + (small ? lay->small_gain : lay->gain) * count);
+            if (reached > same * count) return nowhere;
+            wanted = fmax(lay->good * count, reached + gain * count);
             best = (int)ceil(wanted - COARSE_LOSS * count) - 1;
             shifts = shifts_around(nowhere, reach, 2, (double)reach * reach);
         } else if (turn == 1) {
@@ -204,6 +204,38 @@ FUNCTION int partner_of(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOB
     return best;
 }
 
+// Whether enough cells of component k have been static for long; `maturity` is that of the grid before it last moved.
+FUNCTION int stands(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOBAL const float *maturity,
+                    GLOBAL const int *box, int k, LOCAL int *shared) {
+    int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1), count = 0;
+    TOGETHER();
+    if (LOCAL_ID == 0) shared[0] = 0;
+    TOGETHER();
+    for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) {
+        int row = box[0] + at / wide, column = box[2] + at % wide;
+        if (labels[row * lay->columns + column] != k) continue;
+        double x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
+        double old_column = floor((lay->before_xx * x + lay->before_xy * y + lay->before_x) / SUBCELLS);
+        double old_row = floor((lay->before_yx * x + lay->before_yy * y + lay->before_y) / SUBCELLS);
+        if (old_column < 0 || old_row < 0 || old_column >= lay->columns || old_row >= lay->rows) continue;
+        count += maturity[(int)old_row * lay->columns + (int)old_column] >= lay->standing_time;
+    }
+    if (count) ATOMIC_ADD(&shared[0], count);
+    TOGETHER();
+    return shared[0] >= STANDING * box[4];
+}
+
+// Points of now where it was free, and former ones where it is free now.
+FUNCTION int contradicted(const Compared *c) {
+    int count = 0;
+    for (int k = 0; k < c->count; ++k) {
+        int2 was = was_at(c->lay, c->present[k].x, c->present[k].y);
+        count += agreement(c->lay, c->old, was.x, was.y) < 0;
+    }
+    for (int k = 0; k < c->old_count; ++k) count += agreement(c->lay, c->now, c->former[k].x, c->former[k].y) < 0;
+    return count;
+}
+
 // The next component that no group has taken.
 FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
     TOGETHER();
@@ -218,7 +250,7 @@ FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[
 KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL const address_t *pictures,
                                         GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
                                         GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *ticket,
-                                        GLOBAL float *velocity, int fast) {
+                                        GLOBAL const float *maturity, GLOBAL float *velocity, int fast) {
     LOCAL_ARRAY int scratch[REGISTER_GROUP];
     LOCAL_ARRAY int shared[2];
     GLOBAL const Laying *lay = &layings[fast];
@@ -252,7 +284,17 @@ KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL con
         }
         if (c.count < lay->fewest_points || c.old_count < lay->fewest_points) continue;
         int reach = (int)fmin(lay->reach, lay->reach_per_extent * extent + lay->reach_least);
-        int2 shift = best_shift(&c, reach, extent <= lay->small, shared);
+        double same = lay->same, gain = lay->gain;
+        if (extent <= lay->small) {
+            same = lay->small_same;
+            gain = lay->small_gain;
+        } else if (stands(lay, labels, maturity + lay->maturity, box, k, shared) &&
+                   contradicted(&c) >= lay->standing_freed * (c.count + c.old_count)) {
+            // Its flank agrees for long with where it stood, but free space opens behind it, or closes before it.
+            same = lay->standing_same;
+            gain = lay->standing_gain;
+        }
+        int2 shift = best_shift(&c, reach, same, gain, shared);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) {
             velocity[2 * k] = (float)(shift.x / lay->age) * lay->subcell;
             velocity[2 * k + 1] = (float)(shift.y / lay->age) * lay->subcell;

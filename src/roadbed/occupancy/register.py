@@ -10,7 +10,8 @@ import numpy as np
 
 from roadbed.compute.threads import spread
 from roadbed.config.occupancy import RegistrationConfig
-from roadbed.occupancy.arrays import Between, Cells, Hits, Observation, Registered
+from roadbed.geometry import Float32
+from roadbed.occupancy.arrays import Between, Cells, Hits, Observation, Registered, Stood
 from roadbed.occupancy.components_cpu import gather_cells, label_hits
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
@@ -31,6 +32,7 @@ class Registration:
     def __init__(self, cells: Cells, config: RegistrationConfig) -> None:
         self.cells, self.config = cells, config
         self._scans: StoredScans[Hits] = StoredScans(config.span)
+        self._unknown = np.zeros((cells.rows, cells.columns), np.float32)  # static life where nobody says it
         self._nothing = Registered(
             np.full((cells.rows, cells.columns), -1, np.int32), np.full((1, 2), np.nan, np.float32)
         )
@@ -43,16 +45,23 @@ class Registration:
     def forget(self) -> None:
         self._scans.forget()
 
-    def __call__(self, observation: Observation, dt: float, motion: GridMotion) -> Registered:
-        """The motion of this scan's connected hits; `dt` seconds ago the grid lay `motion` before."""
+    def __call__(
+        self, observation: Observation, dt: float, motion: GridMotion, maturity: Float32 | None = None
+    ) -> Registered:
+        """The motion of this scan's connected hits; `dt` seconds ago the grid lay `motion` before.
+
+        `maturity` says for how long the cells of that grid had been static; without it nothing stands.
+        """
         if not self.config.enabled:
             return self._nothing
         hits = connected_hits(observation)
         velocity = np.full((max(len(hits.start) - 1, 1), 2), np.nan, np.float32)
+        stood = Stood(self._unknown if maturity is None else maturity, between_scans(motion, self.cells.spacing))
         for old, fast in pasts(self._scans, dt, motion, self.config):
             rule = RegistrationRule.of(self.config, old.age, self.cells.spacing, fast)
             between = between_scans(old.motion, self.cells.spacing)
-            spread(register_components, len(hits.start) - 1, hits, old.hits, between, rule, velocity)
+            given = (hits, old.hits, stood, between, rule, velocity)
+            spread(register_components, len(hits.start) - 1, *given)
         self._scans.store(hits)
         return Registered(hits.label, velocity * np.float32(self.cells.spacing / SUBCELLS))
 

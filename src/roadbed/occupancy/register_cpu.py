@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
-from roadbed.compute.kernels import inlined, njit
+from roadbed.compute.kernels import inlined, inner, njit
 from roadbed.occupancy.arrays import Between
-from roadbed.occupancy.model import COARSE_LOSS, HITS_IN_CELL, SUBCELLS
+from roadbed.occupancy.model import COARSE_LOSS, HITS_IN_CELL, STANDING, SUBCELLS
 from roadbed.occupancy.shifts_cpu import agreement, older_place, scores_around
 
 
-@njit(cache=True)
+@inner()
 def _score(present, former, now, old, between, dx, dy, least):
     """Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
 
@@ -37,14 +37,14 @@ def _score(present, former, now, old, between, dx, dy, least):
     return total
 
 
-@njit(cache=True)
-def best_shift(present, former, now, old, between, reach, small, rule):
+@inner(allocates=True)
+def best_shift(present, former, now, old, between, reach, same, gain, rule):
     """The shift (x, y) in subcells that makes the points agree best, (0, 0) where none is sure enough."""
     count = present.shape[0] + former.shape[0]
     still = _score(present, former, now, old, between, 0, 0, -count)
-    if still > (rule.small_same if small else rule.same) * count:
+    if still > same * count:
         return 0, 0
-    wanted = max(rule.good * count, still + (rule.small_gain if small else rule.gain) * count)
+    wanted = max(rule.good * count, still + gain * count)
     best = math.ceil(wanted - COARSE_LOSS * count) - 1
     found_x = found_y = 0
     back = scores_around(present, old, between, reach)  # points of now are sought where they came from: at -d
@@ -85,7 +85,7 @@ def _row_of(cell, columns, row):
     return row
 
 
-@njit(cache=True)
+@inner()
 def _points_of(picture, cells, most, out):
     """Hit subcells of some cells, every so manyth where there are more than `most`. Returns how many."""
     columns, flat, hits = picture.shape[1], picture.reshape(-1), 0
@@ -112,7 +112,7 @@ def _points_of(picture, cells, most, out):
     return count
 
 
-@njit(cache=True)
+@inner()
 def _extent(cells, columns):
     """Cells along the longer side of the box around some cells, less one."""
     first = cells[0] // columns
@@ -123,7 +123,17 @@ def _extent(cells, columns):
     return max(row - first, high - low)
 
 
-@njit(cache=True)
+@inlined()
+def _former_cell(row, column, between):
+    """Row and column in which the middle of a cell lay."""
+    x, y = (column + 0.5) * SUBCELLS, (row + 0.5) * SUBCELLS
+    return (
+        math.floor((between.yx * x + between.yy * y + between.y) / SUBCELLS),
+        math.floor((between.xx * x + between.xy * y + between.x) / SUBCELLS),
+    )
+
+
+@inner()
 def _partner(cells, old_label, between, votes, voted):
     """The old component found most often in the 3 x 3 cells around some cells of now, or -1.
 
@@ -132,10 +142,7 @@ def _partner(cells, old_label, between, votes, voted):
     best, now_row = -1, cells[0] // columns
     for k in range(cells.shape[0]):
         now_row = _row_of(cells[k], columns, now_row)
-        x = (cells[k] - now_row * columns + 0.5) * SUBCELLS
-        y = (now_row + 0.5) * SUBCELLS
-        column = math.floor((between.xx * x + between.xy * y + between.x) / SUBCELLS)
-        row = math.floor((between.yx * x + between.yy * y + between.y) / SUBCELLS)
+        row, column = _former_cell(now_row, cells[k] - now_row * columns, between)
         for r in range(max(row - 1, 0), min(row + 2, rows)):
             for c in range(max(column - 1, 0), min(column + 2, columns)):
                 one = old_label[r, c]
@@ -148,8 +155,33 @@ def _partner(cells, old_label, between, votes, voted):
     return best
 
 
+@inner()
+def _stands(cells, stood, rule):
+    """Whether enough of its cells have been static for long."""
+    rows, columns = stood.maturity.shape
+    long_static, now_row = 0, cells[0] // columns
+    for k in range(cells.shape[0]):
+        now_row = _row_of(cells[k], columns, now_row)
+        row, column = _former_cell(now_row, cells[k] - now_row * columns, stood.before)
+        if 0 <= row < rows and 0 <= column < columns:
+            long_static += stood.maturity[row, column] >= rule.standing_time
+    return long_static >= STANDING * cells.shape[0]
+
+
+@inner()
+def _contradicted(present, former, now, old, between):
+    """Points of now where it was free, and former ones where it is free now."""
+    count = 0
+    for k in range(present.shape[0]):
+        x, y = older_place(present[k, 0], present[k, 1], between)
+        count += agreement(old, x, y) < 0
+    for k in range(former.shape[0]):
+        count += agreement(now, former[k, 0], former[k, 1]) < 0
+    return count
+
+
 @njit(cache=True, nogil=True)
-def register_components(first, last, now, old, between, rule, velocity):
+def register_components(first, last, now, old, stood, between, rule, velocity):
     """Velocities of some components of now, (components, 2) in subcells per second; what is known already stays."""
     columns = now.label.shape[1]
     votes, voted = np.zeros(old.start.shape[0], np.int32), np.full(old.start.shape[0], -1, np.int32)
@@ -178,7 +210,13 @@ def register_components(first, last, now, old, between, rule, velocity):
             former[j, 0] = math.floor(between.xx * x + between.yx * y)
             former[j, 1] = math.floor(between.xy * x + between.yy * y)
         reach = int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
-        small, pictures = extent <= rule.small, (now.picture, old.picture)
-        dx, dy = best_shift(present[:count], former[:old_count], *pictures, between, reach, small, rule)
+        laid = present[:count], former[:old_count], now.picture, old.picture, between
+        same, gain = rule.same, rule.gain
+        if extent <= rule.small:
+            same, gain = rule.small_same, rule.small_gain
+        elif _stands(cells, stood, rule) and _contradicted(*laid) >= rule.standing_freed * (count + old_count):
+            # Its flank agrees for long with where it stood, but free space opens behind it, or closes before it.
+            same, gain = rule.standing_same, rule.standing_gain
+        dx, dy = best_shift(*laid, reach, same, gain, rule)
         if dx != 0 or dy != 0:
             velocity[k, 0], velocity[k, 1] = dx / rule.age, dy / rule.age

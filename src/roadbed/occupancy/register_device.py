@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from roadbed.compute import primitives
 from roadbed.compute.backend import Backend, Launch, Tape
 from roadbed.config.occupancy import RegistrationConfig
-from roadbed.occupancy.arrays import Cells, Observation, Registered
+from roadbed.occupancy.arrays import Between, Cells, Masses, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.programs import GROUP, LAYING, REGISTER_GROUP, check_device, groups_over, register_program
@@ -16,6 +18,7 @@ from roadbed.occupancy.register import between_scans, pasts
 from roadbed.occupancy.remembered import STORED, Stored, StoredScans
 from roadbed.occupancy.rules import RegistrationRule
 
+_MATURITY = Masses._fields.index("maturity")  # among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
 _SLOTS = STORED + 2  # those of the span, the one it is laid over, and the one of now
 
@@ -38,7 +41,7 @@ class RegistrationDevice:
         if not config.enabled:
             return
         self._laying = backend.mailbox(2 * LAYING.itemsize)  # over an old scan, and over a younger one
-        self._pictures = zeros(_SLOTS * size, np.uint64)
+        self._pictures, self._unknown = zeros(_SLOTS * size, np.uint64), zeros(size, np.float32)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
         self._counts, self._ticket = zeros(_SLOTS, np.int32), zeros(2, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
@@ -58,40 +61,47 @@ class RegistrationDevice:
     def forget(self) -> None:
         self._scans.forget()
 
-    def __call__(self, observation: Observation, dt: float, motion: GridMotion) -> Registered:
-        """The motion of this scan's connected hits; `dt` seconds ago the grid lay `motion` before."""
-        for tape in self.prepare(observation, dt, motion):
+    def __call__(self, observation: Observation, dt: float, motion: GridMotion, layers: Any = None) -> Registered:
+        """The motion of this scan's connected hits; `dt` seconds ago the grid lay `motion` before.
+
+        `layers` are the filter's of that grid, which know for how long cells have been static; without nothing stands.
+        """
+        for tape in self.prepare(observation, dt, motion, layers):
             tape.run()
         return self.registered
 
-    def prepare(self, observation: Observation, dt: float, motion: GridMotion) -> tuple[Tape, ...]:
+    def prepare(self, observation: Observation, dt: float, motion: GridMotion, layers: Any = None) -> tuple[Tape, ...]:
         """The tapes that find it; it lies in `registered`."""
         if not self.config.enabled:
             return ()
         over = pasts(self._scans, dt, motion, self.config)
         taken = self._scans.grids()
         now = next(place for place in range(_SLOTS) if place not in taken)
+        before = between_scans(motion, self.cells.spacing)
+        first = 0 if layers is None else _MATURITY * self.cells.rows * self.cells.columns
         # For the components the first is told also where there is no old one.
-        self._post(now, {False: Stored(now, 1.0, GridMotion())} | {fast: old for old, fast in over})
-        components, *registrations = self._tapes(observation)
+        pairs = {False: Stored(now, 1.0, GridMotion())} | {fast: old for old, fast in over}
+        self._post(now, pairs, before, first)
+        components, *registrations = self._tapes(observation, self._unknown if layers is None else layers)
         self._scans.store(now)
         return components, *(registrations[fast] for _, fast in over)
 
-    def _post(self, now: int, over: dict[bool, Stored[int]]) -> None:
+    def _post(self, now: int, over: dict[bool, Stored[int]], before: Between, maturity: int) -> None:
         spacing = self.cells.spacing
         lay = np.zeros(2, LAYING)
         for fast, old in over.items():
             lay[int(fast)] = (
-                *between_scans(old.motion, spacing),
+                *between_scans(old.motion, spacing), *before,
                 *RegistrationRule.of(self.config, old.age, spacing, fast),
                 now, old.hits, old.motion.cells is not None,
-                self.cells.rows, self.cells.columns, self._most, spacing / SUBCELLS,
+                self.cells.rows, self.cells.columns, maturity, self._most, spacing / SUBCELLS,
             )  # fmt: skip
         self.backend.post(lay, self._laying)
 
-    def _tapes(self, observation: Observation) -> tuple[Tape, ...]:
+    def _tapes(self, observation: Observation, layers: Any) -> tuple[Tape, ...]:
         """Recorded once for the buffers that the observation lies in."""
-        if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], observation)):
+        given = (*observation, layers)
+        if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], given)):
             program, collective = self._programs
             size = self.cells.rows * self.cells.columns
             groups, lay, found = groups_over(self.backend, size), self._laying, self.registered
@@ -107,10 +117,10 @@ class RegistrationDevice:
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)
-            register = (lay, *stored, self._points, self._ticket, found.velocity)
+            register = (lay, *stored, self._points, self._ticket, layers, found.velocity)
             registrations = [
                 [Launch("register_hits", self._groups, self._group, (*register, np.int32(fast)))] for fast in range(2)
             ]
             tapes = tuple(self.backend.tape(program, one) for one in (components, *registrations))
-            self._recorded = observation, tapes
+            self._recorded = given, tapes
         return self._recorded[1]

@@ -57,6 +57,7 @@ class SensorModel(NamedTuple):
         config = whole.occupancy.observation
         azimuth_bins = round(360 / config.azimuth_step)
         sparse = points < config.sparse * azimuth_bins
+        hit, false_alarm = (config.sparse_hit, 1 - config.sparse_hit) if sparse else (config.hit, config.false_alarm)
         return cls(
             azimuth_bins=azimuth_bins,
             range_bins=math.ceil(reach / spacing) + 1,
@@ -70,7 +71,7 @@ class SensorModel(NamedTuple):
             height_spread=config.height_spread,
             detection=config.detection,
             ground_detection=config.ground_detection,
-            log_hit_ratio=math.log(config.hit / config.false_alarm),
+            log_hit_ratio=math.log(hit / false_alarm),
             hits=config.hits,
             mixed_free=config.mixed_free,
             clip=config.clip,
@@ -121,6 +122,10 @@ class RegistrationRule(NamedTuple):
     small: float  # cells
     small_same: float
     small_gain: float
+    standing_time: float  # s; infinite: nothing stands
+    standing_freed: float
+    standing_same: float
+    standing_gain: float
     slack: float
     least: float  # subcells
 
@@ -146,6 +151,10 @@ class RegistrationRule(NamedTuple):
             small=config.small / spacing,
             small_same=config.small_same,
             small_gain=config.small_gain,
+            standing_time=config.standing_time if config.standing_time > 0 and not fast else math.inf,
+            standing_freed=config.standing_freed,
+            standing_same=config.standing_same,
+            standing_gain=config.standing_gain,
             slack=config.slack,
             least=least / subcell,
         )
@@ -170,6 +179,7 @@ class CellRules(NamedTuple):
     unobserved_loss: float
     hit_static: float  # k_S, k_D in hit cells
     hit_dynamic: float
+    claimed: float  # share of the unknown mass of a hit cell that is static before anything arrives
     free_static: float  # k_S, k_D elsewhere
     free_dynamic: float
     maturity_begin: float  # s; infinite when the rule is off
@@ -215,6 +225,7 @@ class CellRules(NamedTuple):
             unobserved_loss=over(1 - config.unobserved_survival),
             hit_static=config.unknown_hit.static,
             hit_dynamic=config.unknown_hit.dynamic,
+            claimed=config.unknown_claim,
             free_static=config.unknown_free.static,
             free_dynamic=config.unknown_free.dynamic,
             maturity_begin=mature.begin if mature.enabled else math.inf,
@@ -245,6 +256,7 @@ class MovingRule(NamedTuple):
     mahalanobis: float
     old_share: float
     neighbours: int
+    alike: float
     age: int
     untested: float
 
@@ -258,6 +270,7 @@ class MovingRule(NamedTuple):
             mahalanobis=moving.mahalanobis,
             old_share=moving.old_share,
             neighbours=moving.neighbours,
+            alike=moving.alike,
             age=moving.age,
             untested=max(moving.untested, LEAST_WEIGHT),
         )
@@ -278,6 +291,7 @@ class BirthRule(NamedTuple):
     seed_spread: float
     registered: float
     registered_spread: float
+    registered_age: int  # resamplings that such newborns need not survive
 
     @classmethod
     def of(cls, config: FilterConfig, own_velocity: tuple[float, float], spacing: float) -> BirthRule:
@@ -295,4 +309,5 @@ class BirthRule(NamedTuple):
             seed_spread=birth.seed_spread,
             registered=config.registration.share,
             registered_spread=config.registration.spread,
+            registered_age=config.registration.trusted,
         )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.cpu import U
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inner, njit
 from roadbed.occupancy.model import FREE_BIT, NEAR_SHIFT, SUBCELLS
 
 _ROW_BITS = (1 << SUBCELLS) - 1
@@ -57,7 +57,7 @@ def _by_whole_cells(between):
     return not turned and between.x % SUBCELLS == 0 and between.y % SUBCELLS == 0
 
 
-@njit(cache=True)
+@inner()
 def _agreements(picture, between, left, low, window):
     """g from the cell (left, low) of now on, [y % 2][x % 2][y // 2][x // 2]: every second subcell beside the next."""
     if not _by_whole_cells(between):
@@ -80,7 +80,7 @@ def _agreements(picture, between, left, low, window):
                 pairs[k % 2, 1, j + k // 2, i] = _PAIRS[bits, 1]
 
 
-@njit(cache=True)
+@inner(allocates=True)
 def scores_around(points, picture, between, reach):
     """Sum of g at `points` + d for every second shift d from -reach to reach, [y][x]; further columns mean nothing."""
     lowest_x, lowest_y, highest_x, highest_y = points[0, 0], points[0, 1], points[0, 0], points[0, 1]

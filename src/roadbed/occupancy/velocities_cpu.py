@@ -7,12 +7,12 @@ import numpy as np
 
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import inner, njit
-from roadbed.occupancy.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
+from roadbed.occupancy.model import ALIKE, ALIKE_REACH, HIT, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
 
 _BLOCK = 32  # cells of a row
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def estimate_velocities(first, last, start, particles, masses, rule, out):
     """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
 
@@ -66,8 +66,8 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
         moving[cell] = distance > rule.mahalanobis
 
 
-@njit(cache=True, nogil=True)
-def drop_lone_cells(first, last, velocities, neighbours, out):
+@njit(cache=True, nogil=True, allocates=False)
+def drop_lone_cells(first, last, velocities, probability, rule, out):
     """A cell moves only together with others: enough of the cells around it must move the same way."""
     moving, velocity = velocities.moving, velocities.mean
     columns = moving.shape[1]
@@ -79,19 +79,23 @@ def drop_lone_cells(first, last, velocities, neighbours, out):
                 some |= moving[row, column]
             for column in range(begin, end if some else begin):
                 if moving[row, column]:
-                    out[row, column] = _alike(moving, velocity, row, column) >= neighbours
+                    out[row, column] = _together(moving, velocity, probability, row, column, rule)
 
 
 @inner()
-def _alike(moving, velocity, row, column):
-    """How many of the cells around one move as it does."""
+def _together(moving, velocity, probability, row, column, rule):
+    """Whether enough of the cells around one move as it does, by their number and of those that are hit.
+
+    A bank or a tree is hit in many cells, of which a few seem to move; of a mover's cells nearly all do.
+    """
     rows, columns = moving.shape
     vx, vy = velocity[row, column, 0], velocity[row, column, 1]
     limit = ALIKE * (vx * vx + vy * vy)
-    alike = -1  # the cell itself will be counted
+    alike, hits = -1, 0  # the cell itself will be counted as alike
     for r in range(max(row - ALIKE_REACH, 0), min(row + ALIKE_REACH + 1, rows)):
         for c in range(max(column - ALIKE_REACH, 0), min(column + ALIKE_REACH + 1, columns)):
+            hits += probability[r, c] > HIT and (r != row or c != column)
             if moving[r, c]:
                 dx, dy = velocity[r, c, 0] - vx, velocity[r, c, 1] - vy
                 alike += dx * dx + dy * dy <= limit
-    return alike
+    return alike >= rule.neighbours and alike >= rule.alike * hits

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inner, njit
 from roadbed.compute.threads import spread
 from roadbed.geometry import Float64, Pose
 from roadbed.simulate import heightfield
@@ -140,7 +140,7 @@ def _turns(rate: Float64, lags: Float64) -> Float64:
     return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * (cross @ cross)
 
 
-@njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _detection_chance(reflectivity, cosine, distance, range_10_percent):
     """9 of 10 echoes of a 10 % target at `range_10_percent` are seen; grazing surfaces still scatter some back."""
     strength = reflectivity / 0.1 * math.sqrt(cosine) * (range_10_percent / distance) ** 2
@@ -213,4 +213,3 @@ def _cast(first, last, firings, scene, errors, sweep_key, returns):
                 exact[column, layer, axis] = origin[axis] + distance * ray[axis]
             part[column, layer] = hit
             intensity[column, layer] = min(1.0, reflectivity * (0.3 + 0.7 * cosine))
-    return points, exact, part, spurious, intensity

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import njit
+from roadbed.compute.kernels import inlined, inner, njit
 
 BOX, CYLINDER, ELLIPSOID = range(3)
 SQUARE = 2.0  # m, edge of a grid square
@@ -128,7 +128,7 @@ def _fill(low, high, x0, y0, count):
     return start, items, cell_low, cell_high
 
 
-@njit(error_model="numpy")
+@inlined(error_model="numpy")
 def _slab(begin, end, origin, ray, half):
     """Narrow [begin, end] to where |origin + t ray| <= half."""
     if abs(ray) < 1e-12:
@@ -137,7 +137,7 @@ def _slab(begin, end, origin, ray, half):
     return max(begin, min(first, second)), min(end, max(first, second))
 
 
-@njit(error_model="numpy")
+@inlined(error_model="numpy")
 def _round(a, b, c):
     """Where a t^2 + 2 b t + c <= 0."""
     if a < 1e-18:
@@ -149,7 +149,7 @@ def _round(a, b, c):
     return (-b - root) / a, (-b + root) / a
 
 
-@njit(error_model="numpy")
+@inner(error_model="numpy")
 def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
     """Entry and exit distance of a ray, given in the part's own axes; exit < entry where it misses."""
     if kind == BOX:
@@ -165,7 +165,7 @@ def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
     return _round(a + (uz / half_z) ** 2, b + pz * uz / half_z**2, c + (pz / half_z) ** 2)
 
 
-@njit(inline="always")
+@inlined(error_model="numpy")
 def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """A ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
     if lag != 0.0:
@@ -193,7 +193,7 @@ def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     )
 
 
-@njit(inline="always")
+@inlined(error_model="numpy")
 def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """Entry and exit distance of a world ray for one part."""
     px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
@@ -201,7 +201,7 @@ def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     return span(solids.kind[part], half[part, 0], half[part, 1], half[part, 2], px, py, pz, vx, vy, vz)
 
 
-@njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def facing(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz, t):
     """Cosine between the ray and the surface's normal where it enters, both in the part's own axes."""
     hx, hy, hz = px + t * ux, py + t * uy, pz + t * uz
@@ -218,7 +218,7 @@ def facing(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz, t):
     return abs(nx * ux + ny * uy + nz * uz) / max(length, 1e-12)
 
 
-@njit(error_model="numpy")
+@inner(error_model="numpy")
 def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """Cosine of the incidence of a world ray on the part it enters."""
     px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
@@ -227,7 +227,7 @@ def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     return facing(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz, enter)
 
 
-@njit(inline="always")  # a call would count references to every array, which costs more than the search
+@inner(error_model="numpy")
 def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     """Distance to the nearest part and its row, (`limit`, -1) when nothing is nearer. `depth_draw` in [0, 1) says how
     deep the ray enters loose parts such as tree crowns."""

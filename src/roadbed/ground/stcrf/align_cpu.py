@@ -22,17 +22,21 @@ class Samples(NamedTuple):
 
 
 @njit(cache=True)
-def sample_residuals(points, stride, rotation, translation, shape, radius, information, mean, samples):
+def sample_residuals(points, standing, stride, rotation, translation, shape, radius, information, mean, samples):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 
-    Returns how many samples were written.
+    What stands says nothing about how the ground lies: four layers see more sides of cars than road, and would be
+    lifted onto them. Returns how many samples were written.
     """
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     centre_x, centre_y = translation[0], translation[1]
     sample, node, count = samples.values, samples.node, samples.count
     scale = F(1) / spacing
+    some_stand = standing.shape[0] > 0
     n = 0
     for i in range(0, points.shape[0], stride):
+        if some_stand and standing[i]:
+            continue
         px, py, pz = points[i, 0], points[i, 1], points[i, 2]
         x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + translation[0]
         y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + translation[1]

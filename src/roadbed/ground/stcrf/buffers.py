@@ -33,7 +33,8 @@ class Buffers:
         self.expected = zeros(slots * nodes * 4, np.float32)
         self.surface = zeros(slots * nodes * 4, np.float32)
         self.seen = zeros(slots * nodes, np.uint8)  # where ground was seen: what is reported and kept as prior
-        self.judged = zeros(slots * nodes * 2, np.float32)  # doubt about each node, and what planes disagree by there
+        self.reported = zeros(slots * nodes * 4, np.float32)  # the surface as the caller gets it
+        self.judged = zeros(slots * nodes * 4, np.float32)  # doubt about each node, and what tells its variance
         self.clean = zeros(slots * nodes, np.int32)  # what clean nodes hang on,
         self.clean_sizes = zeros(slots * (nodes + 1), np.int32)  # nodes per component, then the known ones of all
         self.frames = backend.mailbox(slots * FRAME.itemsize)

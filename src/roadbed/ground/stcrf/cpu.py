@@ -97,7 +97,7 @@ class StcrfCpu:
         self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
-        self._evidence = Evidence.none(rows, columns)
+        self._evidence = Evidence.none(rows, columns, self._fine.mean.shape[2])
         self._em_rules = cache(self._make_em_rules)
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
@@ -213,7 +213,7 @@ class StcrfCpu:
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
         fine = self._fine
-        return share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR)
+        return float(share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
 
     @property
     def _height_information(self) -> np.float32:
@@ -258,6 +258,7 @@ class StcrfCpu:
             slope_information=F(stcrf.slope_information),
             scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
             disagreement=F(stcrf.disagreement),
+            gamma=F(stcrf.gamma if self._warm else 0),
             spacing=F(stcrf.spacing),
             largest_variance=F(stcrf.known_sigma**2),
             base=F(base),
@@ -330,6 +331,7 @@ class StcrfCpu:
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         n = sample_residuals(
             points,
+            _NOTHING_STANDS if given.standing is None else given.standing,
             alignment_stride(len(points)),
             turn,
             move,

@@ -200,14 +200,10 @@ class StcrfDevice:
     def _describe(self, given: FrameInput, slot: int) -> None:
         """Make a scan readable by the kernels."""
         self._describe_place(given, slot)
-        record = self._records[slot]
-        record.some_stand = given.standing is not None
-        if given.standing is not None:
-            self.backend.upload(given.standing.view(np.uint8), self._buffers.standing, slot * self._buffers.capacity)
-        self._describe_moving(record, given.moving, slot)
+        self._describe_moving(self._records[slot], given.moving, slot)
 
     def _describe_place(self, given: FrameInput, slot: int) -> None:
-        """Its points, and where they lie: all that is needed to lay it over the prior surface."""
+        """Its points, which of them stand, and where they lie: all that is needed to lay it over the prior surface."""
         if self._resident is not None:
             self._resident.current = False
         points = given.points
@@ -220,6 +216,10 @@ class StcrfDevice:
         self._frames["translation"][slot] = placement.translation
         if points is not self._offered:
             record.points = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
+            record.some_stand = given.standing is not None
+            if given.standing is not None:
+                mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
+                self.backend.upload(mask, self._buffers.standing, start)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
         record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The surface as the caller's layers, without its islands: few nodes apart from all others are a crown, not the ground.
 
-// Judges every node; clean ones hang on themselves. `sizes` ends with the number of known nodes.
-KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL float2 *judged,
-                  GLOBAL int *clean, GLOBAL int *sizes) {
+// Judges every node (doubt, disagreement, and how certain its reported plane is); clean ones hang on themselves. `sizes`
+// ends with the number of known nodes.
+KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOBAL const uchar *seen,
+                  GLOBAL const float4 *from, GLOBAL const float4 *to, GLOBAL const float4 *expected,
+                  GLOBAL float4 *reported, GLOBAL float4 *judged, GLOBAL int *clean, GLOBAL int *sizes) {
     if (!(frames[SLOT].wanted & LAYERS)) return;
     FOR_EACH(node, NODES) {
-        float2 found = judge(surface + SLOT * NODES, seen + SLOT * NODES, node);
-        judged[SLOT * NODES + node] = found;
+        float2 found = judge(surface + SLOT * NODES, seen + SLOT * NODES, node), certainty;
+        certainty.x = certainty.y = 0.0f;
+#if SEEN_ONLY
+        reported[SLOT * NODES + node] = lean_on_own(from + 3 * SLOT * NODES, to + 3 * SLOT * NODES,
+                                                    expected[SLOT * NODES + node], node, &certainty);
+#endif
+        judged[SLOT * NODES + node] = FLOAT4(found.x, found.y, certainty.x, certainty.y);
         clean[SLOT * NODES + node] = found.x <= CLEAN_VARIANCE ? node : -1;
         sizes[SLOT * (NODES + 1) + node] = 0;
     }
@@ -19,7 +26,7 @@ KERNEL join_clean(GLOBAL const Frame *frames, GLOBAL int *clean) {
     FOR_EACH(node, NODES) join_before(clean + SLOT * NODES, node, COLUMNS);
 }
 
-KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float2 *judged, GLOBAL int *clean, GLOBAL int *sizes_all) {
+KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *judged, GLOBAL int *clean, GLOBAL int *sizes_all) {
     GLOBAL int *sizes = sizes_all + SLOT * (NODES + 1);
     if (!(frames[SLOT].wanted & LAYERS)) return;
     FOR_EACH(node, NODES) {
@@ -44,22 +51,22 @@ FUNCTION int on_mainland(GLOBAL const int *clean, GLOBAL const int *sizes, int n
 }
 
 // The variance that is reported of a node.
-FUNCTION float variance_as_seen(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL const float2 *judged,
-                                GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
+FUNCTION float variance_as_seen(GLOBAL const uchar *seen, GLOBAL const float4 *judged, GLOBAL const int *clean,
+                                GLOBAL const int *sizes, int node) {
     float doubt = judged[node].x;
     if (doubt > KNOWN_VARIANCE) return doubt;
     if (ISLANDS && !on_mainland(clean, sizes, node)) return VARIANCE_SCALE / HEIGHT_INFORMATION;
-    return DISAGREEMENT > 0.0f ? told_variance(surface[node].w, seen, judged, node) : doubt;
+    return DISAGREEMENT > 0.0f ? told_variance(seen, judged, node) : doubt;
 }
 #endif
 
-// The surface as the caller's layers; unknown where its variance is too large.
-FUNCTION void describe(GLOBAL const float4 *surface, GLOBAL const uchar *seen, GLOBAL const float2 *judged,
+// The reported surface as the caller's layers; unknown where its variance is too large.
+FUNCTION void describe(GLOBAL const float4 *reported, GLOBAL const uchar *seen, GLOBAL const float4 *judged,
                        GLOBAL const int *clean, GLOBAL const int *sizes, GLOBAL float *layers, float base) {
     FOR_EACH(node, NODES) {
-        float4 plane = surface[node];
+        float4 plane = reported[node];
 #if SEEN_ONLY
-        plane.w = variance_as_seen(surface, seen, judged, clean, sizes, node);
+        plane.w = variance_as_seen(seen, judged, clean, sizes, node);
 #endif
         int known = plane.w <= KNOWN_VARIANCE;
         layers[node] = known ? plane.x + base : NOT_A_NUMBER;

@@ -87,7 +87,8 @@ FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p
 
 // Labels leave the device as whole words, four points each; buffers hold a multiple of four points.
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
-             GLOBAL const uchar *seen, GLOBAL const float2 *judged, GLOBAL const int *clean, GLOBAL const int *clean_sizes,
+             GLOBAL const float4 *reported, GLOBAL const uchar *seen, GLOBAL const float4 *judged, GLOBAL const int *clean,
+             GLOBAL const int *clean_sizes,
              GLOBAL const uint *tallies, GLOBAL const uchar *standing, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
              GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
              int capacity) {
@@ -101,7 +102,7 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
     if (wanted & LAYERS) {
         GLOBAL float *own_layers = AT(float, frame->layers, layers + 4 * SLOT * NODES);
         GLOBAL const int *sizes = clean_sizes + SLOT * (NODES + 1);
-        describe(surface + SLOT * NODES, seen + SLOT * NODES, judged + SLOT * NODES, clean + SLOT * NODES, sizes, own_layers,
+        describe(reported + SLOT * NODES, seen + SLOT * NODES, judged + SLOT * NODES, clean + SLOT * NODES, sizes, own_layers,
                  frame->base);
     }
     for (int begin = GROUP_ID * GROUP; begin < count; begin += GROUP_COUNT * GROUP) {

@@ -10,7 +10,17 @@ import numpy as np
 
 from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
-from roadbed.ground.stcrf.model import FILLED_VARIANCE, POINT_NOISE, POINT_UNEVENNESS, SEEN_FROM, SIDES
+from roadbed.ground.stcrf.model import (
+    FILLED_VARIANCE,
+    GAP_UNEVENNESS,
+    NODE_UNEVENNESS,
+    POINT_NOISE,
+    POINT_UNEVENNESS,
+    SEEN_FROM,
+    SIDES,
+    SLOPE_VARIANCE,
+)  # fmt: skip
+from roadbed.ground.stcrf.report_cpu import report_row
 
 
 @inner()
@@ -69,6 +79,7 @@ class SurfaceRules(NamedTuple):
     slope_information: np.float32
     scale: np.float32  # m^2 of one effective point
     disagreement: np.float32  # doubt per squared difference from the neighbours' planes
+    gamma: np.float32  # of the last frame's information, zero where it was not used
     spacing: np.float32  # m
     largest_variance: np.float32  # m^2, beyond it the surface is unknown
     base: np.float32  # m, added to heights
@@ -81,48 +92,59 @@ def _judge_row(near, seen, beside, bump, rules, first, last, out):
     most, share = rules.largest_variance, rules.disagreement
     for c in range(first, last):
         own = seen[c + ONE]
-        filled = near[c] + FILLED_VARIANCE if beside[c] >= F(SIDES) else unknown
-        value = near[c] if own > F(0) else filled
         bump[c + ONE] /= max(beside[c] - own, F(1))
+        filled = near[c] + FILLED_VARIANCE if beside[c] >= F(SIDES) else unknown
+        hollow = (filled <= most) & (share > F(0)) & (bump[c + ONE] > GAP_UNEVENNESS)
+        value = near[c] if own > F(0) else (unknown if hollow else filled)
         out[c] = value + (share * bump[c + ONE] if value <= most else F(0))
 
 
 class Evidence(NamedTuple):
-    """What tells the variance of nodes once it is clear which are known; one empty node around the lattice."""
+    """What is reported of nodes once it is clear which are known; one empty node around the lattice."""
 
-    near: np.ndarray  # (rows, columns) m^2, as if points were independent
+    planes: np.ndarray  # (rows + 2, 3, stride) h, sx, sy
+    certainty: (
+        np.ndarray
+    )  # (rows + 2, 2, stride) [(P + P0)^-1]_00, and m^2 by which the expected slope's variance counts
     seen: np.ndarray  # 1 where a node was seen
     beside: np.ndarray  # (rows + 2, columns) how many of three nodes along x were
     bump: np.ndarray  # m^2, mean squared difference from the planes of the seen nodes beside
 
     @classmethod
-    def none(cls, rows: int, columns: int) -> Evidence:
+    def none(cls, rows: int, columns: int, stride: int) -> Evidence:
         """Of nothing; what lies outside of a frame's spans may be left from an earlier one."""
         seen, bump = np.zeros((2, rows + 2, columns + 2), np.float32)
-        return cls(np.zeros((rows, columns), np.float32), seen, np.zeros((rows + 2, columns), np.float32), bump)
+        planes, certainty = (np.zeros((rows + 2, n, stride), np.float32) for n in (3, 2))
+        return cls(planes, certainty, seen, np.zeros((rows + 2, columns), np.float32), bump)
 
 
 @inner(allocates=True, fastmath=FAST)
-def _judge_rows(first_row, last_row, information, mean, spans, rules, evidence, layers):
+def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence, layers):
     """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen."""
-    (elevation, slope, doubt), (near, seen, besides, bump), spacing = layers, evidence, rules.spacing
+    elevation, slope, doubt = layers
+    mean, seen, bump, spacing = arrays.mean, evidence.seen, evidence.bump, rules.spacing
     columns, weak = elevation.shape[1], (rules.height_information, rules.slope_information)
-    beside = np.empty(columns, np.float32)
+    work, room = np.empty((2, columns), np.float32), np.empty((10, mean.shape[2]), np.float32)
+    near, beside = work[0], work[1]
     for row in range(first_row, last_row):
         out, r = doubt[row], row + 1
         out[:] = rules.scale / rules.height_information
         first, last = U(max(spans.lo[row] - 1, 0)), U(max(min(spans.hi[row] - 1, columns), 0))
+        planes = mean[r]
         if first < last and not rules.seen_only:
             _height_variances(information[r], *weak, rules.scale, first, last, out)
         elif first < last:
-            _height_variances(information[r], *weak, rules.scale, first, last, near[row])
-            _sum_along_y(besides, row, first, last, beside)
+            _height_variances(information[r], *weak, rules.scale, first, last, near)
+            _sum_along_y(evidence.beside, row, first, last, beside)
             bump[r] = F(0)
             for j in range(-1, 2):
                 for i in range(-1, 2):  # its own plane agrees with it
                     _add_squares(mean[r + j], mean[r, 0], seen[r + j], i, j, spacing, first, last, bump[r])
-            _judge_row(near[row], seen[r], beside, bump[r], rules, first, last, out)
-        _write_row(mean[r], rules, out, elevation[row], slope[row])
+            _judge_row(near, seen[r], beside, bump[r], rules, first, last, out)
+            planes = evidence.planes[r]
+            given = information[r], arrays.data[r], arrays.prior[r], arrays.expected[r]
+            report_row(*given, rules, (first + ONE, last + ONE), room, planes, evidence.certainty[r])
+        _write_row(planes, rules, out, elevation[row], slope[row])
 
 
 SURFACE_PHASES = 2
@@ -142,7 +164,7 @@ def describe_surface(crew, chunks, information, arrays, use_prior, spans, rules,
         while part < parts:
             first, last = chunks[part], chunks[part + 1]
             if phase == 1:
-                _judge_rows(first, last, information, arrays.mean, spans, rules, evidence, layers)
+                _judge_rows(first, last, information, arrays, spans, rules, evidence, layers)
             elif rules.seen_only:
                 for r in range(first + 1, last + 1):
                     lo, hi = spans.lo[r - 1], min(spans.hi[r - 1], columns + 1)
@@ -157,7 +179,7 @@ def tell_variance(evidence, rules, variance):
     """The doubt of known nodes becomes their variance, m^2: points fix the ground as well as it is even around them.
 
     What the planes around disagree by is a point's variance, in place of a fixed one; what a node itself disagrees by
-    stays, whatever its points.
+    stays, whatever its points. So does what rests on a slope that no point tells, as beside a single ring of points.
     """
     rows, columns = variance.shape
     seen, bump, most = evidence.seen, evidence.bump, rules.largest_variance
@@ -168,12 +190,12 @@ def tell_variance(evidence, rules, variance):
             left, right = seen[r, c] * bump[r, c], seen[r, c + U(2)] * bump[r, c + U(2)]
             sums[r, c] = left + seen[r, c + ONE] * bump[r, c + ONE] + right
     for row in range(rows):
-        out, near, own = variance[row], evidence.near[row], bump[row + 1]
+        out, own, known = variance[row], bump[row + 1], evidence.certainty[row + 1]
         _sum_along_y(sums, row, U(0), U(columns), around)
         _sum_along_y(evidence.beside, row, U(0), U(columns), beside)
         for c in range(U(columns)):
             point = POINT_NOISE + POINT_UNEVENNESS * around[c] / max(beside[c], F(1))
-            told = near[c] / rules.scale * point + own[c + ONE]
+            told = known[0, c + ONE] * point + NODE_UNEVENNESS * own[c + ONE] + SLOPE_VARIANCE * known[1, c + ONE]
             out[c] = min(told, most) if out[c] <= most else out[c]
 
 

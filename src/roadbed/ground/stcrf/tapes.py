@@ -138,13 +138,15 @@ class Tapes:
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
         islands = (("join_clean", b.clean), ("count_clean", b.judged, b.clean, b.clean_sizes))
-        judge = ("find_clean", b.surface, b.seen, b.judged, b.clean, b.clean_sizes)
+        ends = b.states[1], b.states[0], b.expected, b.reported  # the EM before its last iteration, and after
+        judge = ("find_clean", b.surface, b.seen, *ends, b.judged, b.clean, b.clean_sizes)
+        reported = b.reported if self._stcrf.seen_only else b.surface
         if self._stcrf.seen_only:
             launches += [
                 replace(self._launch(kernel, over_nodes, b.frames, *arguments), phase="islands")
                 for kernel, *arguments in (judge, *(islands if self._stcrf.islands else ()))
             ]
-        nodes = b.surface, b.seen, b.judged, b.clean, b.clean_sizes
+        nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes
         given = (b.frames, b.located, *nodes, b.tallies, b.standing, b.decisions)
         label = (*given, *outputs, b.cursors, b.overlap.buffer, capacity)
         return [*launches, self._launch("label", over_points, *label)]
@@ -156,7 +158,7 @@ class Tapes:
     def _alignment(self) -> list[Launch]:
         b, capacity = self._buffers, np.int32(self._buffers.capacity)
         # Samples lie where the sorted points will: those come later.
-        sample = (b.frames, b.intake, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
+        sample = (b.frames, b.intake, b.standing, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
         launches = [self._launch("sample_residuals", 2 * self._backend.device.units, *sample)]
         fit = (b.sorted, b.sample_counts, b.samples_found, b.fit_parts, b.fit_state, b.fit.buffer)
         for k, sigma in enumerate(FIT_SIGMAS):

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the processor time of a cold compile goes: by step of the compiler, and by kernel.
+
+NUMBA_CACHE_DIR=$(mktemp -d) python scripts/compile_costs.py ground      # or occupancy, simulator, mounting, ...
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import codegen, event
+
+from roadbed import exercises
+from roadbed.compute import compilation
+from roadbed.warmup import JOBS
+
+_LLVM = {
+    "_optimize_functions": "LLVM: functions optimised by themselves",
+    "_optimize_final_module": "LLVM: kernels optimised",
+    "_finalize_specific": "LLVM: machine code",
+    "add_ir_module": "written as text, read and linked by LLVM",
+}
+_LINES = 15
+
+
+class Costs:
+    """Processor time of nested steps, each without those inside it."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, float] = defaultdict(float)
+        self._open: list[tuple[str, float]] = []
+        self._since = time.process_time()
+
+    def _count(self) -> None:
+        now = time.process_time()
+        self.own[self._open[-1][0] if self._open else "not compiling"] += now - self._since
+        self._since = now
+
+    def begin(self, step: str) -> None:
+        self._count()
+        self._open.append((step, self._since))
+
+    def end(self) -> float:
+        """Seconds since it began, with all that was inside it."""
+        self._count()
+        return self._since - self._open.pop()[1]
+
+    def of(self, step: str, method: Callable) -> Callable:
+        def timed(*arguments: Any) -> Any:
+            self.begin(step)
+            try:
+                return method(*arguments)
+            finally:
+                self.end()
+
+        return timed
+
+
+class Listener(event.Listener):
+    def __init__(self, costs: Costs, kernels: Counter, depth: list[str]) -> None:
+        self.costs, self.kernels, self.depth = costs, kernels, depth
+
+    def on_start(self, event: Any) -> None:
+        if "dispatcher" in event.data:
+            self.depth.append(compilation.name_of(event.data["dispatcher"]))
+            self.costs.begin("around the steps")
+        else:
+            self.costs.begin(event.data["name"].partition(" [")[0])
+
+    def on_end(self, event: Any) -> None:
+        seconds = self.costs.end()
+        if "dispatcher" in event.data:
+            name = self.depth.pop()
+            if not self.depth:
+                self.kernels[name] += seconds
+
+
+def main() -> None:
+    job = JOBS[sys.argv[1]]
+    costs, kernels = Costs(), Counter[str]()
+    listener = Listener(costs, kernels, [])
+    compilation.watch(None)
+    for method, step in _LLVM.items():
+        for library in (codegen.CPUCodeLibrary, codegen.JITCodeLibrary):
+            if method in vars(library):
+                setattr(library, method, costs.of(step, vars(library)[method]))
+    for kind in ("numba:compile", "numba:run_pass"):
+        event.register(kind, listener)
+    getattr(exercises, job.exercise)()
+    print(f"{sum(kernels.values()):.1f} s for {len(kernels)} kernels\n\n| step | s |\n|---|---|")
+    for step, seconds in sorted(costs.own.items(), key=lambda item: -item[1])[:_LINES]:
+        print(f"| {step.replace('_', ' ')} | {seconds:.2f} |")
+    print("\n| kernel | s |\n|---|---|")
+    for name, seconds in kernels.most_common(_LINES):
+        print(f"| {name.removeprefix('roadbed.')} | {seconds:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""What Numba works out again and again while it compiles, worked out once; what it finds is the same.
+
+Half of the time that types take goes into asking every template of `+` or `[]` what it makes of two numbers, for the
+hundredth time. The methods here stand in for Numba's while a kernel is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from llvmlite import binding as llvm
+from numba.core import ir
+from numba.core.targetconfig import ConfigStack
+from numba.core.types.functions import BaseFunction
+from numba.core.typing.templates import _OverloadFunctionTemplate
+
+_resolve = BaseFunction.get_call_type
+_known = {}  # by the id of a function: itself, and what it returns for arguments and options
+_NO_VARIABLES = frozenset({str, int, float, bool, type(None), ir.Loc, ir.Const, ir.Global, ir.FreeVar, ir.Arg})
+
+
+@contextmanager
+def taken() -> Iterator[None]:
+    """Numba takes the shortcuts meanwhile, and does not time every call into LLVM."""
+    usual = [(owner, name, getattr(owner, name)) for owner, name, _ in _SHORTCUTS]
+    lock = llvm.ffi.lib._lock
+    timers, lock._cblist = lock._cblist, []
+    for owner, name, shortcut in _SHORTCUTS:
+        setattr(owner, name, shortcut)
+    try:
+        yield
+    finally:
+        lock._cblist = timers
+        for owner, name, method in usual:
+            setattr(owner, name, method)
+
+
+def _call_type(function, context, args, kws):
+    """The signature that a function of Numba's own has for arguments: the same as the last time."""
+    known = _known.setdefault(id(function), (function, {}))[1]
+    key = (context, tuple(args), tuple(kws.items()) if kws else (), _handed_down())
+    found = known.get(key)
+    if found is None:
+        signature = _resolve(function, context, args, kws)
+        known[key] = signature, function._impl_keys[signature.args]
+        return signature
+    signature, implementation = found
+    function._impl_keys[signature.args] = implementation  # other options may have left another
+    return signature
+
+
+def _implementation(template, args, kws):
+    """What Numba compiles for `min` or `np.empty`: once for all callers that hand down the same options."""
+    key = (template.context, tuple(args), tuple(kws.items()), _handed_down())
+    found = template._impl_cache.get(key)
+    return template._build_impl(key, args, kws) if found is None else found
+
+
+def _handed_down():
+    """The options that a function of Numba's own takes over from its caller."""
+    options = ConfigStack.top_or_none()
+    if options is None:
+        return None
+    return options.nrt, options.error_model, options.forceinline, frozenset(options.fastmath.flags)
+
+
+def _variables(values: Iterable, found: list) -> list:
+    for value in values:
+        kind = type(value)
+        if kind is ir.Var:
+            found.append(value)
+        elif kind is ir.Expr:
+            _variables(value._kws.values(), found)
+        elif kind in _NO_VARIABLES:
+            pass
+        elif isinstance(value, list | tuple):
+            _variables(value, found)
+        elif isinstance(value, dict):
+            _variables(value.values(), found)
+        elif isinstance(value, ir.Inst):
+            found += value.list_vars()
+    return found
+
+
+_SHORTCUTS = (
+    (BaseFunction, "get_call_type", _call_type),
+    (_OverloadFunctionTemplate, "_get_impl", _implementation),
+    (ir.Stmt, "list_vars", lambda statement: _variables(vars(statement).values(), [])),
+    (ir.Expr, "list_vars", lambda expression: _variables(expression._kws.values(), [])),
+)
