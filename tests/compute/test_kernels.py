@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels compiled with less work compute the same bits, and leave Numba as they found it."""
 
+import ast
 import gc
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -11,6 +13,7 @@ from numba.core import event
 from numba.core.registry import cpu_target
 from numba.core.types.functions import BaseFunction
 
+import roadbed
 from roadbed.compute.kernels import inlined, inner, njit
 
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
@@ -104,3 +107,34 @@ def test_what_numba_has_worked_out_is_not_worked_out_again():
     assert sum("ol_min" in name for name in compiled.names) == 2
     assert BaseFunction.get_call_type is usual
     assert llvm.ffi.lib._lock._cblist is timers
+
+
+_ALLOCATE = {
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "array",
+    "arange",
+    "copy",
+    "argsort",
+    "sort",
+    "flatnonzero",
+    "concatenate",
+}
+
+
+def test_a_kernel_that_says_so_allocates_nothing():
+    """Numba finds out too, but only when the kernel is compiled: some are on the first drive that needs them."""
+    wrong = []
+    for path in Path(roadbed.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            for decorator in getattr(function, "decorator_list", ()):
+                kind = getattr(getattr(decorator, "func", None), "id", "")
+                if kind not in ("njit", "inner", "inlined"):
+                    continue
+                said = {keyword.arg: ast.unparse(keyword.value) for keyword in decorator.keywords}
+                named = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+                if said.get("allocates", str(kind == "njit")) == "False" and named & _ALLOCATE:
+                    wrong.append(f"{path.name}: {function.name}: {named & _ALLOCATE}")
+    assert wrong == []

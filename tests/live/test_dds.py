@@ -6,6 +6,7 @@ import pickle
 import signal
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,29 @@ def test_a_drive_goes_through_dds_and_nothing_is_lost(domain):
     assert len(percent) % width == 0
     assert percent.min() == -1
     assert 50 < percent.max() <= 100
+
+
+SOCKETS = """
+import os, socket
+from roadbed.live.dds import Dds
+joined = Dds()
+for name in os.listdir("/proc/self/fd"):
+    try:
+        opened = socket.socket(fileno=os.dup(int(name)))
+    except OSError:  # a file, or the folder that was listed
+        continue
+    if opened.type == socket.SOCK_DGRAM:
+        print(opened.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+joined.close()
+"""
+
+
+def test_sockets_hold_as_much_of_a_cloud_as_the_system_lets_them(domain):
+    reader = domain.start("reader", sys.executable, "-c", SOCKETS)
+    assert reader.wait(PATIENCE) == 0, domain.said("reader")
+    allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
+    # Linux doubles what it is asked for, for its own bookkeeping.
+    assert max(map(int, domain.said("reader").split())) >= 2 * min(allowed, 4 << 20)
 
 
 def test_a_domain_that_does_not_exist_is_one_line(domain, tmp_path):

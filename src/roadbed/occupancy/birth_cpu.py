@@ -24,7 +24,7 @@ from roadbed.occupancy.model import (
 _BLOCK = 32  # cells that are passed over at once where none is chosen
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def choose_birth_cells(birth, wanted, draw, cell, born_in):
     """Systematic draw of birth cells, as often as their birth mass asks for. Returns the number of births."""
     blocks = np.empty(-(-birth.shape[0] // _BLOCK), np.int64)  # mass of so many cells

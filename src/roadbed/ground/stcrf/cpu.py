@@ -213,7 +213,7 @@ class StcrfCpu:
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
         fine = self._fine
-        return share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR)
+        return float(share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
 
     @property
     def _height_information(self) -> np.float32:
