@@ -119,13 +119,8 @@ class GroundEngine(Protocol):
         """Bring the prior to where the lattice is now; nodes that enter are undefined."""
         ...
 
-    def misalignment(
-        self, given: FrameInput, radius: float, meanwhile: Callable[[], object] = nothing
-    ) -> Misalignment | None:
-        """How the scan lies over the prior surface within `radius` m; None where too little of it is known.
-
-        `meanwhile` is called once, while a device works.
-        """
+    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+        """How the scan lies over the prior surface within `radius` m; None where too little of it is known."""
         ...
 
     def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:

@@ -320,10 +320,7 @@ class StcrfCpu:
             lower(fine.prior, motion.climb)
             fine.prior_mean[:, 0] -= F(motion.climb)
 
-    def misalignment(
-        self, given: FrameInput, radius: float, meanwhile: Callable[[], object] = nothing
-    ) -> Misalignment | None:
-        meanwhile()
+    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._place):
             self._grow(len(points))

@@ -113,9 +113,7 @@ class StcrfDevice:
             tape.run()
         return self._tapes.of_frame(given.warm, self._carries).timed()
 
-    def misalignment(
-        self, given: FrameInput, radius: float, meanwhile: Callable[[], object] = nothing
-    ) -> Misalignment | None:
+    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
         self._frames["stride"] = alignment_stride(int(given.points.shape[0]))
         self._frames["reach"] = radius
         self._describe_place(given, 0)
@@ -125,7 +123,6 @@ class StcrfDevice:
         self.backend.post(self._frames, buffers.frames)
         self._joined.run(*moved, self._tapes.alignment)
         self.backend.fetch(buffers.fit, 0, 5)
-        meanwhile()
         self.backend.finish()
         lift, slope_x, slope_y, share, samples = (float(v) for v in buffers.fit.host[0])
         return None if samples < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share)

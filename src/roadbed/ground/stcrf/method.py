@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,9 @@ class Stcrf:
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             notes.extend(moment.notes)
             place, warm = self._places.follow(scan, mounting, moment)
-            given, standing = _input(scan.points, place, moving, warm), cache(partial(self._standing, scan, mounting))
+            given = _input(scan.points, place, moving, warm, self._standing(scan, mounting))
             if warm and self._aligns:
-                place, given = self._aligned(place, given, notes, standing)
-            if standing() is not None:
-                given = replace(given, standing=standing())
+                place, given = self._aligned(place, given, notes)
         output = self.engine.frame(given, partial(meanwhile, mounting))
         with timed(timings, "keep"):
             if moment.link in (Link.FIRST, Link.NEXT):
@@ -129,12 +127,10 @@ class Stcrf:
     def _standing(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
         return standing_points(scan, mounting.T_vehicle_sensor, self.config.ground.opacity)
 
-    def _aligned(
-        self, place: Place, given: FrameInput, notes: list[str], meanwhile: Callable[[], object]
-    ) -> tuple[Place, FrameInput]:
+    def _aligned(self, place: Place, given: FrameInput, notes: list[str]) -> tuple[Place, FrameInput]:
         """The scan's pose corrected against the prior surface; where it does not fit at all, the prior is not used."""
         config = self.config.ground.time
-        found = self.engine.misalignment(given, config.alignment_radius, meanwhile)
+        found = self.engine.misalignment(given, config.alignment_radius)
         if found is None:
             return place, given
         steep = math.hypot(found.slope_x, found.slope_y)
@@ -143,7 +139,8 @@ class Stcrf:
             notes.append(f"scan does not fit the prior surface ({near}): started cold")
             return place, replace(given, warm=False)
         place = place.corrected(found, config.alignment_trust)
-        return place, FrameInput(given.points, place.placement, place.vehicle, place.road, given.moving, given.warm)
+        beside = (given.moving, given.warm, given.standing)
+        return place, FrameInput(given.points, place.placement, place.vehicle, place.road, *beside)
 
 
 def _input(
