@@ -11,6 +11,8 @@ import numpy as np
 def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0.0, clearance=2.5):
     """p_z and lambda over flat ground by looking at every beam for every cell."""
     azimuth_bins = round(360 / config.azimuth_step)
+    few = len(points) < config.sparse * azimuth_bins
+    odds = config.sparse_hit / (1 - config.sparse_hit) if few else config.hit / config.false_alarm
     dx, dy = points[:, 0] - sensor[0], points[:, 1] - sensor[1]
     distance = np.hypot(dx, dy)
     azimuth = np.minimum(((np.arctan2(dy, dx) + np.pi) / (2 * np.pi) * azimuth_bins).astype(int), azimuth_bins - 1)
@@ -41,7 +43,7 @@ def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0
                 excess = max(passes_at - config.sure_height, 0.0)
                 survive = math.exp(-(excess**2) / (2 * (config.height_spread**2 + sigma**2)))
                 ratio = 1 - config.detection * survive
-            log_occupied = n_o * math.log(config.hit / config.false_alarm)
+            log_occupied = n_o * math.log(odds)
             kappa = config.mixed_free if n_o >= 0.5 else 1.0
             seen = 1 - math.exp(-log_occupied) * ratio
             if seen >= 1e-6:

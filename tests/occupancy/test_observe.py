@@ -64,10 +64,11 @@ def at(layer, x, y, lattice=LATTICE):
     st.lists(st.tuples(st.floats(-11, 11), st.floats(-11, 11), st.floats(-1.5, 4.0)), min_size=1, max_size=60),
     st.sampled_from([0.02, 0.15]),
     st.sampled_from([(16.0, 16.0), (80.0, 3.2)]),  # the second with many cells in a row, few of which are reached
+    st.sampled_from([0.0, ObservationConfig().sparse]),  # whether so few points make a sparse sensor
 )
-def test_agrees_with_a_beam_by_beam_oracle(observed, points, sigma, size):
+def test_agrees_with_a_beam_by_beam_oracle(observed, points, sigma, size, sparse):
     points = np.round(np.array(points), 2) + 0.0031  # off the bins' borders, where float32 decides
-    config = ObservationConfig(azimuth_step=2.0, underside=0.0)
+    config = ObservationConfig(azimuth_step=2.0, underside=0.0, sparse=sparse)
     lattice = Lattice.centred(*size, 0.8)
     scan = scan_at(points, 0.0)
     ground = flat_ground(scan, sigma=sigma)
