@@ -22,10 +22,10 @@ LABELS = [
         _CPU.format("labels"),
         _LABELS,
         ("OVERHANG if d >= rules.clearance else OBSTACLE", "OBSTACLE"),
-        ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:"),
         ("ground[k] = (dz[k] < highest) & (dz[k] >= lowest)", "ground[k] = dz[k] < highest"),
         ("LOW_OUTLIER if d < -rules.low_outlier else", "LOW_OUTLIER if d < -100 else"),
     ),
+    *_of(_CPU.format("decide"), _LABELS, ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:")),
     *_of(
         _DEVICE.format("labels"),
         _LABELS,
