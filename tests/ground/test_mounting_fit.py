@@ -53,3 +53,5 @@ def test_the_height_is_measured_along_the_roads_normal():
     road = np.column_stack([random.uniform(-20, 20, (8000, 2)), np.zeros(8000)])
     frame = GroundFilter()((mounted.inverse() @ road).astype(np.float32))
     assert frame.mounting.height == pytest.approx(3.5, abs=0.02)
+    # The vehicle's origin is the foot of that normal: where it is along the road cannot be seen.
+    assert frame.mounting.T_vehicle_sensor.translation[:2].tolist() == [0.0, 0.0]
