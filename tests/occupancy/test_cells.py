@@ -15,7 +15,7 @@ from roadbed.occupancy.cells_cpu import surface_likelihood
 from roadbed.occupancy.model import SURFACE_REACH
 from roadbed.occupancy.placement import GridPlacement
 from roadbed.occupancy.priors_cpu import interpolate_layers, roll_layers
-from roadbed.occupancy.rules import CellRules
+from roadbed.occupancy.rules import CellRules, MovingRule
 from roadbed.occupancy.velocities_cpu import drop_lone_cells
 from tests.occupancy.engines import ENGINES, hsbof
 from tests.occupancy.scenes import flat_ground, scan_at
@@ -62,11 +62,16 @@ def test_a_cell_moves_only_together_with_others_that_move_the_same_way():
     for column, vx in enumerate((4.0, 4.5, -4.0, 3.6, 4.2, 20.0)):
         moving[1:3, column + 2], velocity[1:3, column + 2] = True, (vx, 0.0)
     found = np.zeros(shape, bool)
-    empty = np.zeros(shape, np.float32)
-    drop_lone_cells(0, len(moving), Velocities(empty, velocity, np.zeros((*shape, 3), np.float32), moving), 2, found)
+    velocities = Velocities(np.zeros(shape, np.float32), velocity, np.zeros((*shape, 3), np.float32), moving)
+
+    def drop(neighbours):
+        rule = MovingRule.of(FilterConfig(moving={"neighbours": neighbours, "alike": 0.0}))
+        drop_lone_cells(0, len(moving), velocities, np.full(shape, 0.5, np.float32), rule, found)
+
+    drop(2)
     for row in (1, 2):
         np.testing.assert_array_equal(np.flatnonzero(found[row]), [2, 3, 5, 6])
-    drop_lone_cells(0, len(moving), Velocities(empty, velocity, np.zeros((*shape, 3), np.float32), moving), 0, found)
+    drop(0)
     np.testing.assert_array_equal(found, moving)
 
 
