@@ -123,7 +123,7 @@ class MovingConfig(Stage):
     mahalanobis: float = Field(2.0, ge=0, le=100, description="of the velocity from zero, squared, at least")
     old_share: Probability = Field(0.5, description="of the dynamic mass carried by particles old enough")
     neighbours: int = Field(2, ge=0, le=24, description="cells within two cells that move alike, at least")
-    alike: Probability = Field(0.4, description="of the cells hit within two cells that move alike, at least")
+    alike: Probability = Field(0.3, description="of the cells hit within two cells that move alike, at least")
     untested: Probability = Field(0.02, description="weight of particles whose motion was not tested lately, against 1")
     test_memory: float = Field(0.3, gt=0, le=60, description="s in which a test fades")
     age: int = Field(3, ge=0, le=1000, description="resamplings a particle must survive to count for velocities")
