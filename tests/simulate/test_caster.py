@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,17 +25,19 @@ from roadbed.simulate.things import Part, Thing, ball, box, column
 
 # Only kernels call what is tested here.
 @njit(cache=True)
-def meet_ground(field, bounds, origin, ray, limit):  # type: ignore[no-untyped-def]
+def meet_ground(field: Any, bounds: Any, origin: Any, ray: Any, limit: Any) -> Any:
     return ground_ray.meet_ground(field, bounds, origin, ray, limit)
 
 
 @njit(cache=True)
-def meet_solids(solids, movements, grid, origin, ray, lag, limit, draw):  # type: ignore[no-untyped-def]
+def meet_solids(solids: Any, movements: Any, grid: Any, origin: Any, ray: Any, lag: Any, limit: Any, draw: Any) -> Any:
     return parts.meet_solids(solids, movements, grid, origin, ray, lag, limit, draw)
 
 
 @njit(cache=True)
-def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):  # type: ignore[no-untyped-def]
+def span_of(
+    solids: Any, movements: Any, part: Any, lag: Any, ox: Any, oy: Any, oz: Any, ux: Any, uy: Any, uz: Any
+) -> Any:
     return parts.span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
 
 
