@@ -10,7 +10,7 @@ import numpy as np
 from roadbed.compute.backend import Backend, Launch
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FAR_ABOVE
-from roadbed.ground.stcrf.programs import GROUP, SOME, coarse_program, exponent, groups_over_nodes
+from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, EmLayout, coarse_program, exponent
 
 
 class CoarseLattice:
@@ -19,13 +19,14 @@ class CoarseLattice:
     def __init__(self, backend: Backend, config: Config, slots: int) -> None:
         self._backend, self._stcrf, self._slots = backend, config.ground.stcrf, slots
         program = coarse_program(config)
+        self._shape = int(program.definitions["ROWS"]), int(program.definitions["COLUMNS"])
         self._nodes = int(program.definitions["NODES"])
         self.program = backend.build(program)
         zeros = backend.zeros
         self._per_node = int(program.definitions["PER_NODE"])
         # Places of nodes beyond the fine lattice are never written: no points there.
         nowhere = np.array([0, 0, FAR_ABOVE, 0], np.float32)
-        self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node))
+        self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node + SPARE))
         self._states = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
         self.expected = zeros(slots * self._nodes * 4, np.float32)
         self._surface = zeros(slots * self._nodes * 4, np.float32)
@@ -77,17 +78,17 @@ class CoarseLattice:
         self, phase: str, iterations: int, sigma_up: float, states: list[Any], expected: Any
     ) -> list[Launch]:
         """EM launches from one state buffer to the other; the result is left in the first."""
-        whole, per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
-        groups -= whole  # no coarse node takes a whole work-group
+        layout = EmLayout.of(self._backend.device, *self._shape)
+        groups = layout.groups - layout.whole  # no coarse node takes a whole work-group
         launches = []
         for k in range(iterations):
             source, target = states[(iterations - k) % 2], states[(iterations - 1 - k) % 2]
             arguments = (
                 self.points, source, target, target, expected, self._segments, self.points, self._lists,
                 self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
-                np.int32(per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
+                np.int32(layout.per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
             )  # fmt: skip
-            launches.append(self._launch(phase, "iterate", groups, *arguments))
+            launches.append(Launch("iterate", groups, layout.size, arguments, self._slots, phase, self.program))
         return launches
 
     def _launch(self, phase: str, kernel: str, groups: int, *arguments: object) -> Launch:

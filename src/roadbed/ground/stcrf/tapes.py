@@ -14,9 +14,9 @@ from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
 from roadbed.ground.stcrf.model import FIT_SIGMAS
 from roadbed.ground.stcrf.programs import (
     GROUP,
+    EmLayout,
     exponent,
     fine_program,
-    groups_over_nodes,
     room_for_anchors,
     selects,
 )  # fmt: skip
@@ -109,7 +109,7 @@ class Tapes:
     def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
         """EM launches from one state buffer to the other; the posterior is left in the first."""
         stcrf, b = self._stcrf, self._buffers
-        whole, per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
+        layout = EmLayout.of(self._backend.device, *lattice_of(self._config.ground).shape)
         per_slot = np.int32(b.capacity + room_for_anchors(self._config.ground))
         launches = []
         for k in range(iterations):
@@ -117,10 +117,10 @@ class Tapes:
             sigma = stcrf.sigma_up_early if not warm and 2 * k < iterations else stcrf.sigma_up
             arguments = (
                 b.frames, source, target, b.priors, b.expected, b.segments, b.sorted, b.lists, b.cursors, b.surface,
-                b.seen, per_slot, np.int32(whole), np.int32(per_kind), np.float32(exponent(sigma)),
+                b.seen, per_slot, np.int32(layout.whole), np.int32(layout.per_kind), np.float32(exponent(sigma)),
                 np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
             )  # fmt: skip
-            launches.append(self._launch("iterate", groups, *arguments))
+            launches.append(Launch("iterate", layout.groups, layout.size, arguments, self._slots))
         return launches
 
     def _labelling(self) -> list[Launch]:
