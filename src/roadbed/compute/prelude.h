@@ -132,9 +132,26 @@ EXP2_OF(exp2_of_eight, float8, int8, convert_int8, convert_float8, as_float8, as
     for (int i = begin_of_run(GLOBAL_ID, count), i##_end = begin_of_run(GLOBAL_ID + 1, count); i < i##_end; ++i)
 #endif
 
+// What the LANES work-items of a task share, its atomic operations and barriers. A CPU's only one needs none of them.
+#if LANES > 1
+#define TASK_ARRAY LOCAL_ARRAY
+#define TASK_ADD(pointer, value) ATOMIC_ADD(pointer, value)
+#define TASK_MIN(pointer, value) ATOMIC_MIN(pointer, value)
+#define TASK_BARRIER() BARRIER()
+#else
+#define TASK_ARRAY
+#define TASK_ADD(pointer, value) *(pointer) += (value)
+#define TASK_MIN(pointer, value) *(pointer) = min(*(pointer), value)
+#define TASK_BARRIER()
+#endif
+
 #define NOT_A_NUMBER FLOAT_OF(0x7fc00000u)
 
 FUNCTION int begin_of_run(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }
+
+// The group's number counted from both ends inwards. A CPU's threads take many groups at first and few at the end: then the
+// middle of a lattice, which holds most points, is dealt out last and in the smallest shares.
+FUNCTION int inwards(int group, int groups) { return group % 2 ? groups - 1 - group / 2 : group / 2; }
 
 // Floats as unsigned integers in the same order, for atomic minima.
 FUNCTION uint ordered(float z) {

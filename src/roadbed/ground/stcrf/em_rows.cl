@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same EM iteration on a CPU device, whose compilers do not vectorise over work-items by themselves: a work-item walks
-// down eight columns of the lattice, and every number of a row's eight nodes is one vector. What a row's nodes and their
-// neighbours along x know is added up once and serves three rows.
+// along some rows of the lattice, and every number of eight nodes in a row is one vector. What they and their neighbours
+// along x know is added up once and serves three rows.
 
 #if LANES == 1
 #define BLOCKS ((COLUMNS + 7) / 8)
@@ -148,7 +148,7 @@ FUNCTION void sum_points(GLOBAL const float4 *points, int count, float4 plane, f
     sums[2] = ALPHA * sums_of_eight(wzy, wzy, wzy, wzy);
 }
 
-// Arguments as in em.cl. Work-groups of one work-item; GROUP_COUNT is a multiple of BLOCKS.
+// Arguments as in em.cl, but every node is listed at its own place. Work-groups of one work-item take some rows each.
 KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL float4 *to_all,
                GLOBAL const float4 *priors, GLOBAL const float4 *expected_all, GLOBAL const int2 *segments,
                GLOBAL const float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
@@ -159,9 +159,8 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     if (gamma > 0.0f || warm) prior += 3 * (2 * SLOT + frames[SLOT].prior) * NODES;
     GLOBAL float4 *to = to_all + 3 * SLOT * NODES, *surface = surface_all + SLOT * NODES;
     GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
-    // From both sides inwards: the middle, which holds most points, is dealt out last and in the smallest parts.
-    int task = GROUP_ID % 2 ? GROUP_COUNT - 1 - GROUP_ID / 2 : GROUP_ID / 2;
-    int first_row = ROWS * task / GROUP_COUNT, last_row = ROWS * (task + 1) / GROUP_COUNT;
+    int strip = inwards(GROUP_ID, GROUP_COUNT);
+    int first_row = ROWS * strip / GROUP_COUNT, last_row = ROWS * (strip + 1) / GROUP_COUNT;
     EightInformation south[BLOCKS];
     Row here[BLOCKS];
     for (int block = 0; block < BLOCKS; ++block) {
@@ -174,8 +173,8 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
             float4 data[24], level[8];
             for (int k = 0; k < 24; ++k) data[k] = 0.0f;
             for (int k = 0; k < nodes; ++k) {
-                int2 segment = segments[SLOT * NODES + node + k];
-                if (segment.y) sum_points(points + segment.x, segment.y, from[3 * (node + k) + 2], up, data + 3 * k);
+                int4 listed = lists[3 * SLOT * NODES + node + k];
+                if (listed.z) sum_points(points + listed.y, listed.z, from[3 * (node + k) + 2], up, data + 3 * k);
             }
             for (int k = 0; k < 8; ++k) level[k] = expected[node + min(k, nodes - 1)];
             Row north = read_row(from, row + 1, column);

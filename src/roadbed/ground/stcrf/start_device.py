@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class CoarseLattice:
         cursors = [0, self._nodes, 0, 0, 0, 0] if self._per_node <= SOME else [0, 0, self._nodes, 0, 0, 0]
         self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
         self.result = self._states[0]
+        self._shaping = self.points if backend.device.lanes > 1 else backend.zeros(self.points.shape, np.float32)
         if self._stcrf.coarse.climb:
             self._climbing = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
             self._envelope = zeros(slots * self._nodes * 4, np.float32)
@@ -55,6 +57,9 @@ class CoarseLattice:
         coarse = self._stcrf.coarse
         count = self._iterations_of(carried)
         launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
+        if self._shaping is not self.points:
+            packing = self.points, self._shaping, self._lists
+            launches = [self._launch("coarse", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
         return [*launches, *self._climb(frames)] if coarse.climb and not carried else launches
 
     def _iterations_of(self, carried: bool) -> int:
@@ -65,10 +70,12 @@ class CoarseLattice:
         coarse, over_nodes = self._stcrf.coarse, -(-self._nodes // GROUP)
         climbing = self._climbing[0]
         start = self._climbing[coarse.climb_iterations % 2]
+        envelope = frames, self._heights, self._envelope, start
+        alone = GROUP if self._backend.device.lanes > 1 else 1
         iterations = (coarse.climb_iterations, coarse.climb_sigma_up, self._climbing, self._envelope)
         return [
             self._launch("climb", "find_heights", over_nodes, frames, self.points, self._heights),
-            self._launch("climb", "expect_envelope", 1, frames, self._heights, self._envelope, start),
+            replace(self._launch("climb", "expect_envelope", 1, *envelope), size=alone),
             *self._iterations("climb", *iterations),
             self._launch("better", "count_explained", over_nodes, self.points, self.result, climbing, self._counts),
             self._launch("better", "take_better", over_nodes, self._counts, climbing, self.result),
@@ -84,7 +91,7 @@ class CoarseLattice:
         for k in range(iterations):
             source, target = states[(iterations - k) % 2], states[(iterations - 1 - k) % 2]
             arguments = (
-                self.points, source, target, target, expected, self._segments, self.points, self._lists,
+                self.points, source, target, target, expected, self._segments, self._shaping, self._lists,
                 self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
                 np.int32(layout.per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
             )  # fmt: skip
