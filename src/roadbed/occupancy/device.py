@@ -70,7 +70,7 @@ class OccupancyDevice:
             reports, observe = self._observe.prepare(given)
             fuse, fused = self._fusion.prepare(given.time, reports), self._fusion.fused
             register = self._registration.prepare(fused, given.dt, motion, h._buffers.layers)
-            step = h.prepare(fused, self._registration.registered, given.dt, motion, given.own_velocity)
+            step = h.prepare(given.dt, motion, given.own_velocity)
             self._joined.run(observe, fuse, *register, step)
             known: dict[str, Any] = {}
             for side_by_side, plan in self._brought:

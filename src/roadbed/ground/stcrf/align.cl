@@ -82,7 +82,7 @@ FUNCTION void sum_over_group(const float *sums, LOCAL float *scratch) {
         for (int warp = 1; warp < GROUP / 32; ++warp) scratch[LOCAL_ID * GROUP] += scratch[LOCAL_ID * GROUP + warp];
 #else
     for (int k = 0; k < SUMS; ++k) scratch[k * GROUP + LOCAL_ID] = sums[k];
-    for (int reach = GROUP / 2; reach > 0; reach /= 2) {
+    for (int reach = LOCAL_SIZE / 2; reach > 0; reach /= 2) {
         BARRIER();
         if (LOCAL_ID < reach)
             for (int k = 0; k < SUMS; ++k) scratch[k * GROUP + LOCAL_ID] += scratch[k * GROUP + LOCAL_ID + reach];
@@ -113,17 +113,18 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples, GLOBAL int *
         sums[9] += limited, sums[10] += fabs(rest) < NEAR_SAMPLE ? limited : 0.0f;
     }
     sum_over_group(sums, scratch);
-    if (LOCAL_ID < SUMS) parts[(SLOT * GROUP_COUNT + GROUP_ID) * SUMS + LOCAL_ID] = scratch[LOCAL_ID * GROUP];
+    for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE)
+        parts[(SLOT * GROUP_COUNT + GROUP_ID) * SUMS + k] = scratch[k * GROUP];
     FENCE();
     BARRIER();
     if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[2 * SLOT + 1], 1);
     BARRIER();
     if (done < GROUP_COUNT - 1) return;
     FENCE();
-    if (LOCAL_ID < SUMS) {
+    for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE) {
         float sum = 0.0f;
-        for (int group = 0; group < GROUP_COUNT; ++group) sum += parts[(SLOT * GROUP_COUNT + group) * SUMS + LOCAL_ID];
-        scratch[LOCAL_ID] = sum;
+        for (int group = 0; group < GROUP_COUNT; ++group) sum += parts[(SLOT * GROUP_COUNT + group) * SUMS + k];
+        scratch[k] = sum;
     }
     BARRIER();
     if (LOCAL_ID == 0) {
@@ -146,6 +147,6 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples, GLOBAL int *
         }
     }
     // The last step leaves no counts behind: every group has read them.
-    for (int k = LOCAL_ID; step == FIT_STEPS - 1 && k < n; k += GROUP)
+    for (int k = LOCAL_ID; step == FIT_STEPS - 1 && k < n; k += LOCAL_SIZE)
         counts[SLOT * NODES + (int)BITS_OF(samples[SLOT * capacity + k].w)] = 0;
 }
