@@ -102,7 +102,6 @@ LAYING = np.dtype(
         ("columns", np.int32),
         ("maturity", np.int32),  # where that static life begins among the layers given
         ("most_components", np.int32),  # room for them in every stored scan
-        ("subcell", np.float32),  # m
     ],
     align=True,
 )
@@ -128,7 +127,7 @@ def _program(files: Sequence[str], structs: dict[str, np.dtype], shared: tuple[s
 
 OBSERVE = _program(("polar", "faces", "observe"), {"View": VIEW})
 FUSE = _program(("fuse",), {"Pool": POOL, "Opinion": OPINION})
-_REGISTER = _program(("components", "register"), {"Laying": LAYING}, ("compute/components.cl",))
+_REGISTER = _program(("components", "register", "refine"), {"Laying": LAYING}, ("compute/components.cl",))
 
 
 def register_program(group: int = REGISTER_GROUP) -> Program:
