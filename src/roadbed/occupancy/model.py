@@ -57,6 +57,7 @@ WAS_EMPTY = 0.5  # free mass above which a cell was empty
 MATURING = 0.6  # static mass above which a cell that is hit grows older
 OLDEST = 10.0  # s
 LONGEST_FREE = 10.0  # s
+BESIDE_REACH, BESIDE_CELLS, BESIDE_MASS = 2, 3, 0.5  # cells around one, of which so many have so much dynamic mass
 SURFACE_REACH = 2  # subcells around a particle in which a return is sought
 NO_SURFACE = 1e9  # squared distance to a return where there is none
 
