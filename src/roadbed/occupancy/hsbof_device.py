@@ -263,15 +263,10 @@ class HsbofDevice:
     @property
     def uncarried(self) -> float:
         """Share of the dynamic mass that found no particle in the last iteration."""
-        lost = self.queue_lost()
-        self.backend.finish()
-        return self.share_of(lost)
-
-    def queue_lost(self) -> Float32:
-        """Queue what brings the masses without particles to the host, and all of them, for `share_of` to add up."""
-        return self.backend.queue_download(self._buffers.lost, 0, 2 * self._buffers.sum_groups)
+        return self.share_of(self._download(self._buffers.lost, self._buffers.sum_groups, 2))
 
     @staticmethod
     def share_of(lost: Float32) -> float:
-        without, total = lost.reshape(-1, 2).sum(axis=0, dtype=np.float64).tolist()
+        """Of the masses without particles, and all of them, per work-group."""
+        without, total = lost.sum(axis=0, dtype=np.float64).tolist()
         return without / total if total > 0 else 0.0
