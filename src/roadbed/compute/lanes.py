@@ -12,6 +12,7 @@ a short loop to scalars: of a row of fifty nodes a half. Loops over lanes step b
 from __future__ import annotations
 
 import operator
+from functools import partial
 
 import numpy as np
 from llvmlite import ir
@@ -73,12 +74,16 @@ def _register(function, pairs, result, write):
         lower_builtin(function, *pair)(lower)
 
 
+def _compared(builder, a, b, sign):
+    return builder.fcmp_ordered(sign, a, b, flags=("nsz",))
+
+
 _register(operator.add, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b, flags=_FLAGS))
 _register(operator.sub, _NUMBERS, FLOATS, lambda builder, a, b: builder.fsub(a, b, flags=_FLAGS))
 _register(operator.mul, _NUMBERS, FLOATS, lambda builder, a, b: builder.fmul(a, b, flags=_FLAGS))
 _register(operator.truediv, _NUMBERS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=_FLAGS))
-_register(operator.lt, _NUMBERS, MASK, lambda builder, a, b: builder.fcmp_ordered("<", a, b, flags=("nsz",)))
-_register(operator.ge, _NUMBERS, MASK, lambda builder, a, b: builder.fcmp_ordered(">=", a, b, flags=("nsz",)))
+for _function, _sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">=")):
+    _register(_function, _NUMBERS, MASK, partial(_compared, sign=_sign))
 _register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
 
 
