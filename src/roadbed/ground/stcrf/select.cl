@@ -3,7 +3,8 @@
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
-// LANES work-items share a node, or the whole work-group one that is listed with more than MANY points.
+// LANES work-items share a node, or the whole work-group one that is listed with more than MANY points. CPU devices have
+// their own form, select_runs.cl.
 
 #define TASKS (GROUP / LANES)
 #define PARTS (LOW_SIDE * LOW_SIDE)
@@ -18,23 +19,28 @@ FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, in
     return inside && moving[(int)v * frame->moving_columns + (int)u];
 }
 
-#if LANES == 1
-// A CPU's work-item sorts its node by scan order (Shell's method), then keeps every stride-th usable point.
-FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
-    int stride = (usable + KEPT - 1) / KEPT, gap = 1;
-    while (gap < count / 3) gap = 3 * gap + 1;
-    for (; gap > 0; gap /= 3)
-        for (int i = gap; i < count; ++i) {
-            float4 p = points[i];
-            int j = i;
-            for (; j >= gap && BITS_OF(points[j - gap].w) > BITS_OF(p.w); j -= gap) points[j] = points[j - gap];
-            points[j] = p;
-        }
-    for (int k = 0, rank = 0; k < count; ++k)
-        if (points[k].z < FAR_ABOVE && rank++ % stride) points[k].z = FAR_ABOVE;
+// One of the points that stand for the road under the vehicle, whose height in the middle of the node is `under`.
+FUNCTION float4 anchor(GLOBAL const Frame *frame, float under, int k) {
+    float x = (k % 2 ? 0.25f : -0.25f) * SPACING, y = (k / 2 ? 0.25f : -0.25f) * SPACING;
+    return FLOAT4(x, y, under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y, FLOAT_OF(0x7fffffffu));
+}
+
+#if COARSE_START
+// The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
+FUNCTION int place_of_lowest(int node) {
+    int row = node / COLUMNS, column = node % COLUMNS;
+    int coarse = SLOT * COARSE_NODES + row / RATIO * COARSE_COLUMNS + column / RATIO;
+    return (coarse * RATIO * RATIO + row % RATIO * RATIO + column % RATIO) * PARTS;
+}
+
+FUNCTION float4 seen_from_coarse(int node, float4 p) {
+    float shift_x = ((float)(node % COLUMNS % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
+    float shift_y = ((float)(node / COLUMNS % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
+    return FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
 }
 #endif
 
+#if LANES > 1
 KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
                      GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
@@ -52,7 +58,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         int2 segment = mine ? segments[SLOT * NODES + node] : INT2(0, 0);
         float under = mine && ANCHORS_USED ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
         int count = segment.y - (is_finite(under) ? ANCHORS_USED : 0);
-        if (!whole_group && LANES > 1 && segment.y > MANY) mine = 0, count = 0;
+        if (!whole_group && segment.y > MANY) mine = 0, count = 0;
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
 
         for (int k = lane; k < PILLARS; k += lanes) lowest[slot * PILLARS + k] = NOTHING, wall[slot * PILLARS + k] = 0;
@@ -89,37 +95,23 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
             if (wall[slot * PILLARS + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
 #if COARSE_START
-        // The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
-        int row = node / COLUMNS, column = node % COLUMNS;
-        int coarse = row / RATIO * COARSE_COLUMNS + column / RATIO;
-        int first = (coarse * RATIO * RATIO + row % RATIO * RATIO + column % RATIO) * PARTS;
-        GLOBAL float4 *low = lowest_points + SLOT * COARSE_NODES * RATIO * RATIO * PARTS + first;
-        float shift_x = ((float)(column % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
-        float shift_y = ((float)(row % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
+        GLOBAL float4 *low = lowest_points + place_of_lowest(node);
         for (int k = lane; mine && k < PARTS; k += lanes)
             if (part_first[slot * PARTS + k] == NOTHING) low[k] = FLOAT4(0.0f, 0.0f, FAR_ABOVE, 0.0f);
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int part = square_of(p.x, p.y, LOW_SIDE);
             if (p.z < FAR_ABOVE && BITS_OF(p.w) == part_first[slot * PARTS + part])
-                low[part] = FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
+                low[part] = seen_from_coarse(node, p);
         }
         BARRIER();
 #endif
-#if LANES == 1
-        if (LIMIT > 0 && usable[slot] > LIMIT) thin_out(points, count, usable[slot]);
-#endif
         if (is_finite(under) && mine)
-            for (int k = lane; k < ANCHORS_USED; k += lanes) {
-                float x = (k % 2 ? 0.25f : -0.25f) * SPACING, y = (k / 2 ? 0.25f : -0.25f) * SPACING;
-                float z = under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y;
-                points[count + k] = FLOAT4(x, y, z, FLOAT_OF(0x7fffffffu));
-            }
+            for (int k = lane; k < ANCHORS_USED; k += lanes) points[count + k] = anchor(frame, under, k);
         BARRIER();
     }
 }
 
-#if LANES > 1
 // A work-group per listed node keeps every stride-th usable point in scan order, so that at most LIMIT remain. A point's
 // rank is the number of marks before its own in a bitmap of the scan, taken in windows that fit local memory.
 #define WORDS 4096
