@@ -35,7 +35,7 @@ def test_the_chain_stays_inside_its_arrays(tmp_path):
     drives = tmp_path / "drives.pickle"
     drives.write_bytes(pickle.dumps(scans))
     # One thread: with more, an error inside a parallel loop is swallowed. Not optimised: compiling is what takes long,
-    # once per machine, as such kernels are kept beside the usual ones.
+    # once per machine, as such kernels are kept beside the usual ones; `make warm-checked` compiles them on all cores.
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_NUM_THREADS": "1", "NUMBA_OPT": "0"}
     environment = {**os.environ, **checked}
     done = subprocess.run(

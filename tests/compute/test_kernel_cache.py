@@ -30,12 +30,29 @@ print(kernel(5, Pair(1, 2)), sum(kernel.stats.cache_hits.values()))
 """
 
 
-def run(folder, cache, helper=HELPER, kernel=KERNEL):
+CHECKED = """
+import numpy as np
+from helper import helped
+from roadbed.compute.kernels import njit
+
+@njit(cache=True)
+def kernel(values, place):
+    return values[helped(place)]
+
+inside = kernel(np.arange(3), 1)
+try:
+    kernel(np.arange(3), 2)
+except IndexError:
+    print(inside, sum(kernel.stats.cache_hits.values()))
+"""
+
+
+def run(folder, cache, helper=HELPER, kernel=KERNEL, **settings):
     """What the kernel gives in a new process, and whether it came from the cache."""
     folder.mkdir(exist_ok=True)
     (folder / "helper.py").write_text(helper)
     (folder / "main.py").write_text(kernel)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), **settings}
     command = [sys.executable, "-B", "main.py"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=True)
     value, hits = done.stdout.split()
@@ -62,3 +79,9 @@ def test_a_damaged_file_is_compiled_again(tmp_path):
         path.write_bytes(path.read_bytes()[:100])
     assert run(tmp_path / "a", cache) == (61, 0)
     assert run(tmp_path / "a", cache) == (61, 1)
+
+
+def test_a_kernel_with_checked_indices_is_kept_too_also_when_it_is_not_optimised(tmp_path):
+    settings = {"kernel": CHECKED, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0"}
+    assert run(tmp_path / "a", tmp_path / "cache", **settings) == (2, 0)
+    assert run(tmp_path / "a", tmp_path / "cache", **settings) == (2, 1)  # and still refuses an index outside

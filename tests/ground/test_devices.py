@@ -107,13 +107,14 @@ def test_a_drive_agrees_with_the_cpu(device, preset):
         assert_alike(found, expected, config)
 
 
-@pytest.mark.parametrize("motion", ["rolling", "vehicle"])
-def test_ground_seen_before_is_kept_and_what_neighbours_suggest_is_not(device, motion):
+# With the later seeds a wide node of the coarse start hardly knows anything, between others that know much.
+@pytest.mark.parametrize(("motion", "seed"), [("rolling", 20), ("vehicle", 20), ("rolling", 40), ("vehicle", 60)])
+def test_ground_seen_before_is_kept_and_what_neighbours_suggest_is_not(device, motion, seed):
     config = Config.parse({"ground": {"time": {"motion": motion}}})
     cpu, accelerated = GroundFilter(config), GroundFilter(config, device)
     reported = []
     for k in range(6):
-        scan = hilly_scan(k + 20, 6_000, yaw=0.05 * k, x=1.3 * k)
+        scan = hilly_scan(k + seed, 6_000, yaw=0.05 * k, x=1.3 * k)
         if k >= 4:  # suddenly far above the prior surface, which is then dropped
             scan = replace(scan, points=scan.points + np.float32([0, 0, 0.9]))
         scan = off_borders(scan, scan.T_vehicle_sensor if motion == "vehicle" else scan.T_world_sensor)

@@ -13,6 +13,7 @@ import gc
 import re
 
 from llvmlite import binding as llvm
+from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.environment import lookup_environment
@@ -54,8 +55,21 @@ class _LeanLibrary(JITCodeLibrary):
                 passes.run(function, tuning)
 
     def _optimize_final_module(self):
-        if not self._only_linked:
-            super()._optimize_final_module()
+        if self._only_linked:
+            return
+        super()._optimize_final_module()
+        if config.OPT == 0:
+            self._drop_unused_addresses()
+
+    def _drop_unused_addresses(self):
+        """Numba writes down the address of each kernel that is called, which nobody reads and optimising removes.
+
+        Left in, as by NUMBA_OPT=0, they would tie the code to this process: it could not be kept on disk.
+        """
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_dead_code_elimination_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(self._final_module, self._codegen._pass_builder())
 
     def _finalize_final_module(self):
         if self._only_linked:

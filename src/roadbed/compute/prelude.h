@@ -96,29 +96,24 @@ typedef event_t copy_t;
 #define WAIT_COPY(copy) wait_group_events(1, &(copy))
 
 #if LANES == 1
-// 2^x for x <= 0, relative error below 2e-7; for loops that a CPU's compiler would not vectorise by itself also four at a
-// time.
-#define EXP2_OF(type, x, whole, p)                                     \
-    type whole = rint(fmax(x, -126.0f)), p = 1.5353362e-4f;            \
-    {                                                                  \
-        type f = fmax(x, -126.0f) - whole;                             \
-        p = p * f + 1.3398874e-3f;                                     \
-        p = p * f + 9.6184373e-3f;                                     \
-        p = p * f + 5.5503324e-2f;                                     \
-        p = p * f + 2.4022648e-1f;                                     \
-        p = p * f + 6.9314720e-1f;                                     \
-        p = p * f + 1.0f;                                              \
-    }
-
-FUNCTION float4 exp2_of_four(float4 x) {
-    EXP2_OF(float4, x, whole, p)
-    return as_float4(as_int4(p) + (convert_int4(whole) << 23));
+// 2^x for x <= 0, relative error below 2e-7; for loops that a CPU's compiler would not vectorise by itself also eight
+// at a time.
+#define EXP2_OF(NAME, NUMBER, WHOLE, TO_WHOLE, TO_NUMBER, OF_BITS, TO_BITS)        \
+FUNCTION NUMBER NAME(NUMBER x) {                                                   \
+    x = fmax(x, -126.0f);                                                          \
+    WHOLE whole = TO_WHOLE(x - 0.5f); /* the nearest: rint is slow on some */      \
+    NUMBER f = x - TO_NUMBER(whole), p = 1.5353362e-4f;                            \
+    p = p * f + 1.3398874e-3f;                                                     \
+    p = p * f + 9.6184373e-3f;                                                     \
+    p = p * f + 5.5503324e-2f;                                                     \
+    p = p * f + 2.4022648e-1f;                                                     \
+    p = p * f + 6.9314720e-1f;                                                     \
+    p = p * f + 1.0f;                                                              \
+    return OF_BITS(TO_BITS(p) + (whole << 23));                                    \
 }
 
-FUNCTION float EXP2(float x) {
-    EXP2_OF(float, x, whole, p)
-    return FLOAT_OF(BITS_OF(p) + ((uint)(int)whole << 23));
-}
+EXP2_OF(EXP2, float, int, convert_int, convert_float, as_float, as_int)
+EXP2_OF(exp2_of_eight, float8, int8, convert_int8, convert_float8, as_float8, as_int8)
 #else
 #define EXP2(x) native_exp2(x)
 #endif
@@ -137,9 +132,26 @@ FUNCTION float EXP2(float x) {
     for (int i = begin_of_run(GLOBAL_ID, count), i##_end = begin_of_run(GLOBAL_ID + 1, count); i < i##_end; ++i)
 #endif
 
+// What the LANES work-items of a task share, its atomic operations and barriers. A CPU's only one needs none of them.
+#if LANES > 1
+#define TASK_ARRAY LOCAL_ARRAY
+#define TASK_ADD(pointer, value) ATOMIC_ADD(pointer, value)
+#define TASK_MIN(pointer, value) ATOMIC_MIN(pointer, value)
+#define TASK_BARRIER() BARRIER()
+#else
+#define TASK_ARRAY
+#define TASK_ADD(pointer, value) *(pointer) += (value)
+#define TASK_MIN(pointer, value) *(pointer) = min(*(pointer), value)
+#define TASK_BARRIER()
+#endif
+
 #define NOT_A_NUMBER FLOAT_OF(0x7fc00000u)
 
 FUNCTION int begin_of_run(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }
+
+// The group's number counted from both ends inwards. A CPU's threads take many groups at first and few at the end: then the
+// middle of a lattice, which holds most points, is dealt out last and in the smallest shares.
+FUNCTION int inwards(int group, int groups) { return group % 2 ? groups - 1 - group / 2 : group / 2; }
 
 // Floats as unsigned integers in the same order, for atomic minima.
 FUNCTION uint ordered(float z) {

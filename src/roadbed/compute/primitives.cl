@@ -24,6 +24,29 @@ FUNCTION double EXCHANGE_DOUBLE(double value, int offset, LOCAL double *scratch)
 #endif
 
 // Exclusive prefix sum over the work-group, for one kind of number; *total receives the sum of all values.
+#ifdef ROADBED_CUDA
+#define WARP_SCAN(NUMBER, sum)                                                        \
+    for (int reach = 1; reach < 32; reach *= 2) {                                     \
+        NUMBER before = __shfl_up_sync(warp_mask(), sum, reach);                      \
+        if (LOCAL_ID % 32 >= reach) sum += before;                                    \
+    }
+// Each warp by itself, then every warp over the sums of all of them: two barriers instead of two for each doubling.
+#define GROUP_SCAN(NAME, NUMBER)                                                      \
+FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {            \
+    int warp = LOCAL_ID / 32, last = (LOCAL_SIZE - 1) / 32;                           \
+    NUMBER inclusive = value;                                                         \
+    WARP_SCAN(NUMBER, inclusive)                                                      \
+    if (LOCAL_ID % 32 == 31 || LOCAL_ID == LOCAL_SIZE - 1) scratch[warp] = inclusive; \
+    BARRIER();                                                                        \
+    NUMBER warps = LOCAL_ID % 32 <= last ? scratch[LOCAL_ID % 32] : 0;                \
+    WARP_SCAN(NUMBER, warps)                                                          \
+    NUMBER earlier = __shfl_sync(warp_mask(), warps, max(warp - 1, 0));               \
+    *total = __shfl_sync(warp_mask(), warps, last);                                   \
+    BARRIER();                                                                        \
+    return inclusive - value + (warp ? earlier : 0);                                  \
+}
+FUNCTION uint warp_mask() { return LOCAL_SIZE < 32 ? (1u << LOCAL_SIZE) - 1u : 0xffffffffu; }
+#else
 #define GROUP_SCAN(NAME, NUMBER)                                                      \
 FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {            \
     NUMBER inclusive = value;                                                         \
@@ -40,6 +63,7 @@ FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {      
     BARRIER();                                                                        \
     return inclusive - value;                                                         \
 }
+#endif
 
 GROUP_SCAN(group_scan, int)
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 from roadbed.compute.kernels import inner
 
 
@@ -19,3 +21,18 @@ def begin_cells(count, start):
             count[s, cell] = total
             total += here
     start[cells] = total
+
+
+@inner()
+def fast_azimuth(dx, dy):
+    """atan2 by the polynomial of Abramowitz and Stegun 4.4.49, within 0.001 degrees."""
+    wide, high = abs(dx), abs(dy)
+    steep, longer = high > wide, max(wide, high)
+    t = min(wide, high) / longer if longer > 0 else 0.0
+    t2 = t * t
+    angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))))
+    if steep:
+        angle = math.pi / 2 - angle
+    if dx < 0:
+        angle = math.pi - angle
+    return -angle if dy < 0 else angle

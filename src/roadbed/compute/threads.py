@@ -26,7 +26,9 @@ def spread(kernel: Callable[..., None], count: int, *arguments: Any, grain: int 
     `numba.get_num_threads()` threads work at a time, this one among them. The kernel is compiled with `nogil`, and what
     it computes must not depend on where ranges begin and end.
     """
-    threads = 1 if _at_once.under_way else min(numba.get_num_threads(), -(-count // grain))
+    threads = 1 if _at_once.under_way else -(-count // grain)
+    if threads > 1:
+        threads = min(numba.get_num_threads(), threads)  # which takes Numba microseconds to say
     if threads <= 1:
         if count > 0:
             kernel(0, count, *arguments)

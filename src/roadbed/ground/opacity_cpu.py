@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import inner, njit
+from roadbed.compute.primitives_cpu import fast_azimuth
 
 GAP, GAP_GROWTH = 0.5, 0.02  # m, and per m of range: how much farther a beam must have gone
 BENEATH = 0.15  # m under a return at which it passed
@@ -20,7 +21,18 @@ FAR_APART = 0.015  # two beams that differ by more leave a large gap between the
 WALL, WALL_RISE = 3.0, 0.2  # height per range and m from which two returns are of one wall
 RANGE_NOISE = 0.05  # m
 GROUND_SHARE = 0.03  # of the gap between two beams in which the ground before the wall may lie
+AZIMUTH_ERROR = 2e-5  # radians
 MOST = 4  # times as many returns as a sparse direction holds, and it is left alone: seen well enough
+
+
+@inner()
+def _turn(east, north, per_radian):
+    """The direction's number; by the true angle only where the fast one could mistake it."""
+    part = (fast_azimuth(east, north) + np.pi) * per_radian
+    unsure = part - np.floor(part + 0.5)  # from the border between two
+    if abs(unsure) < AZIMUTH_ERROR * per_radian:
+        part = (np.arctan2(north, east) + np.pi) * per_radian
+    return np.int32(part)
 
 
 @njit(cache=True, nogil=True, allocates=False)
@@ -40,8 +52,7 @@ def find_directions(first, last, points, rotation, origins, sensor, directions, 
         place[i, 1] = rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
         if place[i, 0] < 0.2:  # straight below: in no direction
             continue
-        turn = np.int32((np.arctan2(north, east) + np.pi) * per_radian)
-        cell[i] = sensor[i] * directions + min(turn, directions - 1)
+        cell[i] = sensor[i] * directions + min(_turn(east, north, per_radian), directions - 1)
 
 
 @njit(cache=True, allocates=False)

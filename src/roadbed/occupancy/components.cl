@@ -46,7 +46,7 @@ FUNCTION uint near_hits(GLOBAL const float *probability, GLOBAL const ushort *su
 // The picture; every hit hangs on itself; no box is known, nor any velocity.
 KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, GLOBAL const float *observedness,
                     GLOBAL const ushort *surface, GLOBAL address_t *pictures, GLOBAL int *parent, GLOBAL int *boxes_all,
-                    GLOBAL float *velocity, GLOBAL int *ticket) {
+                    GLOBAL float *velocity, GLOBAL int *tickets) {
     int rows = lay->rows, columns = lay->columns, cells = rows * columns;
     GLOBAL address_t *picture = pictures + (address_t)lay->now * cells;
     GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
@@ -63,7 +63,8 @@ KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, G
         boxes[BOX * k + 4] = 0;
         velocity[2 * k] = velocity[2 * k + 1] = NOT_A_NUMBER;
     }
-    if (GLOBAL_ID == 0) ticket[0] = ticket[1] = ticket[2] = 0;
+    if (GLOBAL_ID == 0)
+        for (int k = 0; k < TICKETS; ++k) tickets[k] = 0;
 }
 
 KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {

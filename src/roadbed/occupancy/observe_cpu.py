@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from roadbed.compute.cpu import U, inner, njit
+from roadbed.compute.primitives_cpu import fast_azimuth
 from roadbed.occupancy.arrays import TOUCHED
 from roadbed.occupancy.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
 
@@ -39,22 +40,7 @@ def azimuth_bin(dx, dy, bins):
 @njit(cache=True, inline="always")
 def azimuth_part(dx, dy, bins):
     """The full turn from -pi on, in bins."""
-    return (_azimuth(dx, dy) + math.pi) * (bins / (2 * math.pi))
-
-
-@njit(cache=True, inline="always")
-def _azimuth(dx, dy):
-    """atan2 by the polynomial of Abramowitz and Stegun 4.4.49, within 0.001 degrees: the bins are far wider."""
-    wide, high = abs(dx), abs(dy)
-    steep, longer = high > wide, max(wide, high)
-    t = min(wide, high) / longer if longer > 0 else 0.0
-    t2 = t * t
-    angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))))
-    if steep:
-        angle = math.pi / 2 - angle
-    if dx < 0:
-        angle = math.pi - angle
-    return -angle if dy < 0 else angle
+    return (fast_azimuth(dx, dy) + math.pi) * (bins / (2 * math.pi))
 
 
 @njit(cache=True, allocates=False)

@@ -19,11 +19,12 @@ from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 from roadbed.occupancy.arrays import Between, GridShape
 from roadbed.occupancy.model import CONSTANTS, NO_BEAM
-from roadbed.occupancy.rules import RegistrationRule, SensorModel
+from roadbed.occupancy.rules import Laid, RegistrationRule, SensorModel
 
 GROUP = 256  # work-items per group over points and cells
 RAY_GROUP = 128  # over the bins of a ray
-REGISTER_GROUP = 1024  # over the shifts of a component, of which a fast one has tens of thousands
+REGISTER_GROUP = 512  # over the shifts of a component, of which a fast one has tens of thousands
+REGISTER_PARTS = 8  # work-groups that share them on a GPU
 
 _NUMBERS = {int: np.int32, bool: np.int32, float: np.float64}
 
@@ -115,6 +116,7 @@ _DEFINITIONS = {
     **EXACT,
     "GROUP": GROUP,
     "RAY_GROUP": RAY_GROUP,
+    "TICKETS": len(Laid),  # of registration: whose turn it is, for each way to lay a scan
     "PI": np.float64(math.pi),
     "NO_LOWEST": NO_LOWEST,
     "NO_HIGHEST": NO_HIGHEST,
@@ -130,9 +132,9 @@ FUSE = _program(("fuse",), {"Pool": POOL, "Opinion": OPINION})
 _REGISTER = _program(("components", "register", "refine"), {"Laying": LAYING}, ("compute/components.cl",))
 
 
-def register_program(group: int = REGISTER_GROUP) -> Program:
-    """The registration's kernels, with so many work-items that try the shifts of a component side by side."""
-    return replace(_REGISTER, definitions={**_REGISTER.definitions, "REGISTER_GROUP": group})
+def register_program(group: int = REGISTER_GROUP, parts: int = REGISTER_PARTS) -> Program:
+    """The registration's kernels; so many work-items of so many groups try the shifts of a component side by side."""
+    return replace(_REGISTER, definitions={**_REGISTER.definitions, "REGISTER_GROUP": group, "REGISTER_PARTS": parts})
 
 
 def check_device(backend: Backend) -> None:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How connected hits moved: each component is laid over an older scan and shifted until both agree.
 //
-// One work-group per component, its work-items try shifts side by side; on a CPU device a group is one work-item.
-// Places are subcells of the present grid. Every function is called by all work-items of a group.
+// On a GPU some work-groups share a component: each tries its share of the shifts, a shift per work-item, and the one that
+// comes last decides. On a CPU device it is one work-item. Places are subcells of the present grid. Every function is called
+// by all work-items of a group.
 
 #define SUBCELLS_OF_CELL (SUBCELLS * SUBCELLS)
+#define MEETING (1 + 2 * REGISTER_PARTS)  // how many work-groups of a component have come, and what each of them found
 
 #if LANES > 1
 #define AT_ONCE 8
@@ -26,9 +28,10 @@ typedef struct {
 
 // g: 1 within a subcell of a return, -1 where the cell is free, 0 elsewhere.
 FUNCTION int agreement(GLOBAL const Laying *lay, GLOBAL const address_t *picture, int x, int y) {
-    if (x < 0 || y < 0 || x >= SUBCELLS * lay->columns || y >= SUBCELLS * lay->rows) return 0;
-    address_t there = picture[y / SUBCELLS * lay->columns + x / SUBCELLS];
-    if (there >> (NEAR_SHIFT + y % SUBCELLS * SUBCELLS + x % SUBCELLS) & 1) return 1;
+    uint column = (uint)x, row = (uint)y;  // what is negative lies beyond the last
+    if (column >= (uint)(SUBCELLS * lay->columns) || row >= (uint)(SUBCELLS * lay->rows)) return 0;
+    address_t there = picture[row / SUBCELLS * lay->columns + column / SUBCELLS];
+    if (there >> (NEAR_SHIFT + row % SUBCELLS * SUBCELLS + column % SUBCELLS) & 1) return 1;
     return -(int)(there >> FREE_BIT & 1);
 }
 
@@ -78,18 +81,39 @@ FUNCTION Shifts shifts_around(int2 middle, int reach, int step, double square) {
     return s;
 }
 
-// The first in order of the shifts with the highest score above `best`. Returns that score, or `best`; *found is then left
-// as it was.
-FUNCTION int search(const Compared *c, Shifts s, int best, int2 *found, LOCAL int *shared) {
+FUNCTION int2 shift_at(Shifts s, int k) { return INT2(s.corner.x + k % s.side * s.step, s.corner.y + k / s.side * s.step); }
+
+// Scores of so few shifts that work-items are left for the points of each.
+FUNCTION void add_up(const Compared *c, Shifts s, LOCAL int *sums) {
+    int shifts = s.side * s.side, points = c->count + c->old_count;
+    TOGETHER();
+    for (int k = LOCAL_ID; k < shifts; k += LOCAL_SIZE) sums[k] = 0;
+    TOGETHER();
+    for (int at = LOCAL_ID; at < shifts * points; at += LOCAL_SIZE) {
+        int k = at / shifts, former = k - c->count;
+        int2 shift = shift_at(s, at % shifts), point = former < 0 ? c->present[k] : c->former[former];
+        int2 was = was_at(c->lay, point.x - shift.x, point.y - shift.y);
+        int here = former < 0 ? agreement(c->lay, c->old, was.x, was.y)
+                              : agreement(c->lay, c->now, point.x + shift.x, point.y + shift.y);
+        if (here) ATOMIC_ADD(&sums[at % shifts], here);
+    }
+}
+
+// The first of the shifts with the highest score above `best`, as (score, place in order). Those of one `part` in `parts`
+// are tried; (best, NO_CELL) where none is better.
+FUNCTION int2 search(const Compared *c, Shifts s, int best, int part, int parts, LOCAL int *shared, LOCAL int *sums) {
+    int few = LANES > 1 && 4 * s.side * s.side <= LOCAL_SIZE;
+    if (few) add_up(c, s, sums);
     TOGETHER();
     if (LOCAL_ID == 0) shared[0] = best, shared[1] = NO_CELL;
     TOGETHER();
     int own = best, own_shift = NO_CELL;
-    for (int k = LOCAL_ID; k < s.side * s.side; k += LOCAL_SIZE) {
-        int dx = s.corner.x + k % s.side * s.step, dy = s.corner.y + k / s.side * s.step;
-        if ((double)dx * dx + (double)dy * dy > s.square) continue;
+    for (int k = part * LOCAL_SIZE + LOCAL_ID; k < s.side * s.side; k += parts * LOCAL_SIZE) {
+        int2 shift = shift_at(s, k);
+        if ((double)shift.x * shift.x + (double)shift.y * shift.y > s.square) continue;
         // A shift as good as another work-item's may come before it.
-        int here = score(c, dx, dy, max(own + 1, *(volatile LOCAL int *)&shared[0]));
+        int least = max(own + 1, *(volatile LOCAL int *)&shared[0]);
+        int here = few ? sums[k] : score(c, shift.x, shift.y, least);
         if (here <= own) continue;
         own = here;
         own_shift = k;
@@ -98,75 +122,100 @@ FUNCTION int search(const Compared *c, Shifts s, int best, int2 *found, LOCAL in
     TOGETHER();
     if (own > best && own == shared[0]) ATOMIC_MIN(&shared[1], own_shift);
     TOGETHER();
-    int at = shared[1];
-    if (at != NO_CELL) *found = INT2(s.corner.x + at % s.side * s.step, s.corner.y + at / s.side * s.step);
-    return shared[0];
+    return INT2(shared[0], shared[1]);
+}
+
+// The work-groups of a component tell what they found. The last to come takes the best of it and goes on; for the others 0.
+FUNCTION int last_to_meet(GLOBAL int *meeting, int part, int2 *found, LOCAL int *shared) {
+#if REGISTER_PARTS > 1
+    volatile GLOBAL int *told = meeting + 1;
+    TOGETHER();
+    if (LOCAL_ID == 0) {
+        told[2 * part] = found->x, told[2 * part + 1] = found->y;
+        FENCE();
+        shared[0] = ATOMIC_ADD(meeting, 1) == REGISTER_PARTS - 1;
+        FENCE();
+    }
+    TOGETHER();
+    if (!shared[0]) return 0;
+    for (int k = 0; k < 2 * REGISTER_PARTS; k += 2)
+        if (told[k] > found->x || (told[k] == found->x && told[k + 1] < found->y)) *found = INT2(told[k], told[k + 1]);
+    if (LOCAL_ID == 0) *meeting = 0;
+#endif
+    return 1;
 }
 
 // The shift in subcells that makes the points agree best, (0, 0) where none is sure enough. In four searches: of no shift
 // at all, of every second shift, of those around the best of them, and of those that are hardly a motion. They are one
-// loop, because each copy of the search takes PoCL seconds to compile.
-FUNCTION int2 best_shift(const Compared *c, int reach, double same, double gain, LOCAL int *shared) {
+// loop, because each copy of the search takes PoCL seconds to compile. The second is shared by the component's work-groups.
+FUNCTION int2 best_shift(const Compared *c, int reach, double same, double gain, int part, GLOBAL int *meeting,
+                         LOCAL int *shared, LOCAL int *sums) {
     GLOBAL const Laying *lay = c->lay;
     int count = c->count + c->old_count, best = -count - 1, enough = 0;
-    int2 nowhere = INT2(0, 0), found = nowhere, unused = nowhere;
+    int2 nowhere = INT2(0, 0), shift = nowhere;
     double wanted = 0.0;
     Shifts shifts = shifts_around(nowhere, 0, 1, 0.0);
     for (int turn = 0; turn < 4; ++turn) {
-        int least = turn == 3 ? enough - 1 : best;
-        int reached = search(c, shifts, least, turn == 3 ? &unused : &found, shared);
+        int shared_by = turn == 1 ? REGISTER_PARTS : 1;
+        int2 found = search(c, shifts, turn == 3 ? enough - 1 : best, turn == 1 ? part : 0, shared_by, shared, sums);
+        if (turn == 1 && !last_to_meet(meeting, part, &found, shared)) return nowhere;
+        if (turn < 3 && found.y != NO_CELL) shift = shift_at(shifts, found.y);
         if (turn == 0) {
-            if (reached > same * count) return nowhere;
-            wanted = fmax(lay->good * count, reached + gain * count);
+            if (found.x > same * count) return nowhere;
+            wanted = fmax(lay->good * count, found.x + gain * count);
             best = (int)ceil(wanted - COARSE_LOSS * count) - 1;
             shifts = shifts_around(nowhere, reach, 2, (double)reach * reach);
         } else if (turn == 1) {
-            if (found.x == 0 && found.y == 0) return nowhere;
-            best = reached;
-            shifts = shifts_around(found, 1, 1, 1e18);
+            if (shift.x == 0 && shift.y == 0) return nowhere;
+            best = found.x;
+            shifts = shifts_around(shift, 1, 1, 1e18);
         } else if (turn == 2) {
-            if (reached < wanted) return nowhere;
+            if (found.x < wanted) return nowhere;
             // Along a smooth face many shifts agree alike: one that is hardly a motion must not be among them.
-            enough = (int)ceil(reached - lay->slack * count);
+            enough = (int)ceil(found.x - lay->slack * count);
             shifts = shifts_around(nowhere, (int)ceil(lay->least), 1, ceil(lay->least * lay->least) - 1);
-        } else if (reached >= enough) {
+        } else if (found.x >= enough) {
             return nowhere;
         }
     }
-    return found;
+    return shift;
+}
+
+// Bits of the hit subcells in a component's box, at its cell `at`.
+FUNCTION uint hits_at(GLOBAL const Laying *lay, GLOBAL const address_t *picture, GLOBAL const int *labels,
+                      GLOBAL const int *box, int k, int at) {
+    int wide = box[3] - box[2] + 1, cell = (box[0] + at / wide) * lay->columns + box[2] + at % wide;
+    return labels[cell] == k ? (uint)picture[cell] & HITS_IN_CELL : 0u;
 }
 
 // Hit subcells of component k in the order of its cells, every so manyth where there are more than `most`. Returns how many.
 FUNCTION int points_of(GLOBAL const Laying *lay, GLOBAL const address_t *picture, GLOBAL const int *labels,
                        GLOBAL const int *box, int k, int former, GLOBAL int2 *points, LOCAL int *scratch) {
-    int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1), stride = 1, seen = 0;
-    for (int turn = 0; turn < 2; ++turn) {  // first how many there are, then which
-        seen = 0;
-        for (int base = 0; base < area; base += LOCAL_SIZE) {
-            int at = base + LOCAL_ID, row = box[0] + at / wide, column = box[2] + at % wide;
-            int cell = row * lay->columns + column, in_tile;
-            uint hits = at < area && labels[cell] == k ? (uint)picture[cell] & HITS_IN_CELL : 0u;
-            int rank = seen + SUM_BEFORE((int)POPULATION(hits), scratch, &in_tile);
-            seen += in_tile;
-            if (turn == 0) continue;
-            for (int bit = 0; bit < SUBCELLS_OF_CELL; ++bit) {
-                if (!(hits >> bit & 1u)) continue;
-                if (rank % stride == 0) {
-                    int x = column * SUBCELLS + bit % SUBCELLS, y = row * SUBCELLS + bit / SUBCELLS;
-                    if (former) {  // to the present grid: back through p_old = R p_new + shift
-                        double cx = x + 0.5 - lay->x, cy = y + 0.5 - lay->y;
-                        x = (int)floor(lay->xx * cx + lay->yx * cy);
-                        y = (int)floor(lay->xy * cx + lay->yy * cy);
-                    }
-                    points[rank / stride] = INT2(x, y);
+    int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1), own = 0, all;
+    for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) own += (int)POPULATION(hits_at(lay, picture, labels, box, k, at));
+    SUM_BEFORE(own, scratch, &all);
+    int stride = max(1, all / lay->points), seen = 0;
+    for (int base = 0; base < area; base += LOCAL_SIZE) {
+        int at = base + LOCAL_ID, row = box[0] + at / wide, column = box[2] + at % wide, in_tile;
+        uint hits = at < area ? hits_at(lay, picture, labels, box, k, at) : 0u;
+        int rank = seen + SUM_BEFORE((int)POPULATION(hits), scratch, &in_tile);
+        seen += in_tile;
+        for (int bit = 0; bit < SUBCELLS_OF_CELL; ++bit) {
+            if (!(hits >> bit & 1u)) continue;
+            if (rank % stride == 0) {
+                int x = column * SUBCELLS + bit % SUBCELLS, y = row * SUBCELLS + bit / SUBCELLS;
+                if (former) {  // to the present grid: back through p_old = R p_new + shift
+                    double cx = x + 0.5 - lay->x, cy = y + 0.5 - lay->y;
+                    x = (int)floor(lay->xx * cx + lay->yx * cy);
+                    y = (int)floor(lay->xy * cx + lay->yy * cy);
                 }
-                ++rank;
+                points[rank / stride] = INT2(x, y);
             }
+            ++rank;
         }
-        stride = max(1, seen / lay->points);
     }
     TOGETHER();
-    return (seen + stride - 1) / stride;
+    return (all + stride - 1) / stride;
 }
 
 // The old component found most often in the 3 x 3 cells around the cells of component k, the first of several, or -1.
@@ -226,17 +275,23 @@ FUNCTION int stands(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOBAL c
 }
 
 // Points of now where it was free, and former ones where it is free now.
-FUNCTION int contradicted(const Compared *c) {
+FUNCTION int contradicted(const Compared *c, LOCAL int *shared) {
     int count = 0;
-    for (int k = 0; k < c->count; ++k) {
+    TOGETHER();
+    if (LOCAL_ID == 0) shared[0] = 0;
+    TOGETHER();
+    for (int k = LOCAL_ID; k < c->count; k += LOCAL_SIZE) {
         int2 was = was_at(c->lay, c->present[k].x, c->present[k].y);
         count += agreement(c->lay, c->old, was.x, was.y) < 0;
     }
-    for (int k = 0; k < c->old_count; ++k) count += agreement(c->lay, c->now, c->former[k].x, c->former[k].y) < 0;
-    return count;
+    for (int k = LOCAL_ID; k < c->old_count; k += LOCAL_SIZE)
+        count += agreement(c->lay, c->now, c->former[k].x, c->former[k].y) < 0;
+    if (count) ATOMIC_ADD(&shared[0], count);
+    TOGETHER();
+    return shared[0];
 }
 
-// The next component that no group has taken.
+// The next component, or share of one, that no group has taken.
 FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
     TOGETHER();
     if (LOCAL_ID == 0) shared[0] = ATOMIC_ADD(ticket, 1);
@@ -290,16 +345,17 @@ FUNCTION void set_velocity(GLOBAL float *velocity, int k, double dx, double dy, 
 // Velocities of components of now, in m/s; what is known already stays.
 KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL const address_t *pictures,
                                         GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
-                                        GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *ticket,
+                                        GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *tickets,
                                         GLOBAL const float *maturity, GLOBAL float *velocity, int laid) {
     LOCAL_ARRAY int scratch[REGISTER_GROUP];
     LOCAL_ARRAY int shared[2];
     GLOBAL const Laying *lay = &layings[laid];
     Scans s = scans_of(lay, labels_all, boxes_all);
     Compared c = compared_of(lay, pictures, scratch_points);
-    int components = counts[lay->now];
-    ticket += laid;
-    for (int k = next_of(ticket, shared); k < components; k = next_of(ticket, shared)) {
+    GLOBAL int *meetings = tickets + TICKETS;
+    int shares = counts[lay->now] * REGISTER_PARTS;
+    for (int share = next_of(tickets + laid, shared); share < shares; share = next_of(tickets + laid, shared)) {
+        int k = share / REGISTER_PARTS, part = share % REGISTER_PARTS;
         if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
         GLOBAL const int *box = s.boxes + BOX * k;
         int extent = extent_of(box);
@@ -312,12 +368,12 @@ KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL con
             same = lay->small_same;
             gain = lay->small_gain;
         } else if (stands(lay, s.labels, maturity + lay->maturity, box, k, shared) &&
-                   contradicted(&c) >= lay->standing_freed * (c.count + c.old_count)) {
+                   contradicted(&c, shared) >= lay->standing_freed * (c.count + c.old_count)) {
             // Its flank agrees for long with where it stood, but free space opens behind it, or closes before it.
             same = lay->standing_same;
             gain = lay->standing_gain;
         }
-        int2 shift = best_shift(&c, reach, same, gain, shared);
+        int2 shift = best_shift(&c, reach, same, gain, part, meetings + k * MEETING, shared, scratch);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, lay);
     }
 }

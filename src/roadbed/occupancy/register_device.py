@@ -12,10 +12,18 @@ from roadbed.compute.backend import Backend, Launch, Tape
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Between, Cells, Masses, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.programs import GROUP, LAYING, REGISTER_GROUP, check_device, groups_over, register_program
-from roadbed.occupancy.register import Laid, between_scans, pasts
+from roadbed.occupancy.programs import (
+    GROUP,
+    LAYING,
+    REGISTER_GROUP,
+    REGISTER_PARTS,
+    check_device,
+    groups_over,
+    register_program,
+)
+from roadbed.occupancy.register import between_scans, pasts
 from roadbed.occupancy.remembered import STORED, Stored, StoredScans
-from roadbed.occupancy.rules import RegistrationRule
+from roadbed.occupancy.rules import Laid, RegistrationRule
 
 _MATURITY = Masses._fields.index("maturity")  # among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
@@ -42,20 +50,28 @@ class RegistrationDevice:
         self._laying = backend.mailbox(len(Laid) * LAYING.itemsize)
         self._pictures, self._unknown = zeros(_SLOTS * size, np.uint64), zeros(size, np.float32)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
-        self._counts, self._ticket = zeros(_SLOTS, np.int32), zeros(len(Laid), np.int32)
+        self._counts = zeros(_SLOTS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress(size), np.int32)
         self._groups = backend.device.units * 4  # which take one component after the other
         self._points = zeros(self._groups * 2 * 2 * config.points * 2, np.int32)
         device = backend.device
-        self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
-        self._programs = backend.build(register_program(self._group)), primitives.build(backend)
+        alone = device.lanes == 1
+        self._group, parts = (1, 1) if alone else (min(REGISTER_GROUP, device.largest_group), REGISTER_PARTS)
+        # Whose turn it is, and where the work-groups that share a component meet.
+        self._tickets = zeros(len(Laid) + self._most * (1 + 2 * parts), np.int32)
+        self._programs = backend.build(register_program(self._group, parts)), primitives.build(backend)
         self._recorded: tuple | None = None
 
     @staticmethod
     def bytes_needed(cells: int) -> int:
         """Memory on the device of the scans remembered."""
-        return _SLOTS * cells * (8 + 4) + _SLOTS * cells // 4 * _BOX * 4 + 3 * cells * 4
+        components = cells // 4
+        return (
+            _SLOTS * (cells * (8 + 4) + components * _BOX * 4)
+            + components * (1 + 2 * REGISTER_PARTS) * 4
+            + 3 * cells * 4
+        )
 
     def forget(self) -> None:
         self._scans.forget()
@@ -91,7 +107,7 @@ class RegistrationDevice:
         for laid, old in over.items():
             lay[laid] = (
                 *between_scans(old.motion, spacing), *before,
-                *RegistrationRule.of(self.config, old.age, spacing, laid is Laid.FAST),
+                *RegistrationRule.of(self.config, old.age, spacing, laid),
                 now, old.hits, old.motion.cells is not None,
                 self.cells.rows, self.cells.columns, maturity, self._most,
             )  # fmt: skip
@@ -105,7 +121,7 @@ class RegistrationDevice:
             size = self.cells.rows * self.cells.columns
             groups, lay, found = groups_over(self.backend, size), self._laying, self.registered
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
-            draw = (lay, *observation, self._pictures, *hits, found.velocity, self._ticket)
+            draw = (lay, *observation, self._pictures, *hits, found.velocity, self._tickets)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
             scan = primitives.scan(self._roots, self._before, self._progress, size)
             components = [
@@ -116,7 +132,7 @@ class RegistrationDevice:
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)
-            refine = (lay, *stored, self._points, self._ticket)
+            refine = (lay, *stored, self._points, self._tickets)
             register = (*refine, layers)
             registrations = [
                 [Launch(name, self._groups, self._group, (*given, found.velocity, np.int32(laid)))]

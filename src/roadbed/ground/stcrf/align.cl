@@ -32,14 +32,25 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, 
 
 #define SUMS 11
 
-// What every work-item has, added up over the work-group into the first row of each sum.
+// What every work-item has, added up over the work-group into the first place of each row.
 FUNCTION void sum_over_group(const float *sums, LOCAL float *scratch) {
+#ifdef ROADBED_CUDA
+    for (int k = 0; k < SUMS; ++k) {
+        float sum = sums[k];
+        for (int offset = 16; offset > 0; offset /= 2) sum += EXCHANGE_FLOAT(sum, offset, scratch);
+        if (LOCAL_ID % 32 == 0) scratch[k * GROUP + LOCAL_ID / 32] = sum;
+    }
+    BARRIER();
+    if (LOCAL_ID < SUMS)
+        for (int warp = 1; warp < GROUP / 32; ++warp) scratch[LOCAL_ID * GROUP] += scratch[LOCAL_ID * GROUP + warp];
+#else
     for (int k = 0; k < SUMS; ++k) scratch[k * GROUP + LOCAL_ID] = sums[k];
     for (int reach = GROUP / 2; reach > 0; reach /= 2) {
         BARRIER();
         if (LOCAL_ID < reach)
             for (int k = 0; k < SUMS; ++k) scratch[k * GROUP + LOCAL_ID] += scratch[k * GROUP + LOCAL_ID + reach];
     }
+#endif
     BARRIER();
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 from roadbed.compute.backend import Backend, Output, check_points
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.ground.stcrf.programs import room_for_anchors, tally_words
+from roadbed.ground.stcrf.programs import SPARE, room_for_anchors, tally_words
 from roadbed.ground.stcrf.sizes import lattice_of
 
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 10
@@ -60,7 +60,7 @@ class Buffers:
         zeros, output = self._backend.zeros, self._backend.output
         self.intake = self._backend.intake((self.slots, capacity, 3), np.float32)
         self.located, self.rank = zeros(total * 4, np.float32), zeros(total, np.int32)
-        self.sorted = zeros((total + self.slots * self._anchors) * 4, np.float32)
+        self.sorted = zeros((total + self.slots * self._anchors + SPARE) * 4, np.float32)
         self.decisions, self.standing = zeros(total, np.uint8), zeros(total, np.uint8)
         self.label = output((self.slots, capacity), np.uint8)
         self.probability = output((self.slots, capacity), np.float32)

@@ -4,15 +4,8 @@
 //
 // How many work-items share a node depends on its points: one up to FEW, LANES up to SOME, a warp's WIDE up to MANY, and a
 // whole work-group beyond (next to the sensor a node holds thousands). They take neighbours and points in turn and add up
-// what they found. Each work-group serves one of these kinds; nodes of the last three are listed. On a CPU device FEW has
-// no end.
-
-#define WIDE 32
-#if LANES > 1
-#define AT_ONCE 4
-#else
-#define AT_ONCE 1
-#endif
+// what they found. Each work-group serves one of these kinds; nodes of the last three are listed. CPU devices have their
+// own form, em_rows.cl.
 
 // beta / |N| of each of the eight neighbours, dealt out among `lanes` work-items, and gamma of the previous frame.
 // Without branches, so that all loads are under way together: a neighbour outside is the node itself with weight zero.
@@ -30,6 +23,16 @@ FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL
     if (gamma > 0.0f && lane == 0) add_transported(sum, load_information(prior, node), 0.0f, 0.0f, gamma);
 }
 
+#if SEEN_ONLY
+FUNCTION uchar seen_by(float now, float before) {
+    return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | (now > STAYS_FROM || before > STAYS_FROM ? STAYS : 0));
+}
+#endif
+
+#if LANES > 1
+#define WIDE 32
+#define AT_ONCE 4
+
 // AT_ONCE points of a node from place `first` on; those beyond the last repeat it.
 FUNCTION void read_some(GLOBAL const float4 *points, int first, int lanes, int count, float4 *some) {
     UNROLL for (int j = 0; j < AT_ONCE; ++j) some[j] = points[max(min(first + j * lanes, count - 1), 0)];
@@ -42,7 +45,6 @@ FUNCTION float add_points(Information *sum, GLOBAL const float4 *points, int cou
     float h = plane.y;
     float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.w, -SLOPE_LIMIT), SLOPE_LIMIT);
     float w = 0.0f, wx = 0.0f, wy = 0.0f, wxx = 0.0f, wxy = 0.0f, wyy = 0.0f, wz = 0.0f, wzx = 0.0f, wzy = 0.0f;
-#if LANES > 1
     for (int first = lane; first < count; first += AT_ONCE * lanes) {
         if (first != lane) read_some(points, first, lanes, count, some);
         UNROLL for (int j = 0; j < AT_ONCE; ++j) {
@@ -65,35 +67,6 @@ FUNCTION float add_points(Information *sum, GLOBAL const float4 *points, int cou
             wzy += cy * p.z;
         }
     }
-#else
-    // A CPU's work-item takes four points at a time as the four parts of vectors; those beyond the last weigh nothing.
-    float4 w4 = 0.0f, wx4 = 0.0f, wy4 = 0.0f, wxx4 = 0.0f, wxy4 = 0.0f, wyy4 = 0.0f, wz4 = 0.0f, wzx4 = 0.0f, wzy4 = 0.0f;
-    for (int first = 0; first < count; first += 4) {
-        float4 a = points[first], b = points[min(first + 1, count - 1)], d = points[min(first + 2, count - 1)];
-        float4 e = points[min(first + 3, count - 1)];
-        float4 x = (float4)(a.x, b.x, d.x, e.x), y = (float4)(a.y, b.y, d.y, e.y), z = (float4)(a.z, b.z, d.z, e.z);
-        float4 dz = z - (h + sx * x + sy * y);
-        float4 c = exp2_of_four(dz * dz * select((float4)(up), (float4)(DOWN), dz < 0.0f));
-#ifdef PULL
-        c = select(c, fmax(c, PULL / (1.0f + dz * dz * PULL_REACH)), dz < 0.0f);
-#endif
-        c = select((float4)(0.0f), c, (int4)(0, 1, 2, 3) < (int4)(count - first));
-        float4 cx = c * x, cy = c * y;
-        w4 += c;
-        wx4 += cx;
-        wy4 += cy;
-        wxx4 += cx * x;
-        wxy4 += cx * y;
-        wyy4 += cy * y;
-        wz4 += c * z;
-        wzx4 += cx * z;
-        wzy4 += cy * z;
-    }
-#define ADD_FOUR(sum, four) sum = four.x + four.y + four.z + four.w;
-    ADD_FOUR(w, w4) ADD_FOUR(wx, wx4) ADD_FOUR(wy, wy4) ADD_FOUR(wxx, wxx4) ADD_FOUR(wxy, wxy4) ADD_FOUR(wyy, wyy4)
-    ADD_FOUR(wz, wz4) ADD_FOUR(wzx, wzx4) ADD_FOUR(wzy, wzy4)
-#undef ADD_FOUR
-#endif
     sum->p00 += ALPHA * w;
     sum->p01 += ALPHA * wx;
     sum->p02 += ALPHA * wy;
@@ -106,9 +79,6 @@ FUNCTION float add_points(Information *sum, GLOBAL const float4 *points, int cou
     return ALPHA * w;
 }
 
-#define FOR_EACH_NUMBER(DO) DO(p00) DO(p01) DO(p02) DO(p11) DO(p12) DO(p22) DO(x0) DO(x1) DO(x2)
-
-#if LANES > 1
 // The sum over `lanes` neighbouring work-items, known at least to the first of them. scratch: nine floats per work-item.
 FUNCTION void sum_over_lanes(Information *s, int lanes, LOCAL float *scratch) {
 #ifdef ROADBED_CUDA
@@ -178,13 +148,6 @@ FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) 
     return scratch[LOCAL_ID];
 #endif
 }
-#endif
-
-#if SEEN_ONLY
-FUNCTION uchar seen_by(float now, float before) {
-    return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | (now > STAYS_FROM || before > STAYS_FROM ? STAYS : 0));
-}
-#endif
 
 // One node by `lanes` work-items, of which the first writes the result.
 FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment, GLOBAL const float4 *from,
@@ -194,14 +157,12 @@ FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment,
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     int count = skip ? 0 : segment.y;
     float4 some[AT_ONCE];
-    if (LANES > 1 && count > 0) read_some(points + segment.x, lane, lanes, count, some);
+    if (count > 0) read_some(points + segment.x, lane, lanes, count, some);
     float4 plane = from[3 * node + 2], level = expected[node];
     add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
     float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes);
-#if LANES > 1
     sum_over_lanes(&sum, lanes, scratch);
     if (SEEN_ONLY && last) own = number_over_lanes(own, lanes, scratch);
-#endif
     if (!skip && lane == 0) {
         float4 found = solve_plane(sum, level);
         store_node(to, node, sum, found);
@@ -227,7 +188,6 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     if (gamma > 0.0f || warm) prior += 3 * (2 * SLOT + frames[SLOT].prior) * NODES;
     GLOBAL float4 *to = to_all + 3 * SLOT * NODES, *surface = surface_all + SLOT * NODES;
     GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
-#if LANES > 1
     LOCAL_ARRAY float scratch[9 * GROUP];
     int kind = GROUP_ID < whole_groups ? 2 : (GROUP_ID - whole_groups) / groups;  // 0: some points, 1: many, 2: more
     int few = GROUP_ID >= whole_groups + 2 * groups;
@@ -257,10 +217,5 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
         UPDATE(LOCAL_ID % lanes, lanes);
 #endif
     }
-#else
-    int node = GLOBAL_ID;
-    if (node >= NODES) return;
-    update_node(node, 0, 0, 1, segments[SLOT * NODES + node], from, to, prior, expected, points, surface, seen, up, gamma,
-                warm, last, 0);
-#endif
 }
+#endif

@@ -12,6 +12,8 @@ typedef struct {
     float p00, p01, p02, p11, p12, p22, x0, x1, x2;
 } Information;
 
+#define FOR_EACH_NUMBER(DO) DO(p00) DO(p01) DO(p02) DO(p11) DO(p12) DO(p22) DO(x0) DO(x1) DO(x2)
+
 // In memory a node takes three float4: the nine numbers of its information, then its plane mu = (h, sx, sy).
 FUNCTION Information load_information(GLOBAL const float4 *state, int node) {
     float4 a = state[3 * node], b = state[3 * node + 1], c = state[3 * node + 2];
@@ -26,24 +28,29 @@ FUNCTION void store_node(GLOBAL float4 *state, int node, Information s, float4 p
 }
 
 // mu = (P + P0)^-1 (X + P0 expected) by an unrolled L D L^T; w receives [(P + P0)^-1]_00. P0 is never accumulated.
-FUNCTION float4 solve_with(Information s, float4 expected, float height_information) {
-    float p00 = s.p00 + height_information, p11 = s.p11 + SLOPE_INFORMATION, p22 = s.p22 + SLOPE_INFORMATION;
-    float x0 = s.x0 + height_information * expected.x;
-    float x1 = s.x1 + SLOPE_INFORMATION * expected.y;
-    float x2 = s.x2 + SLOPE_INFORMATION * expected.z;
-    float inverse0 = 1.0f / p00;
-    float l1 = s.p01 * inverse0, l2 = s.p02 * inverse0;
-    float inverse1 = 1.0f / (p11 - l1 * s.p01);
-    float t = s.p12 - l1 * s.p02;
-    float l3 = t * inverse1;
-    float inverse2 = 1.0f / (p22 - l2 * s.p02 - l3 * t);
-    float y1 = x1 - l1 * x0;
-    float slope_y = (x2 - l2 * x0 - l3 * y1) * inverse2;
-    float slope_x = inverse1 * y1 - l3 * slope_y;
-    float lever = l1 * l3 - l2;
-    return FLOAT4(x0 * inverse0 - l1 * slope_x - l2 * slope_y, slope_x, slope_y,
-                  inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2);
+#define SOLVE(NAME, NUMBER, INFORMATION, PLANE)                                                                        \
+FUNCTION PLANE NAME(INFORMATION s, PLANE expected, float height_information) {                                         \
+    NUMBER p00 = s.p00 + height_information, p11 = s.p11 + SLOPE_INFORMATION, p22 = s.p22 + SLOPE_INFORMATION;         \
+    NUMBER x0 = s.x0 + height_information * expected.x;                                                                \
+    NUMBER x1 = s.x1 + SLOPE_INFORMATION * expected.y;                                                                 \
+    NUMBER x2 = s.x2 + SLOPE_INFORMATION * expected.z;                                                                 \
+    NUMBER inverse0 = 1.0f / p00;                                                                                      \
+    NUMBER l1 = s.p01 * inverse0, l2 = s.p02 * inverse0;                                                               \
+    NUMBER inverse1 = 1.0f / (p11 - l1 * s.p01);                                                                       \
+    NUMBER t = s.p12 - l1 * s.p02;                                                                                     \
+    NUMBER l3 = t * inverse1;                                                                                          \
+    NUMBER inverse2 = 1.0f / (p22 - l2 * s.p02 - l3 * t);                                                              \
+    NUMBER y1 = x1 - l1 * x0;                                                                                          \
+    NUMBER lever = l1 * l3 - l2;                                                                                       \
+    PLANE plane;                                                                                                       \
+    plane.z = (x2 - l2 * x0 - l3 * y1) * inverse2;                                                                     \
+    plane.y = inverse1 * y1 - l3 * plane.z;                                                                            \
+    plane.x = x0 * inverse0 - l1 * plane.y - l2 * plane.z;                                                             \
+    plane.w = inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2;                                                \
+    return plane;                                                                                                      \
 }
+
+SOLVE(solve_with, float, Information, float4)
 
 FUNCTION float4 solve_plane(Information s, float4 expected) { return solve_with(s, expected, HEIGHT_INFORMATION); }
 

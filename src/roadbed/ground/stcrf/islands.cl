@@ -11,8 +11,9 @@ KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOB
         float2 found = judge(surface + SLOT * NODES, seen + SLOT * NODES, node), certainty;
         certainty.x = certainty.y = 0.0f;
 #if SEEN_ONLY
-        reported[SLOT * NODES + node] = lean_on_own(from + 3 * SLOT * NODES, to + 3 * SLOT * NODES,
-                                                    expected[SLOT * NODES + node], node, &certainty);
+        if (found.x <= KNOWN_VARIANCE)  // nobody is told of others
+            reported[SLOT * NODES + node] = lean_on_own(from + 3 * SLOT * NODES, to + 3 * SLOT * NODES,
+                                                        expected[SLOT * NODES + node], node, &certainty);
 #endif
         judged[SLOT * NODES + node] = FLOAT4(found.x, found.y, certainty.x, certainty.y);
         clean[SLOT * NODES + node] = found.x <= CLEAN_VARIANCE ? node : -1;

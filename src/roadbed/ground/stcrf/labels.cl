@@ -92,9 +92,11 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
              GLOBAL const uint *tallies, GLOBAL const uchar *standing, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
              GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
              int capacity) {
-    LOCAL_ARRAY uchar kinds[GROUP];
     GLOBAL const Frame *frame = &frames[SLOT];
-    if (GLOBAL_ID < 2) overlap[2 * SLOT + GLOBAL_ID] = cursors[CURSORS * SLOT + 4 + GLOBAL_ID];
+    if (GLOBAL_ID == 0) {
+        overlap[2 * SLOT] = cursors[CURSORS * SLOT + 4];
+        overlap[2 * SLOT + 1] = cursors[CURSORS * SLOT + 5];
+    }
     int count = frame->count, wanted = frame->wanted;
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels + SLOT * capacity);
     GLOBAL float *probability = AT(float, frame->probability, probabilities + SLOT * capacity);
@@ -105,8 +107,13 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
         describe(reported + SLOT * NODES, seen + SLOT * NODES, judged + SLOT * NODES, clean + SLOT * NODES, sizes, own_layers,
                  frame->base);
     }
+#if LANES > 1
+    LOCAL_ARRAY uchar kinds[GROUP];
     for (int begin = GROUP_ID * GROUP; begin < count; begin += GROUP_COUNT * GROUP) {
         int i = min(begin + LOCAL_ID, count - 1);
+#else
+    FOR_EACH(i, count) {
+#endif
         float4 point = located[SLOT * capacity + i];
         int node = (int)BITS_OF(point.w);
         int kind = UNKNOWN;
@@ -129,6 +136,7 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
         }
         if (wanted & PROBABILITY) probability[i] = chance;
         if (wanted & HEIGHT) height[i] = over;
+#if LANES > 1
         kinds[LOCAL_ID] = (uchar)kind;
         BARRIER();
         int four = 4 * LOCAL_ID;
@@ -136,5 +144,8 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
             words[begin / 4 + LOCAL_ID] = kinds[four] | (uint)kinds[four + 1] << 8 | (uint)kinds[four + 2] << 16 |
                                           (uint)kinds[four + 3] << 24;
         BARRIER();
+#else
+        labels[SLOT * capacity + i] = (uchar)kind;
+#endif
     }
 }

@@ -22,7 +22,9 @@ FUNCTION uint band_of(GLOBAL const uint *tallies, int pillar, int band) {
     return (tallies[BAND_WORDS * pillar + band / 2] >> (16 * (band % 2))) & 0xffffu;
 }
 
+#if LANES > 1
 // Adds `yes` to a counter of the node. On CUDA the points of a warp that follow each other in a node add together.
+#define TALLY(counter, yes) tally(counters + (counter) * NODES, node, yes)
 FUNCTION void tally(GLOBAL int *counter, int node, int yes) {
 #ifdef ROADBED_CUDA
     int lane = LOCAL_ID & 31;
@@ -37,6 +39,16 @@ FUNCTION void tally(GLOBAL int *counter, int node, int yes) {
     if (yes) ATOMIC_ADD(&counter[node], 1);
 #endif
 }
+#else
+// On a CPU device a work-item's points that follow each other in a node add together.
+#define TALLY(counter, yes) sums[counter] += (yes)
+FUNCTION void add_tallies(GLOBAL int *counters, int *sums, int node) {
+    for (int k = 0; k < COUNTERS; ++k) {
+        if (sums[k]) ATOMIC_ADD(&counters[k * NODES + node], sums[k]);
+        sums[k] = 0;
+    }
+}
+#endif
 
 // Height of every point over its node's plane, and what it adds to its pillar and its node.
 KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
@@ -48,10 +60,16 @@ KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL 
     for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
         int i = begin + LOCAL_ID;  // every work-item of a warp takes part in `tally`
 #else
+    int sums[COUNTERS], last = 0;
+    for (int k = 0; k < COUNTERS; ++k) sums[k] = 0;
     FOR_EACH(i, count) {
 #endif
         float4 p = located[SLOT * capacity + min(i, count - 1)];
         int node = i < count ? (int)BITS_OF(p.w) : -1;
+#if LANES == 1
+        if (node != last) add_tallies(counters, sums, last);
+        last = max(node, 0);
+#endif
         float4 plane = surface[SLOT * NODES + max(node, 0)];
         float dz = p.z - (plane.x + plane.y * p.x + plane.z * p.y);
         if (i < count) over[SLOT * capacity + i] = dz;
@@ -59,17 +77,20 @@ KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL 
         int here = node >= 0;
         int wall = here && (tallies[BAND_WORDS * pillar + 2] & WALL_MARK) != 0;
         int near = here && dz >= BELOW && dz < RULE_CLEAR_THRESHOLD, high = near && dz >= RAISED;
-        tally(counters + NEAR * NODES, node, near);
-        tally(counters + NEAR_HIGH * NODES, node, high);
-        tally(counters + OPEN_NEAR * NODES, node, near && !wall);
-        tally(counters + OPEN_HIGH * NODES, node, high && !wall);
-        tally(counters + SEEN_GROUND * NODES, node, here && !wall && fabs(dz) < ON_GROUND);
-        tally(counters + WALL_RETURNS * NODES, node, wall && dz < WALL_TOP);
+        TALLY(NEAR, near);
+        TALLY(NEAR_HIGH, high);
+        TALLY(OPEN_NEAR, near && !wall);
+        TALLY(OPEN_HIGH, high && !wall);
+        TALLY(SEEN_GROUND, here && !wall && fabs(dz) < ON_GROUND);
+        TALLY(WALL_RETURNS, wall && dz < WALL_TOP);
         if (here && dz >= RULE_FOOT && dz < RULE_STANDING) {
             int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST) + (dz >= RULE_TOP);
             ATOMIC_ADD(&tallies[BAND_WORDS * pillar + band / 2], 1u << (16 * (band % 2)));
         }
     }
+#if LANES == 1
+    add_tallies(counters, sums, last);
+#endif
 }
 
 // 0: too few points, 1: smooth, 2: rough.
@@ -77,28 +98,43 @@ FUNCTION int roughness(int points, int raised) {
     return points < FEWEST_RETURNS ? 0 : raised >= ROUGH_RETURNS && (float)raised > ROUGH_SHARE * (float)points ? 2 : 1;
 }
 
+// One even or uneven node of a row, or none; nodes outside are none.
+FUNCTION uint evenness(GLOBAL const int *counters, int first, int column) {
+    int other = first + min(max(column, 0), COLUMNS - 1), inside = column >= 0 && column < COLUMNS;
+    int state = roughness(counters[OPEN_NEAR * NODES + other], counters[OPEN_HIGH * NODES + other]);
+    return !inside ? 0u : state == 1 ? 1u : state == 2 ? 0x10000u : 0u;
+}
+
 // Along x: how many even and uneven nodes of the row lie within REGION (16 bits each).
 KERNEL sum_rows(GLOBAL const uint *tallies, GLOBAL uint *row_sums) {
+    GLOBAL const int *counters = (GLOBAL const int *)(tallies + SLOT * TALLY_WORDS + COUNTERS_FROM);
+#if LANES > 1
     int node = GLOBAL_ID;
     if (node >= NODES) return;
-    GLOBAL const int *counters = (GLOBAL const int *)(tallies + SLOT * TALLY_WORDS + COUNTERS_FROM);
     int column = node % COLUMNS, first = node - column;
     uint sums = 0;
-    UNROLL for (int k = -REGION; k <= REGION; ++k) {
-        int other = first + min(max(column + k, 0), COLUMNS - 1);
-        int state = roughness(counters[OPEN_NEAR * NODES + other], counters[OPEN_HIGH * NODES + other]);
-        int inside = column + k >= 0 && column + k < COLUMNS;
-        sums += !inside ? 0u : state == 1 ? 1u : state == 2 ? 0x10000u : 0u;
-    }
+    UNROLL for (int k = -REGION; k <= REGION; ++k) sums += evenness(counters, first, column + k);
     row_sums[SLOT * NODES + node] = sums;
+#else
+    FOR_EACH(row, ROWS) {  // one node enters and one leaves from column to column
+        int first = row * COLUMNS;
+        uint sums = 0;
+        for (int k = 0; k < REGION; ++k) sums += evenness(counters, first, k);
+        for (int column = 0; column < COLUMNS; ++column) {
+            sums += evenness(counters, first, column + REGION) - evenness(counters, first, column - REGION - 1);
+            row_sums[SLOT * NODES + first + column] = sums;
+        }
+    }
+#endif
 }
 
 // The kind of place. The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside
 // it, so it cannot vouch for its own roughness, while a kerb or a bank crosses the ring.
 KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, GLOBAL const float4 *states,
-                      GLOBAL uchar *kinds) {
+                      GLOBAL const int2 *segments, GLOBAL uchar *kinds) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
+    if (LANES == 1 && !segments[SLOT * NODES + node].y) return;  // no point asks for it
     GLOBAL const int *counters = (GLOBAL const int *)(tallies + SLOT * TALLY_WORDS + COUNTERS_FROM);
     int column = node % COLUMNS, row = node / COLUMNS;
     uint region = 0;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from roadbed.compute.backend import Device
 from roadbed.compute.program import Program
@@ -23,18 +24,42 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
 
-_PARTS = ("frame", "sort", "motion", "align", "places", "select", "start", "em", "surface", "islands", "labels")
-_COARSE_PARTS = ("frame", "em", "climb")
+_PARTS = (
+    "frame",
+    "sort",
+    "motion",
+    "align",
+    "places",
+    "select",
+    "start",
+    "em",
+    "em_rows",
+    "surface",
+    "islands",
+    "labels",
+)
+_COARSE_PARTS = ("frame", "em", "em_rows", "climb")
 GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
+SPARE = 7  # points of no weight behind the last: CPU devices read eight at a time
 BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
 _MOST_SQUARES = 64  # pillars per node that local memory holds
 
 
-def groups_over_nodes(device: Device, nodes: int) -> tuple[int, int, int]:
-    """Work-groups of the EM: for nodes that take a whole one, for each other kind of listed nodes, and in all."""
-    whole, per_kind = (0, 0) if device.lanes == 1 else (2 * device.units, device.units)
-    return whole, per_kind, whole + 2 * per_kind + -(-nodes // GROUP)
+class EmLayout(NamedTuple):
+    """Work-groups of an EM iteration: for nodes that take a whole one, for each other kind of listed nodes, and in all."""
+
+    whole: int
+    per_kind: int
+    groups: int
+    size: int = GROUP
+
+    @classmethod
+    def of(cls, device: Device, rows: int, columns: int) -> EmLayout:
+        if device.lanes > 1:
+            whole, per_kind = 2 * device.units, device.units
+            return cls(whole, per_kind, whole + 2 * per_kind + -(-rows * columns // GROUP))
+        return cls(0, 0, min(8 * device.units, -(-rows // 4)), 1)  # a CPU's work-items take some rows each
 
 
 def exponent(sigma: float) -> float:

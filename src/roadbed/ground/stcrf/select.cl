@@ -3,9 +3,10 @@
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
-// LANES work-items share a node, or the whole work-group one that is listed with more than MANY points.
+// LANES work-items share a node, or the whole work-group one that is listed with more than MANY points. A CPU's work-item
+// takes a run of nodes, and lists only the points that remain.
 
-#define TASKS (GROUP / LANES)
+#define TASKS (LANES > 1 ? GROUP / LANES : 1)
 #define PARTS (LOW_SIDE * LOW_SIDE)
 #define NOTHING 0xffffffffu
 #define KEPT (LIMIT > 0 ? LIMIT : 1)
@@ -19,9 +20,8 @@ FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, in
 }
 
 #if LANES == 1
-// A CPU's work-item sorts its node by scan order (Shell's method), then keeps every stride-th usable point.
-FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
-    int stride = (usable + KEPT - 1) / KEPT, gap = 1;
+FUNCTION void sort_by_scan(GLOBAL float4 *points, int count) {  // Shell's method
+    int gap = 1;
     while (gap < count / 3) gap = 3 * gap + 1;
     for (; gap > 0; gap /= 3)
         for (int i = gap; i < count; ++i) {
@@ -30,23 +30,35 @@ FUNCTION void thin_out(GLOBAL float4 *points, int count, int usable) {
             for (; j >= gap && BITS_OF(points[j - gap].w) > BITS_OF(p.w); j -= gap) points[j] = points[j - gap];
             points[j] = p;
         }
-    for (int k = 0, rank = 0; k < count; ++k)
-        if (points[k].z < FAR_ABOVE && rank++ % stride) points[k].z = FAR_ABOVE;
+}
+
+// The usable points to the front, thinned out to every stride-th in scan order; returns how many remain.
+FUNCTION int keep_usable(GLOBAL float4 *points, int count, int usable) {
+    int stride = LIMIT > 0 ? (usable + KEPT - 1) / KEPT : 1, kept = 0, rank = 0;
+    if (stride > 1) sort_by_scan(points, count);
+    for (int k = 0; k < count; ++k)
+        if (points[k].z < FAR_ABOVE && rank++ % stride == 0) points[kept++] = points[k];
+    return kept;
 }
 #endif
 
 KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
-                     GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
+                     GLOBAL float4 *sorted, GLOBAL int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
-    LOCAL_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
-    LOCAL_ARRAY int usable[TASKS];
+    TASK_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
+    TASK_ARRAY int usable[TASKS];
     GLOBAL const Frame *frame = &frames[SLOT];
+#if LANES > 1
     int whole_group = GROUP_ID < whole_groups;
     int lane = whole_group ? LOCAL_ID : LOCAL_ID % LANES, lanes = whole_group ? GROUP : LANES;
-    int slot = whole_group ? 0 : LOCAL_ID / LANES;
+    int slot = whole_group ? 0 : LOCAL_ID / LANES, begin = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
     int rounds = whole_group ? (cursors[CURSORS * SLOT + 3] - GROUP_ID + whole_groups - 1) / whole_groups : 1;
+#else
+    int whole_group = 0, lane = 0, lanes = 1, slot = 0, run = inwards(GROUP_ID, GROUP_COUNT);
+    int begin = begin_of_run(run, NODES), rounds = begin_of_run(run + 1, NODES) - begin;
+#endif
     for (int round = 0; round < rounds; ++round) {
-        int node = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
+        int node = begin + round;
         if (whole_group) node = lists[(3 * SLOT + 2) * NODES + GROUP_ID + round * whole_groups].x;
         int mine = node < NODES;
         int2 segment = mine ? segments[SLOT * NODES + node] : INT2(0, 0);
@@ -58,16 +70,16 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; k < PILLARS; k += lanes) lowest[slot * PILLARS + k] = NOTHING, wall[slot * PILLARS + k] = 0;
         for (int k = lane; k < PARTS; k += lanes) part_low[slot * PARTS + k] = part_first[slot * PARTS + k] = NOTHING;
         if (lane == 0) usable[slot] = 0;
-        BARRIER();
+        TASK_BARRIER();
         for (int k = lane; k < count; k += lanes)
-            ATOMIC_MIN(&lowest[slot * PILLARS + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
-        BARRIER();
+            TASK_MIN(&lowest[slot * PILLARS + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
+        TASK_BARRIER();
         for (int k = lane; FIND_WALLS && k < count; k += lanes) {
             int pillar = slot * PILLARS + square_of(points[k].x, points[k].y, SIDE);
             float above = points[k].z - unordered(lowest[pillar]);
             if (above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
         }
-        BARRIER();
+        TASK_BARRIER();
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
@@ -75,17 +87,17 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
             if (in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
                 points[k].z = FAR_ABOVE;
             } else {
-                ATOMIC_ADD(&usable[slot], 1);
-                ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
+                TASK_ADD(&usable[slot], 1);
+                TASK_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
             }
         }
-        BARRIER();
+        TASK_BARRIER();
         for (int k = lane; k < count; k += lanes) {
             int part = slot * PARTS + square_of(points[k].x, points[k].y, LOW_SIDE);
             if (points[k].z < FAR_ABOVE && ordered(points[k].z) == part_low[part])
-                ATOMIC_MIN(&part_first[part], BITS_OF(points[k].w));
+                TASK_MIN(&part_first[part], BITS_OF(points[k].w));
         }
-        BARRIER();
+        TASK_BARRIER();
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
             if (wall[slot * PILLARS + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
 #if COARSE_START
@@ -104,10 +116,11 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
             if (p.z < FAR_ABOVE && BITS_OF(p.w) == part_first[slot * PARTS + part])
                 low[part] = FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
         }
-        BARRIER();
+        TASK_BARRIER();
 #endif
 #if LANES == 1
-        if (LIMIT > 0 && usable[slot] > LIMIT) thin_out(points, count, usable[slot]);
+        count = keep_usable(points, count, usable[slot]);
+        lists[3 * SLOT * NODES + node].z = count + (is_finite(under) ? ANCHORS_USED : 0);
 #endif
         if (is_finite(under) && mine)
             for (int k = lane; k < ANCHORS_USED; k += lanes) {
@@ -115,7 +128,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
                 float z = under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y;
                 points[count + k] = FLOAT4(x, y, z, FLOAT_OF(0x7fffffffu));
             }
-        BARRIER();
+        TASK_BARRIER();
     }
 }
 

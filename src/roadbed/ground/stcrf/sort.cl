@@ -1,44 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a scan's points come to their nodes, and from which state each node starts.
 
+// A point in the lattice frame: its place from the middle of its node, its height, and its node (-1: none).
+FUNCTION float4 locate_point(GLOBAL const Frame *frame, float x, float y, float z, int exists) {
+    GLOBAL const float *r = frame->rotation, *t = frame->translation;
+    float u = r[0] * x + r[1] * y + r[2] * z + t[0];
+    float v = r[3] * x + r[4] * y + r[5] * z + t[1];
+    float w = r[6] * x + r[7] * y + r[8] * z + t[2];
+    float column = u * (1.0f / SPACING), row = v * (1.0f / SPACING);
+    int usable = exists && is_return(x, y, z);
+    int inside = column >= 0.0f && column < COLUMNS && row >= 0.0f && row < ROWS && fabs(w) < FARTHEST_HEIGHT;
+    int node = usable && inside ? (int)row * COLUMNS + (int)column : -1;
+    return FLOAT4(u - ((float)(int)column + 0.5f) * SPACING, v - ((float)(int)row + 0.5f) * SPACING, w,
+                  FLOAT_OF((uint)node));
+}
+
+// Points that follow each other in one node are counted there, and ranked, at once.
+FUNCTION void rank_run(GLOBAL int *counts, GLOBAL int *rank, int node, int begin, int end) {
+    int place = node >= 0 && end > begin ? ATOMIC_ADD(&counts[node], end - begin) : 0;
+    for (int i = begin; i < end; ++i) rank[i] = place + i - begin;
+}
+
 // Step 1: each point to the lattice frame, to its node, and to its rank among the node's points. The points may lie in
 // host memory: this is the only kernel that reads them.
 KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL float4 *located, GLOBAL int *rank,
               GLOBAL int *counts, GLOBAL int *cursors, GLOBAL uint *tallies, int capacity) {
-    LOCAL_ARRAY float tile[3 * GROUP];
     GLOBAL const Frame *frame = &frames[SLOT];
     // While points arrive: what the labels will count starts from zero.
     GLOBAL float4 *quads = (GLOBAL float4 *)(tallies + SLOT * TALLY_WORDS);
     FOR_EACH(k, TALLY_WORDS / 4) quads[k] = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (GROUP_ID == 0 && LOCAL_ID < CURSORS) cursors[CURSORS * SLOT + LOCAL_ID] = 0;
+    for (int k = LOCAL_ID; GROUP_ID == 0 && k < CURSORS; k += LOCAL_SIZE) cursors[CURSORS * SLOT + k] = 0;
     GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
-    GLOBAL const float *r = frame->rotation, *t = frame->translation;
     int count = frame->count;
-    // A CPU's groups take consecutive tiles, so that points reach their nodes almost in scan order.
-    int tiles = (count + LOCAL_SIZE - 1) / LOCAL_SIZE, share = (tiles + GROUP_COUNT - 1) / GROUP_COUNT;
-    int first = LANES == 1 ? GROUP_ID * share : GROUP_ID, step = LANES == 1 ? 1 : GROUP_COUNT;
-    int last = LANES == 1 ? min(first + share, tiles) : tiles;
-    for (int k = first; k < last; k += step) {
-        int begin = k * LOCAL_SIZE;
+#if LANES > 1
+    LOCAL_ARRAY float tile[3 * GROUP];
+    for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
         read_points(points, begin, count, tile);
         BARRIER();
         int i = begin + LOCAL_ID;
-        float x = tile[3 * LOCAL_ID], y = tile[3 * LOCAL_ID + 1], z = tile[3 * LOCAL_ID + 2];
-        float u = r[0] * x + r[1] * y + r[2] * z + t[0];
-        float v = r[3] * x + r[4] * y + r[5] * z + t[1];
-        float w = r[6] * x + r[7] * y + r[8] * z + t[2];
-        float column = u * (1.0f / SPACING), row = v * (1.0f / SPACING);
-        int usable = i < count && is_return(x, y, z);
-        int inside = column >= 0.0f && column < COLUMNS && row >= 0.0f && row < ROWS && fabs(w) < FARTHEST_HEIGHT;
-        int node = usable && inside ? (int)row * COLUMNS + (int)column : -1;
-        int place = count_into_cell(counts + SLOT * NODES, node);
+        float4 point = locate_point(frame, tile[3 * LOCAL_ID], tile[3 * LOCAL_ID + 1], tile[3 * LOCAL_ID + 2], i < count);
+        int place = count_into_cell(counts + SLOT * NODES, (int)BITS_OF(point.w));
         if (i < count) {
-            located[SLOT * capacity + i] = FLOAT4(u - ((float)(int)column + 0.5f) * SPACING,
-                                                  v - ((float)(int)row + 0.5f) * SPACING, w, FLOAT_OF((uint)node));
+            located[SLOT * capacity + i] = point;
             rank[SLOT * capacity + i] = place;
         }
         BARRIER();
     }
+#else
+    located += SLOT * capacity, rank += SLOT * capacity, counts += SLOT * NODES;
+    int last = -1, begin = begin_of_run(GLOBAL_ID, count), end = begin;  // of the points in node `last`
+    FOR_EACH(i, count) {
+        float4 point = locate_point(frame, points[3 * i], points[3 * i + 1], points[3 * i + 2], 1);
+        int node = (int)BITS_OF(point.w);
+        if (node != last) {
+            rank_run(counts, rank, last, begin, i);
+            last = node, begin = i;
+        }
+        located[i] = point;
+        end = i + 1;
+    }
+    rank_run(counts, rank, last, begin, end);
+#endif
 }
 
 // Height of the wheels' plane over a node under the vehicle; not a number elsewhere.
@@ -68,6 +90,7 @@ FUNCTION void begin_node(GLOBAL const Frame *frame, GLOBAL const float4 *priors,
 
 // Step 2, per node: room for its points (ANCHORS_USED more under the vehicle), and the first plane: its own, or that of the
 // coarse node of the same number, level or as `carried` from the last frame. Nodes with more than FEW points join the list of their kind: {node, place, count}.
+// On a CPU device every node is listed at its own place instead.
 // cursors: {next free place; nodes with some points, with many, with more; nodes with points that the prior does not and
 // does know}.
 KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors,
@@ -93,7 +116,8 @@ KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *seg
     if (!here) return;
     segments[SLOT * NODES + node] = INT2(first + before, count);
     counts[SLOT * NODES + node] = 0;
-    if (LANES > 1 && kind >= 0) lists[(3 * SLOT + kind) * NODES + listed] = INT4(node, first + before, count, 0);
+    if (LANES == 1) lists[3 * SLOT * NODES + node] = INT4(node, first + before, count, 0);
+    else if (kind >= 0) lists[(3 * SLOT + kind) * NODES + listed] = INT4(node, first + before, count, 0);
     float4 level = FLOAT4(frame->road, 0.0f, 0.0f, 0.0f);
 #if COARSE_START
     if (node < COARSE_NODES) {

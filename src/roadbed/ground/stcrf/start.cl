@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first surface from a coarse lattice: the same EM on wide nodes (its own program), blended here onto the fine nodes.
 
+// The wide node whose middle lies at or before that of a fine one. What it lies beyond is counted in halves of fine nodes:
+// in the very middle of a wide node those beside it weigh nothing, where the rounding of a fraction would leave them more
+// than a node that hardly knows anything.
+FUNCTION int wide_before(int place, float *beyond) {
+    int halves = 2 * place + 1 - RATIO, before = (halves + 2 * RATIO) / (2 * RATIO) - 1;
+    *beyond = (float)(halves - 2 * RATIO * before) / (2.0f * RATIO);
+    return before;
+}
+
 // Blend the four coarse planes around each fine node, weighted by what they know; where they know nothing, a level plane
 // or the one `carried` from the last frame.
 KERNEL spread(GLOBAL const Frame *frames, GLOBAL const float4 *coarse, GLOBAL const float4 *priors, GLOBAL float4 *start,
               GLOBAL float4 *expected, int carried) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
-    float u = ((float)(node % COLUMNS) + 0.5f) / RATIO - 0.5f, v = ((float)(node / COLUMNS) + 0.5f) / RATIO - 0.5f;
-    int column = (int)floor(u), row = (int)floor(v);
+    float east, north;
+    int column = wide_before(node % COLUMNS, &east), row = wide_before(node / COLUMNS, &north);
     float height = 0.0f, slope_x = 0.0f, slope_y = 0.0f, total = 0.0f;
     for (int corner = 0; corner < 4; ++corner) {
-        int i = column + corner % 2, j = row + corner / 2;
-        float weight = (1.0f - fabs(u - i)) * (1.0f - fabs(v - j));
-        i = min(max(i, 0), COARSE_COLUMNS - 1);
-        j = min(max(j, 0), COARSE_ROWS - 1);
+        int i = min(max(column + corner % 2, 0), COARSE_COLUMNS - 1);
+        int j = min(max(row + corner / 2, 0), COARSE_ROWS - 1);
+        float weight = (corner % 2 ? east : 1.0f - east) * (corner / 2 ? north : 1.0f - north);
+        float along = (float)(column - i) + east, across = (float)(row - j) + north;
         GLOBAL const float4 *state = coarse + 3 * (SLOT * COARSE_NODES + j * COARSE_COLUMNS + i);
         float4 plane = state[2];
         weight *= fmin(state[0].x, MOST_INFORMATION);
-        height += weight * (plane.y + (plane.z * (u - i) + plane.w * (v - j)) * (RATIO * SPACING));
+        height += weight * (plane.y + (plane.z * along + plane.w * across) * (RATIO * SPACING));
         slope_x += weight * plane.z;
         slope_y += weight * plane.w;
         total += weight;

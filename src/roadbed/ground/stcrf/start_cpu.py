@@ -65,21 +65,31 @@ def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
                 expected[coarse_row + 1, k, coarse_column + 1] = plane
 
 
+@inner()
+def _wide_before(place, ratio):
+    """The wide node whose middle lies at or before that of a fine one, and how far beyond it, in wide nodes.
+
+    Counted in halves of fine nodes: in the very middle of a wide node those beside it weigh nothing, where the rounding
+    of a fraction would leave them more than a node that hardly knows anything.
+    """
+    halves = np.int32(2 * place + 1 - ratio)
+    before = halves // np.int32(2 * ratio)
+    return before, F(halves - np.int32(2 * ratio) * before) / F(2 * ratio)
+
+
 @inner(fastmath=FAST)
 def _between_nodes(ratio, columns, last, places, east):
     """Which wide nodes lie to the west and east of each fine one, and how far it lies to the east of the first."""
     for c in range(columns):
-        u = (F(c) + F(0.5)) / F(ratio) - F(0.5)
-        i = np.int32(np.floor(u))
-        east[0, c] = u - F(i)
-        places[0, c], places[1, c] = min(max(i, 0), last), min(max(i + 1, 0), last)
-        east[1, c], east[2, c] = u - F(places[0, c]), u - F(places[1, c])
+        i, beyond = _wide_before(c, ratio)
+        west, following = max(i, 0), min(i + 1, last)
+        places[0, c], places[1, c] = west, following
+        east[0, c], east[1, c], east[2, c] = beyond, F(i - west) + beyond, F(i - following) + beyond
 
 
 @inner(fastmath=FAST)
-def _blend_row(p00, mean, weight, v, j, most, wide, sums):
-    """Adds a row of coarse nodes, as seen from the line v, to weights, weighted heights and weighted slopes."""
-    across = (v - F(j)) * wide
+def _blend_row(p00, mean, weight, across, j, most, sums):
+    """Adds a row of coarse nodes, `across` m away, to weights, weighted heights and weighted slopes."""
     for i in range(U(sums.shape[1])):
         w = weight * min(p00[j + 1, i + ONE], most)
         sums[0, i] += w
@@ -116,8 +126,9 @@ def spread_coarse(first_row, last_row, p00, mean, coarse_shape, ratio, most, col
     places, east = np.empty((2, columns), np.uint64), np.empty((3, columns), np.float32)
     _between_nodes(ratio, columns, coarse_shape.columns - 1, places, east)
     for row in range(first_row, last_row):
-        v = (F(row) + F(0.5)) / F(ratio) - F(0.5)
+        j, beyond = _wide_before(row, ratio)
+        south, north = max(j, 0), min(j + 1, last_line)
         sums[:] = F(0)
-        for j in range(np.int32(np.floor(v)), np.int32(np.floor(v)) + 2):
-            _blend_row(p00, mean, F(1) - abs(v - F(j)), v, min(max(j, 0), last_line), most, wide, sums)
+        _blend_row(p00, mean, F(1) - beyond, (F(j - south) + beyond) * wide, south, most, sums)
+        _blend_row(p00, mean, beyond, (F(j - north) + beyond) * wide, north, most, sums)
         _blend_columns(sums, places, east, wide, before[row + 1], expected[row + 1])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from roadbed.compute.backend import Backend, Launch
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FAR_ABOVE
-from roadbed.ground.stcrf.programs import GROUP, SOME, coarse_program, exponent, groups_over_nodes
+from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, EmLayout, coarse_program, exponent
 
 
 class CoarseLattice:
@@ -19,13 +20,14 @@ class CoarseLattice:
     def __init__(self, backend: Backend, config: Config, slots: int) -> None:
         self._backend, self._stcrf, self._slots = backend, config.ground.stcrf, slots
         program = coarse_program(config)
+        self._shape = int(program.definitions["ROWS"]), int(program.definitions["COLUMNS"])
         self._nodes = int(program.definitions["NODES"])
         self.program = backend.build(program)
         zeros = backend.zeros
         self._per_node = int(program.definitions["PER_NODE"])
         # Places of nodes beyond the fine lattice are never written: no points there.
         nowhere = np.array([0, 0, FAR_ABOVE, 0], np.float32)
-        self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node))
+        self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node + SPARE))
         self._states = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
         self.expected = zeros(slots * self._nodes * 4, np.float32)
         self._surface = zeros(slots * self._nodes * 4, np.float32)
@@ -39,6 +41,7 @@ class CoarseLattice:
         cursors = [0, self._nodes, 0, 0, 0, 0] if self._per_node <= SOME else [0, 0, self._nodes, 0, 0, 0]
         self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
         self.result = self._states[0]
+        self._shaping = self.points if backend.device.lanes > 1 else backend.zeros(self.points.shape, np.float32)
         if self._stcrf.coarse.climb:
             self._climbing = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
             self._envelope = zeros(slots * self._nodes * 4, np.float32)
@@ -54,6 +57,9 @@ class CoarseLattice:
         coarse = self._stcrf.coarse
         count = self._iterations_of(carried)
         launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
+        if self._shaping is not self.points:
+            packing = self.points, self._shaping, self._lists
+            launches = [self._launch("coarse", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
         return [*launches, *self._climb(frames)] if coarse.climb and not carried else launches
 
     def _iterations_of(self, carried: bool) -> int:
@@ -64,10 +70,12 @@ class CoarseLattice:
         coarse, over_nodes = self._stcrf.coarse, -(-self._nodes // GROUP)
         climbing = self._climbing[0]
         start = self._climbing[coarse.climb_iterations % 2]
+        envelope = frames, self._heights, self._envelope, start
+        alone = GROUP if self._backend.device.lanes > 1 else 1
         iterations = (coarse.climb_iterations, coarse.climb_sigma_up, self._climbing, self._envelope)
         return [
             self._launch("climb", "find_heights", over_nodes, frames, self.points, self._heights),
-            self._launch("climb", "expect_envelope", 1, frames, self._heights, self._envelope, start),
+            replace(self._launch("climb", "expect_envelope", 1, *envelope), size=alone),
             *self._iterations("climb", *iterations),
             self._launch("better", "count_explained", over_nodes, self.points, self.result, climbing, self._counts),
             self._launch("better", "take_better", over_nodes, self._counts, climbing, self.result),
@@ -77,17 +85,17 @@ class CoarseLattice:
         self, phase: str, iterations: int, sigma_up: float, states: list[Any], expected: Any
     ) -> list[Launch]:
         """EM launches from one state buffer to the other; the result is left in the first."""
-        whole, per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
-        groups -= whole  # no coarse node takes a whole work-group
+        layout = EmLayout.of(self._backend.device, *self._shape)
+        groups = layout.groups - layout.whole  # no coarse node takes a whole work-group
         launches = []
         for k in range(iterations):
             source, target = states[(iterations - k) % 2], states[(iterations - 1 - k) % 2]
             arguments = (
-                self.points, source, target, target, expected, self._segments, self.points, self._lists,
+                self.points, source, target, target, expected, self._segments, self._shaping, self._lists,
                 self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
-                np.int32(per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
+                np.int32(layout.per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
             )  # fmt: skip
-            launches.append(self._launch(phase, "iterate", groups, *arguments))
+            launches.append(Launch("iterate", groups, layout.size, arguments, self._slots, phase, self.program))
         return launches
 
     def _launch(self, phase: str, kernel: str, groups: int, *arguments: object) -> Launch:

@@ -14,9 +14,9 @@ from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
 from roadbed.ground.stcrf.model import FIT_SIGMAS
 from roadbed.ground.stcrf.programs import (
     GROUP,
+    EmLayout,
     exponent,
     fine_program,
-    groups_over_nodes,
     room_for_anchors,
     selects,
 )  # fmt: skip
@@ -58,17 +58,30 @@ class Tapes:
         self.alignment = tape(self._program, self._alignment())
 
     @property
-    def _over_nodes(self) -> int:
-        return -(-self._nodes // GROUP)
+    def _over_nodes(self) -> tuple[int, int]:
+        """Work-groups and their size: a work-item per node."""
+        return -(-self._nodes // GROUP), GROUP
 
     @property
-    def _over_points(self) -> int:
-        """Enough work-groups to fill the device; each takes several tiles of a large scan."""
-        device = self._backend.device
-        return max(1, min(-(-self._buffers.capacity // GROUP), (4 if device.lanes > 1 else 16) * device.units))
+    def _over_rows(self) -> tuple[int, int]:
+        """The same, but a CPU's work-items take runs of nodes."""
+        return self._over_nodes if self._backend.device.lanes > 1 else self._runs
 
-    def _launch(self, kernel: str, groups: int, *arguments: object) -> Launch:
-        return Launch(kernel, groups, GROUP, arguments, self._slots)
+    @property
+    def _over_points(self) -> tuple[int, int]:
+        """Enough work-groups to fill the device; each takes several tiles of a large scan, or on a CPU a run of points."""
+        device = self._backend.device
+        if device.lanes == 1:
+            return self._runs
+        return max(1, min(-(-self._buffers.capacity // GROUP), 4 * device.units)), GROUP
+
+    @property
+    def _runs(self) -> tuple[int, int]:
+        """Lone work-items, enough of them that a CPU's cores end together."""
+        return 32 * self._backend.device.units, 1
+
+    def _launch(self, kernel: str, shape: tuple[int, int], *arguments: object) -> Launch:
+        return Launch(kernel, *shape, arguments, self._slots)
 
     def _frame(self, warm: bool, iterations: int, carried: bool) -> list[Launch]:
         """The kernels of one frame, in order."""
@@ -100,16 +113,17 @@ class Tapes:
             np.int32(b.capacity), np.int32(whole_groups), np.int32(b.moving_capacity),
         )  # fmt: skip
         groups = whole_groups + -(-self._nodes * device.lanes // GROUP)
-        launches = [self._launch("select_points", groups, *arguments)]
+        shape = self._runs if device.lanes == 1 else (groups, GROUP)
+        launches = [self._launch("select_points", shape, *arguments)]
         if whole_groups and self._stcrf.points_per_node:
             thin = (b.frames, b.sorted, b.lists, b.cursors, np.int32(b.capacity))
-            launches.append(self._launch("thin_out", whole_groups, *thin))
+            launches.append(self._launch("thin_out", (whole_groups, GROUP), *thin))
         return launches
 
     def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
         """EM launches from one state buffer to the other; the posterior is left in the first."""
         stcrf, b = self._stcrf, self._buffers
-        whole, per_kind, groups = groups_over_nodes(self._backend.device, self._nodes)
+        layout = EmLayout.of(self._backend.device, *lattice_of(self._config.ground).shape)
         per_slot = np.int32(b.capacity + room_for_anchors(self._config.ground))
         launches = []
         for k in range(iterations):
@@ -117,10 +131,10 @@ class Tapes:
             sigma = stcrf.sigma_up_early if not warm and 2 * k < iterations else stcrf.sigma_up
             arguments = (
                 b.frames, source, target, b.priors, b.expected, b.segments, b.sorted, b.lists, b.cursors, b.surface,
-                b.seen, per_slot, np.int32(whole), np.int32(per_kind), np.float32(exponent(sigma)),
+                b.seen, per_slot, np.int32(layout.whole), np.int32(layout.per_kind), np.float32(exponent(sigma)),
                 np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
             )  # fmt: skip
-            launches.append(self._launch("iterate", groups, *arguments))
+            launches.append(self._launch("iterate", (layout.groups, layout.size), *arguments))
         return launches
 
     def _labelling(self) -> list[Launch]:
@@ -132,8 +146,8 @@ class Tapes:
             decide = (b.frames, b.located, over, b.tallies, b.kinds, state, b.standing, b.decisions, capacity)
             launches = [
                 self._launch("measure", over_points, b.frames, b.located, b.surface, over, b.tallies, capacity),
-                self._launch("sum_rows", over_nodes, b.tallies, b.row_sums),
-                self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.kinds),
+                self._launch("sum_rows", self._over_rows, b.tallies, b.row_sums),
+                self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.segments, b.kinds),
                 self._launch("decide", over_points, *decide),
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
@@ -143,7 +157,7 @@ class Tapes:
         reported = b.reported if self._stcrf.seen_only else b.surface
         if self._stcrf.seen_only:
             launches += [
-                replace(self._launch(kernel, over_nodes, b.frames, *arguments), phase="islands")
+                replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="islands")
                 for kernel, *arguments in (judge, *(islands if self._stcrf.islands else ()))
             ]
         nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes
@@ -159,11 +173,11 @@ class Tapes:
         b, capacity = self._buffers, np.int32(self._buffers.capacity)
         # Samples lie where the sorted points will: those come later.
         sample = (b.frames, b.intake, b.standing, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
-        launches = [self._launch("sample_residuals", 2 * self._backend.device.units, *sample)]
+        launches = [self._launch("sample_residuals", (2 * self._backend.device.units, GROUP), *sample)]
         fit = (b.sorted, b.sample_counts, b.samples_found, b.fit_parts, b.fit_state, b.fit.buffer)
         for k, sigma in enumerate(FIT_SIGMAS):
             step = (*fit, np.float32(exponent(sigma)), np.int32(k), capacity)
-            launches.append(self._launch("fit_tilt", FIT_GROUPS, *step))
+            launches.append(self._launch("fit_tilt", (FIT_GROUPS, GROUP), *step))
         return launches
 
 
