@@ -182,6 +182,26 @@ def test_what_stood_is_found_as_soon_as_free_space_opens_behind_it():
     assert velocity_at(registered(scans, maturity=long_static(begin)), 4.6, 4.0) is None
 
 
+@pytest.mark.parametrize(
+    ("life", "changes", "expected"),
+    [
+        (0.3, {}, True),
+        (0.2, {}, False),  # less than a quarter of its cells
+        (1.0, {"standing_freed": 0.3}, True),
+        (1.0, {"standing_freed": 0.45}, False),  # three quarters of the points now, but not of those then and now
+        (1.0, {"standing_same": 0.25}, False),
+        (1.0, {"standing_gain": 0.75}, False),
+    ],
+)
+def test_how_much_of_it_must_have_stood_and_be_contradicted(life, changes, expected):
+    """The car that has gone 0.5 m, with static life in a part of its cells, and other limits."""
+    begin, now = seen(rectangle(4, 4, 4.2, 1.8, "sw")), seen(rectangle(4.5, 4, 4.2, 1.8, "sw"))
+    cells, maturity = np.flatnonzero(now.surface > 0), np.zeros(SHAPE, np.float32)
+    maturity.flat[cells[: round(life * len(cells))]] = 2.0
+    found = registered([begin] * 4 + [now], RegistrationConfig(**changes), maturity=maturity)
+    assert (velocity_at(found, 4.6, 4.0) is not None) == expected
+
+
 def test_static_life_is_looked_up_where_the_grid_was():
     """The same on a grid that rolls by two columns per scan: static life is that of the grid one scan ago."""
     scans = [seen(rectangle(4 - 2 * SPACING * k, 4, 4.2, 1.8, "sw")) for k in range(4)]

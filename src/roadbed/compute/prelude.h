@@ -132,19 +132,6 @@ EXP2_OF(exp2_of_eight, float8, int8, convert_int8, convert_float8, as_float8, as
     for (int i = begin_of_run(GLOBAL_ID, count), i##_end = begin_of_run(GLOBAL_ID + 1, count); i < i##_end; ++i)
 #endif
 
-// What the LANES work-items of a task share, its atomic operations and barriers. A CPU's only one needs none of them.
-#if LANES > 1
-#define TASK_ARRAY LOCAL_ARRAY
-#define TASK_ADD(pointer, value) ATOMIC_ADD(pointer, value)
-#define TASK_MIN(pointer, value) ATOMIC_MIN(pointer, value)
-#define TASK_BARRIER() BARRIER()
-#else
-#define TASK_ARRAY
-#define TASK_ADD(pointer, value) *(pointer) += (value)
-#define TASK_MIN(pointer, value) *(pointer) = min(*(pointer), value)
-#define TASK_BARRIER()
-#endif
-
 #define NOT_A_NUMBER FLOAT_OF(0x7fc00000u)
 
 FUNCTION int begin_of_run(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }

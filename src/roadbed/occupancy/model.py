@@ -24,6 +24,7 @@ MARKING_WEIGHT = WEIGHT_ONE // 2  # of a return that marks its subcell as surfac
 MOST_WEIGHT = 128 * WEIGHT_ONE  # of a cell from which nothing is added: evidence saturates at 100 returns at most
 MIXED_HITS = 0.5  # weight of the returns in a cell from which beams that pass it count less
 LEAST_ODDS, LEAST_SEEN = 1e-6, 1e-6  # smaller than this is nothing
+NOBODYS = 255  # sensor of a point that none of them counts
 
 # Fusion of the sensors.
 LINEAR, INDEPENDENT, LOGARITHMIC, DEMPSTER = range(4)

@@ -116,7 +116,6 @@ _DEFINITIONS = {
     **EXACT,
     "GROUP": GROUP,
     "RAY_GROUP": RAY_GROUP,
-    "TICKETS": len(Laid),  # of registration: whose turn it is, for each way to lay a scan
     "PI": np.float64(math.pi),
     "NO_LOWEST": NO_LOWEST,
     "NO_HIGHEST": NO_HIGHEST,
@@ -134,7 +133,8 @@ _REGISTER = _program(("components", "register", "refine"), {"Laying": LAYING}, (
 
 def register_program(group: int = REGISTER_GROUP, parts: int = REGISTER_PARTS) -> Program:
     """The registration's kernels; so many work-items of so many groups try the shifts of a component side by side."""
-    return replace(_REGISTER, definitions={**_REGISTER.definitions, "REGISTER_GROUP": group, "REGISTER_PARTS": parts})
+    layout = {"REGISTER_GROUP": group, "REGISTER_PARTS": parts, "LAYINGS": len(Laid)}
+    return replace(_REGISTER, definitions={**_REGISTER.definitions, **layout})
 
 
 def check_device(backend: Backend) -> None:

@@ -83,7 +83,10 @@ FUNCTION Shifts shifts_around(int2 middle, int reach, int step, double square) {
 
 FUNCTION int2 shift_at(Shifts s, int k) { return INT2(s.corner.x + k % s.side * s.step, s.corner.y + k / s.side * s.step); }
 
-// Scores of so few shifts that work-items are left for the points of each.
+// Whether work-items are left for the points of each shift.
+FUNCTION int are_few(Shifts s) { return LANES > 1 && s.side * s.side <= LOCAL_SIZE; }
+
+// Scores of few shifts.
 FUNCTION void add_up(const Compared *c, Shifts s, LOCAL int *sums) {
     int shifts = s.side * s.side, points = c->count + c->old_count;
     TOGETHER();
@@ -102,7 +105,7 @@ FUNCTION void add_up(const Compared *c, Shifts s, LOCAL int *sums) {
 // The first of the shifts with the highest score above `best`, as (score, place in order). Those of one `part` in `parts`
 // are tried; (best, NO_CELL) where none is better.
 FUNCTION int2 search(const Compared *c, Shifts s, int best, int part, int parts, LOCAL int *shared, LOCAL int *sums) {
-    int few = LANES > 1 && 4 * s.side * s.side <= LOCAL_SIZE;
+    int few = are_few(s);
     if (few) add_up(c, s, sums);
     TOGETHER();
     if (LOCAL_ID == 0) shared[0] = best, shared[1] = NO_CELL;
@@ -352,7 +355,7 @@ KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL con
     GLOBAL const Laying *lay = &layings[laid];
     Scans s = scans_of(lay, labels_all, boxes_all);
     Compared c = compared_of(lay, pictures, scratch_points);
-    GLOBAL int *meetings = tickets + TICKETS;
+    GLOBAL int *meetings = tickets + LAYINGS;
     int shares = counts[lay->now] * REGISTER_PARTS;
     for (int share = next_of(tickets + laid, shared); share < shares; share = next_of(tickets + laid, shared)) {
         int k = share / REGISTER_PARTS, part = share % REGISTER_PARTS;

@@ -84,9 +84,10 @@ def pasts(
 def between_scans(motion: GridMotion, spacing: float) -> Between:
     """From subcells of now to those before a motion."""
     (xx, xy), (yx, yy) = motion.rotation.tolist()
+    if motion.cells is not None:  # free of rounding
+        columns, rows = motion.cells
+        return Between(xx, xy, yx, yy, float(SUBCELLS * columns), float(SUBCELLS * rows))
     x, y = (motion.shift / (spacing / SUBCELLS)).tolist()
-    if motion.cells is not None:
-        x, y = (float(SUBCELLS * steps) for steps in motion.cells)  # free of rounding
     return Between(xx, xy, yx, yy, x, y)
 
 

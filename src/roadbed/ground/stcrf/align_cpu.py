@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, inner, njit, solve3
+from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, fast_normal_equations, inner, njit, solve3
 from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
 
 
@@ -76,23 +76,6 @@ def _weigh(x, y, dz, limited, plane, sigma, weight):
     return near
 
 
-@inner(fastmath=FAST)
-def _normal_equations(x_, y_, dz_, weight_):
-    s = sx = sy = sxx = sxy = syy = z = zx = zy = 0.0
-    for k in range(U(x_.shape[0])):
-        x, y, dz, weight = np.float64(x_[k]), np.float64(y_[k]), np.float64(dz_[k]), np.float64(weight_[k])
-        s += weight
-        sx += weight * x
-        sy += weight * y
-        sxx += weight * x * x
-        sxy += weight * x * y
-        syy += weight * y * y
-        z += weight * dz
-        zx += weight * dz * x
-        zy += weight * dz * y
-    return s + 1e-6, sx, sy, sxx + 1.0, sxy, syy + 1.0, z, zx, zy
-
-
 @njit(cache=True)
 def fit_tilt(samples, n):
     """dz = lift + a x + b y over the samples; returns lift, a, b and the share of samples then on the surface."""
@@ -107,7 +90,7 @@ def fit_tilt(samples, n):
     share = 0.0
     for step in range(FIT_STEPS):
         near = _weigh(x, y, dz, limited, (F(lift), F(a), F(b)), F(FIT_SIGMAS[step]), weight)
-        lift, a, b = solve3(*_normal_equations(x, y, dz, weight))
+        lift, a, b = solve3(*fast_normal_equations(x, y, dz, weight, 1.0))
         share = near / max(total, 1e-9)
     for k in range(n):
         count[node[k]] = 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -15,6 +16,7 @@ from roadbed.compute.threads import spread, together
 from roadbed.config import Config
 from roadbed.geometry import Float32
 from roadbed.ground.engine import (
+    Alignment,
     FrameInput,
     FrameOutput,
     Misalignment,
@@ -38,6 +40,9 @@ from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
     KNOWN_PRIOR,
+    LARGEST_LIFT,
+    LARGEST_TILT,
+    SMALLEST_FIT,
     VOTE_PILLARS,
 )  # fmt: skip
 from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
@@ -115,9 +120,15 @@ class StcrfCpu:
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
         self._weight = np.empty(self._shaping.shape[1], F)
 
-    def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:
+    def frame(
+        self, given: FrameInput, meanwhile: Callable[[], object] = nothing, alignment: Alignment | None = None
+    ) -> FrameOutput:
         meanwhile()
         timings: dict[str, float] = {}
+        if alignment is not None:
+            with timed(timings, "align"):
+                alignment.lay(self._misalignment(given, alignment.radius))
+                given = alignment.given
         count = len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm = given.warm
@@ -320,7 +331,8 @@ class StcrfCpu:
             lower(fine.prior, motion.climb)
             fine.prior_mean[:, 0] -= F(motion.climb)
 
-    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+    def _misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+        """How the scan lies over the prior surface within `radius` m; None where too little of it is known."""
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._place):
             self._grow(len(points))
@@ -339,4 +351,8 @@ class StcrfCpu:
             samples,
         )
         lift, slope_x, slope_y, share = fit_tilt(samples, n)
-        return None if n < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share)
+        if n < FEWEST_SAMPLES:
+            return None
+        tilt = math.hypot(slope_x, slope_y)
+        fits = share >= SMALLEST_FIT and abs(lift) <= LARGEST_LIFT and tilt <= LARGEST_TILT
+        return Misalignment(lift, slope_x, slope_y, share, fits)

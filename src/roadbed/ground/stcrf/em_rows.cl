@@ -77,45 +77,44 @@ typedef struct {
     EightInformation beside, across;
 } Row;
 
-FUNCTION Row read_row(GLOBAL const float4 *state, int row, int column) {
-    Row out;
+FUNCTION void read_row(GLOBAL const float4 *state, int row, int column, Row *out) {
     if (row < 0 || row >= ROWS) {
-#define CLEAR(n) out.beside.n = out.across.n = 0.0f;
+#define CLEAR(n) out->beside.n = out->across.n = 0.0f;
         FOR_EACH_NUMBER(CLEAR)
 #undef CLEAR
-        return out;
+        return;
     }
-    EightInformation own = known_along(state, row, column), rise;
+    EightInformation own = known_along(state, row, column), sum, rise;
     Information before = known_at(state, row, column - 1), after = known_at(state, row, column + 8);
 #define ADD_BESIDE(n)                                                                                                  \
     {                                                                                                                  \
         float8 west = (float8)(before.n, own.n.s0123, own.n.s456), east = (float8)(own.n.s1234, own.n.s567, after.n);  \
-        out.beside.n = west + east;                                                                                    \
+        sum.n = west + east;                                                                                           \
         rise.n = east - west;                                                                                          \
     }
     FOR_EACH_NUMBER(ADD_BESIDE)
 #undef ADD_BESIDE
     // F^T P F and F^T X of both, as in add_transported.
-    out.beside.p11 += SPACING * (SPACING * out.beside.p00 + 2.0f * rise.p01);
-    out.beside.p01 += SPACING * rise.p00;
-    out.beside.p12 += SPACING * rise.p02;
-    out.beside.x1 += SPACING * rise.x0;
-#define ADD_ACROSS(n) out.across.n = NEIGHBOURS == 8 ? own.n + out.beside.n : own.n;
+    sum.p11 += SPACING * (SPACING * sum.p00 + 2.0f * rise.p01);
+    sum.p01 += SPACING * rise.p00;
+    sum.p12 += SPACING * rise.p02;
+    sum.x1 += SPACING * rise.x0;
+#define ADD_ACROSS(n) out->beside.n = sum.n, out->across.n = NEIGHBOURS == 8 ? own.n + sum.n : own.n;
     FOR_EACH_NUMBER(ADD_ACROSS)
 #undef ADD_ACROSS
-    return out;
 }
 
 // beta / |N| of the neighbours beside and in the rows before and after.
-FUNCTION void add_rows(EightInformation *sum, EightInformation south, EightInformation beside, EightInformation north) {
+FUNCTION void add_rows(EightInformation *sum, const Row *south_row, const Row *here, const Row *north_row) {
+    const EightInformation *south = &south_row->across, *north = &north_row->across;
     float share = BETA / NEIGHBOURS, lever = share * SPACING;
-#define ADD(n) sum->n += share * (beside.n + south.n + north.n);
+#define ADD(n) sum->n += share * (here->beside.n + south->n + north->n);
     FOR_EACH_NUMBER(ADD)
 #undef ADD
-    sum->p02 += lever * (north.p00 - south.p00);
-    sum->p12 += lever * (north.p01 - south.p01);
-    sum->p22 += lever * (SPACING * (north.p00 + south.p00) + 2.0f * (north.p02 - south.p02));
-    sum->x2 += lever * (north.x0 - south.x0);
+    sum->p02 += lever * (north->p00 - south->p00);
+    sum->p12 += lever * (north->p01 - south->p01);
+    sum->p22 += lever * (SPACING * (north->p00 + south->p00) + 2.0f * (north->p02 - south->p02));
+    sum->x2 += lever * (north->x0 - south->x0);
 }
 
 // E-step and data term of one node, its points eight at a time. Those beyond the last weigh nothing: other nodes' points,
@@ -161,11 +160,10 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
     int strip = inwards(GROUP_ID, GROUP_COUNT);
     int first_row = ROWS * strip / GROUP_COUNT, last_row = ROWS * (strip + 1) / GROUP_COUNT;
-    EightInformation south[BLOCKS];
-    Row here[BLOCKS];
+    Row rows[3][BLOCKS];  // in turn
     for (int block = 0; block < BLOCKS; ++block) {
-        south[block] = read_row(from, first_row - 1, 8 * block).across;
-        here[block] = read_row(from, first_row, 8 * block);
+        read_row(from, first_row - 1, 8 * block, &rows[(first_row + 2) % 3][block]);
+        read_row(from, first_row, 8 * block, &rows[first_row % 3][block]);
     }
     for (int row = first_row; row < last_row; ++row)
         for (int block = 0; block < BLOCKS; ++block) {
@@ -177,9 +175,10 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
                 if (listed.z) sum_points(points + listed.y, listed.z, from[3 * (node + k) + 2], up, data + 3 * k);
             }
             for (int k = 0; k < 8; ++k) level[k] = expected[node + min(k, nodes - 1)];
-            Row north = read_row(from, row + 1, column);
+            Row *south = &rows[(row + 2) % 3][block], *here = &rows[row % 3][block], *north = &rows[(row + 1) % 3][block];
+            read_row(from, row + 1, column, north);
             EightInformation sum = KNOWN_TO_EIGHT(data);
-            add_rows(&sum, south[block], here[block].beside, north.across);
+            add_rows(&sum, south, here, north);
             if (gamma > 0.0f) {
                 EightInformation before = known_along(prior, row, column);
 #define ADD(n) sum.n += gamma * before.n;
@@ -195,8 +194,6 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
             for (int k = 0; last && k < nodes; ++k)
                 seen_all[SLOT * NODES + node + k] = seen_by(data[3 * k].x, warm ? prior[3 * (node + k)].x : 0.0f);
 #endif
-            south[block] = here[block].across;
-            here[block] = north;
         }
 }
 #endif

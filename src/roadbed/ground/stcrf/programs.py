@@ -24,20 +24,12 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
 
+# fmt: off
 _PARTS = (
-    "frame",
-    "sort",
-    "motion",
-    "align",
-    "places",
-    "select",
-    "start",
-    "em",
-    "em_rows",
-    "surface",
-    "islands",
+    "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_rows", "surface", "islands",
     "labels",
 )
+# fmt: on
 _COARSE_PARTS = ("frame", "em", "em_rows", "climb")
 GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group

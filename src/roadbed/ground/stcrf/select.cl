@@ -3,10 +3,10 @@
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
-// LANES work-items share a node, or the whole work-group one that is listed with more than MANY points. A CPU's work-item
-// takes a run of nodes, and lists only the points that remain.
+// LANES work-items share a node, or the whole work-group one that is listed with more than MANY points. CPU devices have
+// their own form, select_runs.cl.
 
-#define TASKS (LANES > 1 ? GROUP / LANES : 1)
+#define TASKS (GROUP / LANES)
 #define PARTS (LOW_SIDE * LOW_SIDE)
 #define NOTHING 0xffffffffu
 #define KEPT (LIMIT > 0 ? LIMIT : 1)
@@ -19,67 +19,61 @@ FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, in
     return inside && moving[(int)v * frame->moving_columns + (int)u];
 }
 
-#if LANES == 1
-FUNCTION void sort_by_scan(GLOBAL float4 *points, int count) {  // Shell's method
-    int gap = 1;
-    while (gap < count / 3) gap = 3 * gap + 1;
-    for (; gap > 0; gap /= 3)
-        for (int i = gap; i < count; ++i) {
-            float4 p = points[i];
-            int j = i;
-            for (; j >= gap && BITS_OF(points[j - gap].w) > BITS_OF(p.w); j -= gap) points[j] = points[j - gap];
-            points[j] = p;
-        }
+// One of the points that stand for the road under the vehicle, whose height in the middle of the node is `under`.
+FUNCTION float4 anchor(GLOBAL const Frame *frame, float under, int k) {
+    float x = (k % 2 ? 0.25f : -0.25f) * SPACING, y = (k / 2 ? 0.25f : -0.25f) * SPACING;
+    return FLOAT4(x, y, under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y, FLOAT_OF(0x7fffffffu));
 }
 
-// The usable points to the front, thinned out to every stride-th in scan order; returns how many remain.
-FUNCTION int keep_usable(GLOBAL float4 *points, int count, int usable) {
-    int stride = LIMIT > 0 ? (usable + KEPT - 1) / KEPT : 1, kept = 0, rank = 0;
-    if (stride > 1) sort_by_scan(points, count);
-    for (int k = 0; k < count; ++k)
-        if (points[k].z < FAR_ABOVE && rank++ % stride == 0) points[kept++] = points[k];
-    return kept;
+#if COARSE_START
+// The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
+FUNCTION int place_of_lowest(int node) {
+    int row = node / COLUMNS, column = node % COLUMNS;
+    int coarse = SLOT * COARSE_NODES + row / RATIO * COARSE_COLUMNS + column / RATIO;
+    return (coarse * RATIO * RATIO + row % RATIO * RATIO + column % RATIO) * PARTS;
+}
+
+FUNCTION float4 seen_from_coarse(int node, float4 p) {
+    float shift_x = ((float)(node % COLUMNS % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
+    float shift_y = ((float)(node / COLUMNS % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
+    return FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
 }
 #endif
 
-KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
-                     GLOBAL float4 *sorted, GLOBAL int4 *lists, GLOBAL const int *cursors,
-                     GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
-    TASK_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
-    TASK_ARRAY int usable[TASKS];
-    GLOBAL const Frame *frame = &frames[SLOT];
 #if LANES > 1
+KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
+                     GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
+                     GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
+    LOCAL_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
+    LOCAL_ARRAY int usable[TASKS];
+    GLOBAL const Frame *frame = &frames[SLOT];
     int whole_group = GROUP_ID < whole_groups;
     int lane = whole_group ? LOCAL_ID : LOCAL_ID % LANES, lanes = whole_group ? GROUP : LANES;
-    int slot = whole_group ? 0 : LOCAL_ID / LANES, begin = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
+    int slot = whole_group ? 0 : LOCAL_ID / LANES;
     int rounds = whole_group ? (cursors[CURSORS * SLOT + 3] - GROUP_ID + whole_groups - 1) / whole_groups : 1;
-#else
-    int whole_group = 0, lane = 0, lanes = 1, slot = 0, run = inwards(GROUP_ID, GROUP_COUNT);
-    int begin = begin_of_run(run, NODES), rounds = begin_of_run(run + 1, NODES) - begin;
-#endif
     for (int round = 0; round < rounds; ++round) {
-        int node = begin + round;
+        int node = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
         if (whole_group) node = lists[(3 * SLOT + 2) * NODES + GROUP_ID + round * whole_groups].x;
         int mine = node < NODES;
         int2 segment = mine ? segments[SLOT * NODES + node] : INT2(0, 0);
         float under = mine && ANCHORS_USED ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
         int count = segment.y - (is_finite(under) ? ANCHORS_USED : 0);
-        if (!whole_group && LANES > 1 && segment.y > MANY) mine = 0, count = 0;
+        if (!whole_group && segment.y > MANY) mine = 0, count = 0;
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
 
         for (int k = lane; k < PILLARS; k += lanes) lowest[slot * PILLARS + k] = NOTHING, wall[slot * PILLARS + k] = 0;
         for (int k = lane; k < PARTS; k += lanes) part_low[slot * PARTS + k] = part_first[slot * PARTS + k] = NOTHING;
         if (lane == 0) usable[slot] = 0;
-        TASK_BARRIER();
+        BARRIER();
         for (int k = lane; k < count; k += lanes)
-            TASK_MIN(&lowest[slot * PILLARS + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
-        TASK_BARRIER();
+            ATOMIC_MIN(&lowest[slot * PILLARS + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
+        BARRIER();
         for (int k = lane; FIND_WALLS && k < count; k += lanes) {
             int pillar = slot * PILLARS + square_of(points[k].x, points[k].y, SIDE);
             float above = points[k].z - unordered(lowest[pillar]);
             if (above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
         }
-        TASK_BARRIER();
+        BARRIER();
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
@@ -87,52 +81,37 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
             if (in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
                 points[k].z = FAR_ABOVE;
             } else {
-                TASK_ADD(&usable[slot], 1);
-                TASK_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
+                ATOMIC_ADD(&usable[slot], 1);
+                ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
             }
         }
-        TASK_BARRIER();
+        BARRIER();
         for (int k = lane; k < count; k += lanes) {
             int part = slot * PARTS + square_of(points[k].x, points[k].y, LOW_SIDE);
             if (points[k].z < FAR_ABOVE && ordered(points[k].z) == part_low[part])
-                TASK_MIN(&part_first[part], BITS_OF(points[k].w));
+                ATOMIC_MIN(&part_first[part], BITS_OF(points[k].w));
         }
-        TASK_BARRIER();
+        BARRIER();
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
             if (wall[slot * PILLARS + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
 #if COARSE_START
-        // The coarse lattice's points: RATIO x RATIO nodes with PARTS places each make a coarse node.
-        int row = node / COLUMNS, column = node % COLUMNS;
-        int coarse = row / RATIO * COARSE_COLUMNS + column / RATIO;
-        int first = (coarse * RATIO * RATIO + row % RATIO * RATIO + column % RATIO) * PARTS;
-        GLOBAL float4 *low = lowest_points + SLOT * COARSE_NODES * RATIO * RATIO * PARTS + first;
-        float shift_x = ((float)(column % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
-        float shift_y = ((float)(row % RATIO) - 0.5f * (RATIO - 1)) * SPACING;
+        GLOBAL float4 *low = lowest_points + place_of_lowest(node);
         for (int k = lane; mine && k < PARTS; k += lanes)
             if (part_first[slot * PARTS + k] == NOTHING) low[k] = FLOAT4(0.0f, 0.0f, FAR_ABOVE, 0.0f);
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int part = square_of(p.x, p.y, LOW_SIDE);
             if (p.z < FAR_ABOVE && BITS_OF(p.w) == part_first[slot * PARTS + part])
-                low[part] = FLOAT4(p.x + shift_x, p.y + shift_y, p.z, p.w);
+                low[part] = seen_from_coarse(node, p);
         }
-        TASK_BARRIER();
-#endif
-#if LANES == 1
-        count = keep_usable(points, count, usable[slot]);
-        lists[3 * SLOT * NODES + node].z = count + (is_finite(under) ? ANCHORS_USED : 0);
+        BARRIER();
 #endif
         if (is_finite(under) && mine)
-            for (int k = lane; k < ANCHORS_USED; k += lanes) {
-                float x = (k % 2 ? 0.25f : -0.25f) * SPACING, y = (k / 2 ? 0.25f : -0.25f) * SPACING;
-                float z = under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y;
-                points[count + k] = FLOAT4(x, y, z, FLOAT_OF(0x7fffffffu));
-            }
-        TASK_BARRIER();
+            for (int k = lane; k < ANCHORS_USED; k += lanes) points[count + k] = anchor(frame, under, k);
+        BARRIER();
     }
 }
 
-#if LANES > 1
 // A work-group per listed node keeps every stride-th usable point in scan order, so that at most LIMIT remain. A point's
 // rank is the number of marks before its own in a bitmap of the scan, taken in windows that fit local memory.
 #define WORDS 4096
