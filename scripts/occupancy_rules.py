@@ -35,6 +35,9 @@ OFF: dict[str, dict[str, Any]] = {
     "U": {"filter": {"unknown_claim": 0.0}},
     "A": {"filter": {"moving": {"alike": 0.0}}},
     "H": {"observation": {"sparse_hit": 0.8}},
+    "L": {"filter": {"registration": {"refined_span": 0.0}}},
+    "E": {"filter": {"moving": {"test_free": 0.0}}},
+    "N": {"filter": {"beside_moving": 0.0, "birth": {"seeded": 0.5}}},
 }
 
 

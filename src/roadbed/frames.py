@@ -287,6 +287,11 @@ class GroundFrame(Shown):
         """A copy, here or in another process, has nothing on the device."""
         return {**self.__dict__, "resident": None}
 
+    @cached_property
+    def T_lattice_vehicle(self) -> Pose:
+        """Where the vehicle is in the lattice frame."""
+        return self.T_lattice_sensor @ self.mounting.T_vehicle_sensor.inverse()
+
     @property
     def is_ground(self) -> NDArray[np.bool_]:
         return self.label == Label.GROUND

@@ -125,12 +125,11 @@ class Pose:
         return bool((self.rotation == np.eye(3)).all() and not self.translation.any())
 
     def inverse(self) -> Pose:
-        return self._inverse
-
-    @cached_property
-    def _inverse(self) -> Pose:
-        """Asked for many times per scan."""
-        return Pose.trusted(self.rotation.T, -self.rotation.T @ self.translation)
+        """Kept: it is asked for many times per scan."""
+        found = self.__dict__.get("_inverse")
+        if found is None:
+            found = self.__dict__["_inverse"] = Pose.trusted(self.rotation.T, -self.rotation.T @ self.translation)
+        return found
 
     def __matmul__(self, other):  # type: ignore[no-untyped-def]
         if isinstance(other, Pose):

@@ -11,8 +11,6 @@ from enum import Enum
 from roadbed.config.shared import TimelineConfig
 from roadbed.geometry import Pose
 
-_STANDING = Pose.identity()
-
 
 class Link(Enum):
     """How a scan relates to the ones before it."""
@@ -29,8 +27,16 @@ class Moment:
 
     link: Link
     seconds: float | None = None  # since the last scan of any sensor; None unless it follows one and both have a time
-    T_old_new: Pose = _STANDING  # vehicle now -> vehicle at the last scan; identity unless it follows one
+    poses: tuple[Pose, Pose] | None = None  # T_world_vehicle of the last scan it follows, and its own
     notes: tuple[str, ...] = ()
+
+    @property
+    def T_old_new(self) -> Pose:
+        """Vehicle now -> vehicle at the last scan; identity unless it follows one."""
+        if self.poses is None:
+            return Pose.identity()
+        old, new = self.poses
+        return old.inverse() @ new
 
 
 class Timeline:
@@ -87,4 +93,4 @@ class Timeline:
         farthest = config.largest_step if seconds is None else 1.0 + config.largest_speed * abs(seconds)
         if metres > farthest or turn > config.largest_turn:
             return Moment(Link.FIRST, notes=(f"pose jump of {metres:.1f} m and {turn:.0f} degrees: started cold",))
-        return Moment(Link.NEXT, seconds, last.inverse() @ T_world_vehicle)
+        return Moment(Link.NEXT, seconds, (last, T_world_vehicle))

@@ -77,6 +77,7 @@ CHANGES = {
     "occupancy.filter.unknown_hit.dynamic": 0.25,
     "occupancy.filter.unknown_free.dynamic": 0.25,
     "occupancy.filter.unknown_claim": 0.0,
+    "occupancy.filter.beside_moving": 0.0,
     "occupancy.filter.surface": False,
     "occupancy.filter.max_gap": 60.0,
     "occupancy.filter.maturity.enabled": False,
@@ -88,6 +89,7 @@ CHANGES = {
     "occupancy.filter.moving.neighbours": 0,
     "occupancy.filter.moving.alike": 0.0,
     "occupancy.filter.moving.untested": 1.0,
+    "occupancy.filter.moving.test_free": 0.0,
     "occupancy.filter.moving.age": 0,
 }
 

@@ -80,6 +80,20 @@ def test_cells_of_a_mover_at_the_rim_of_the_grid_are_not_false(velocity, false):
     assert out["movers"] == []
 
 
+@pytest.mark.parametrize(("speed", "false"), [(20.0, 0.0), (0.0, 2 * 3 / 5)])
+def test_cells_of_a_mover_that_is_in_sight_for_a_moment_are_not_false(speed, false):
+    """Three frames are too few to judge it by; from its velocity, where that is known, it moves all the same."""
+    judge = BoxJudge()
+    for k in range(20):
+        passing = Annotation("car", "car", footprint(10 + 0.1 * k * speed / 20, 0.0), np.array([speed, 0.0]))
+        row, column = (int(v) for v in divmod(LATTICE.index(10.5, 0.0), LATTICE.columns))
+        there = k >= 17
+        judge.add(frame(0.1 * k, ghosts=[(row, column), (row + 1, column)] * there), [passing] * there)
+    out = judge.result()
+    assert out["false_moving_cells"] == pytest.approx(false)
+    assert out["movers"] == []
+
+
 def test_a_perfect_mover():
     out = run()
     (car,) = out["movers"]

@@ -6,7 +6,8 @@ import pytest
 
 import roadbed
 from roadbed import Config, GroundFilter, Pose
-from tests.devices import DRIVERS, backend
+from roadbed.ground.stcrf.model import FRAME
+from tests.devices import DRIVERS, accelerator, backend
 from tests.ground.test_drive import scan_at
 
 SMALL = {"length": 50, "width": 50}
@@ -64,3 +65,26 @@ def test_what_stands_does_not_lift_a_sparse_scan(name):
         frame = ground(scan)
         placed = frame.T_world_lattice @ frame.T_lattice_sensor
         assert abs(placed.translation[2] - scan.T_world_sensor.translation[2]) < 0.03
+
+
+@pytest.mark.parametrize("name", [name for name in DRIVERS if name != "cpu"])
+def test_a_device_computes_with_the_pose_that_it_tells(name):
+    """It corrects the pose itself, without asking the host; the host repeats it for the caller."""
+    device, scan = accelerator(name), scan_at(0.0, 3, 0.3)
+    ground = GroundFilter(Config.parse({"ground": {"stcrf": SMALL}}), device)
+    for k in range(3):
+        ground(scan_at(0.0, k, 0.1 * k))
+    frame = ground(scan.at(Pose.from_euler(z=0.2) @ scan.T_world_sensor @ Pose.from_euler(pitch=0.02, roll=-0.01)))
+    assert frame.used_prior
+    mailbox = ground._method.engine._buffers.frames
+    record = device.download(getattr(mailbox, "device", mailbox), 0, FRAME.itemsize).view(FRAME)[0]
+    corner = np.array([frame.lattice.extent[0], frame.lattice.extent[2], record["base"]])
+    sensor, vehicle = frame.T_lattice_sensor, frame.T_lattice_vehicle
+    np.testing.assert_allclose(record["rotation"].reshape(3, 3), sensor.rotation, atol=1e-7)
+    np.testing.assert_allclose(record["translation"], sensor.translation - corner, atol=4e-6)
+    place = [record["vehicle_x"], record["vehicle_y"], record["road"]]
+    np.testing.assert_allclose(place, vehicle.translation - corner, atol=4e-6)
+    heading = [record["vehicle_cosine"], record["vehicle_sine"]]
+    np.testing.assert_allclose(heading, [np.cos(vehicle.yaw), np.sin(vehicle.yaw)], atol=1e-7)
+    slopes = [record["vehicle_slope_x"], record["vehicle_slope_y"]]
+    np.testing.assert_allclose(slopes, -vehicle.rotation[:2, 2] / vehicle.rotation[2, 2], atol=1e-7)

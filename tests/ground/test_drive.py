@@ -86,10 +86,9 @@ def test_heights_are_counted_from_near_the_road_on_a_long_climb():
     places, timeline = Places(config, engine, None), Timeline()
     for k in range(14):
         x, z = 2.0 * k, 1.2 * k
-        pose = Pose.from_euler(x, 0, z + 1.8)
-        scan = Scan(np.zeros((0, 3), np.float32), time=0.1 * k, T_world_sensor=pose)
-        moment = timeline.judge(scan.time, ("lidar",), Pose.from_euler(x, 0, z))
-        place, _ = places.follow(scan, Mounting(Pose.from_euler(z=1.8), estimated=False), moment)
+        T_world_vehicle = Pose.from_euler(x, 0, z)
+        moment = timeline.judge(0.1 * k, ("lidar",), T_world_vehicle)
+        place, _ = places.follow(T_world_vehicle, Mounting(Pose.from_euler(z=1.8), estimated=False), moment)
         assert place.road + place.base == pytest.approx(z)
         assert abs(place.road) <= 4.0
         if k == 0:

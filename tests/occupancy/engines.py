@@ -64,7 +64,8 @@ class HsbofOnDevice:
     def step(self, observation: Any, dt: float, motion: GridMotion | None = None, own_velocity: Any = (0, 0)) -> None:
         registered = self._registration(observation, dt, motion or GridMotion(), self.masses.maturity)
         self.send()
-        self.device.step(observation, registered, dt, motion, own_velocity)
+        self.device.upload(observation, registered)
+        self.device.step(dt, motion, own_velocity)
         self.fetch()
 
     def send(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -53,8 +54,9 @@ def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0
     return probability, observedness
 
 
-def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
-    """One cell through P3-P10 and U1-U3 of the filter's equations. `cell` = (S, D, E); particles = [(vx, vy, m)].
+def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0.0, beside=False):
+    """One cell through P3-P10 and U1-U3 of the filter's equations. `cell` = (S, D, E); particles = [(vx, vy, m)], of
+    whose mass a share was `tested`; `beside` cells that move more is born.
 
     Returns (S, D, E, U), the new particle masses and the newborn mass.
     """
@@ -84,13 +86,13 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
     born = 0.0
     if hit or not config.hits_only:
         e_sd = over(config.static_to_dynamic)
-        e_ed = over(config.empty_to_dynamic) * (1 - mature)
+        e_ed = over(config.beside_moving if beside else config.empty_to_dynamic) * (1 - mature)
         e_es = over(config.empty_to_static)
         e_es += mature * (over(config.maturity.static_rate) - e_es)
         born = e_sd * s + e_ed * e
         s, e = (1 - e_sd) * s + e_es * e, (1 - e_es - e_ed) * e
     if hit and arriving > 0:
-        claimed = config.unknown_claim * seen * u
+        claimed = config.unknown_claim * (1 - tested) * seen * u
         s, u = s + claimed, u - claimed
     s = min(s + to_static, 0.999)
     if config.compose == "odds":
@@ -111,6 +113,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1):
     split = config.unknown_hit if hit else config.unknown_free
     k_s, k_d = split.static, split.dynamic
     if hit:
+        k_s, k_d = (0.0, k_s + k_d) if beside else (k_s, k_d)
         k_s, k_d = k_s + mature * k_d, k_d * (1 - mature)
     looked = seen * u if config.keep_unknown else u
     s, born, e, u = s + k_s * looked, born + k_d * looked, e + (1 - k_s - k_d) * looked, u - looked
@@ -150,12 +153,57 @@ def components(hit):
     return label
 
 
+class Laying:
+    """Two scans of one and the same grid, whose components are laid over each other."""
+
+    def __init__(self, now, old, config, spacing):
+        self.config, self.spacing = config, spacing
+        self.label, self.old_label = (components((o.surface > 0) & (o.probability > 0.5)) for o in (now, old))
+        self.fine, self.old_fine = _subcells(now), _subcells(old)
+        self.here, self.before = _agreements(self.fine, now), _agreements(self.old_fine, old)
+
+    def points(self, cells):
+        """Those of a component of now and of its partner, None where there is none or too few."""
+        around = [self.old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
+        votes = np.concatenate(around)
+        if not (votes >= 0).any():
+            return None
+        old_cells = np.argwhere(self.old_label == np.argmax(np.bincount(votes[votes >= 0])))
+        if np.ptp(old_cells, axis=0).max() * self.spacing > 1.3 * self.config.extent:
+            return None
+        both = ((self.fine, cells), (self.old_fine, old_cells))
+        present, former = (_points(fine, these, self.config.points) for fine, these in both)
+        return None if min(len(present), len(former)) < 5 else (present, former)
+
+    def agreement(self, points, dx, dy):
+        present, former = points
+        total = _sum_at(self.before, present - (dx, dy)) + _sum_at(self.here, former - (-dx, -dy))
+        return total / (len(present) + len(former))
+
+
+def refined(now, old, age, config, spacing, velocities):
+    """Velocities that are known, in m/s, as the mean of the shifts that are nearly the best around the expected one."""
+    laying, out = Laying(now, old, config, spacing), velocities.copy()
+    reach = round(config.refined_reach / (spacing / 4))
+    around = [(dx, dy) for dy in range(-reach, reach + 1) for dx in range(-reach, reach + 1)]
+    for k, velocity in enumerate(velocities):
+        points = None if np.isnan(velocity[0]) else laying.points(np.argwhere(laying.label == k))
+        if points is None or np.hypot(*velocity) < config.refined_speed:
+            continue
+        expected = np.floor(velocity * age / (spacing / 4) + 0.5).astype(int)
+        scores = np.array([laying.agreement(points, *(expected + shift)) for shift in around])
+        if scores.max() < config.good - 1e-9:
+            continue
+        nearly = np.array(around)[scores >= scores.max() - config.refined_slack - 1e-9]
+        out[k] = (expected + nearly.mean(axis=0)) * spacing / 4 / age
+    return out
+
+
 def registration(now, old, age, config, spacing, fast=False, maturity=None):
     """Component per cell and velocity per component by trying every shift, for scans of one and the same grid."""
     speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
-    label, old_label = (components((o.surface > 0) & (o.probability > 0.5)) for o in (now, old))
-    fine, old_fine = _subcells(now), _subcells(old)
-    here, before = _agreements(fine, now), _agreements(old_fine, old)
+    laying = Laying(now, old, config, spacing)
+    label, here, before = laying.label, laying.here, laying.before
     velocities = np.full((max(label.max() + 1, 1), 2), np.nan)
     for k in range(label.max() + 1):
         cells = np.argwhere(label == k)
@@ -164,22 +212,11 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
             continue
         if fast and extent < config.fast_extent - 1e-9:
             continue
-        around = [old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
-        votes = np.concatenate(around)
-        votes = np.bincount(votes[votes >= 0]) if (votes >= 0).any() else []
-        if not len(votes):
+        points = laying.points(cells)
+        if points is None:
             continue
-        old_cells = np.argwhere(old_label == np.argmax(votes))
-        if np.ptp(old_cells, axis=0).max() * spacing > 1.3 * config.extent:
-            continue
-        present, former = (_points(f, c, config.points) for f, c in ((fine, cells), (old_fine, old_cells)))
-        if min(len(present), len(former)) < 5:
-            continue
-
-        def agreement(dx, dy, present=present, former=former):
-            total = _sum_at(before, present - (dx, dy)) + _sum_at(here, former - (-dx, -dy))
-            return total / (len(present) + len(former))
-
+        present, former = points
+        agreement = partial(laying.agreement, points)
         still = agreement(0, 0)
         reach = int(min(speed * age, 1.5 * extent + 0.4) / (spacing / 4) + 1e-9)
         steps = range(-reach, reach + 1, 2)

@@ -170,7 +170,8 @@ def test_results_do_not_depend_on_how_the_work_is_laid_on_the_device(backend, tu
         observation = random_observation(rng)
         registered = registration(observation, 0.1, motion)
         for filter_ in (usual, tuned):
-            filter_.step(observation, registered, 0.1, motion)
+            filter_.upload(observation, registered)
+            filter_.step(0.1, motion)
         same(tuned.layers, usual.layers, "masses")
         priors = (backend.download(filter_._buffers.prior, 0, 5 * usual.size) for filter_ in (tuned, usual))
         same(*priors, "priors")
@@ -200,7 +201,8 @@ def test_a_part_of_an_opencl_device_gives_the_same():
         observation = grid_of_boxes((12, 16), 0.5, [(2 + 0.5 * k, 3, 1, 1)])
         registered = registration(observation, 0.1, GridMotion())
         for filter_ in (whole, alone):
-            filter_.step(observation, registered, 0.1)
+            filter_.upload(observation, registered)
+            filter_.step(0.1)
     same(alone.layers, whole.layers, "masses")
     with pytest.raises(DeviceError, match="no sub-device of 4096 compute units"):
         OpenclBackend(divisible[0], units=4096)
@@ -211,8 +213,8 @@ def test_each_phase_is_timed_under_the_cpus_name(backend):
     cpu = Hsbof((12, 16), 0.5, FilterConfig(particles=400))
     observation = grid_of_boxes((12, 16), 0.5, [(4, 3, 1, 1)])
     cpu.step(observation, 0.1)
-    registered = cpu._registration(observation, 0.1, GridMotion())
-    seconds = filter_.profile(observation, registered, 0.1)
+    filter_.upload(observation, cpu._registration(observation, 0.1, GridMotion()))
+    seconds = filter_.profile(0.1)
     assert list(seconds) == [name for name in cpu.timings if name != "register_hits"]
     assert min(seconds.values()) > 0
 

@@ -127,9 +127,11 @@ def test_what_stood_starts_as_on_the_cpu(device):
     """Two cars that start, static life at random places, on grids that stand, roll and turn a little."""
     turn = np.array([[np.cos(0.002), -np.sin(0.002)], [np.sin(0.002), np.cos(0.002)]])
     rolled, moving = GridMotion.rolled(1, 0, SPACING), [0, 0]
-    for motion in (GridMotion(), rolled, GridMotion(turn, np.array([0.01, 0.02]), None)):
+    motions = GridMotion(), rolled, GridMotion(turn, np.array([0.01, 0.02]), None)
+    for motion, freed in zip(motions, (0.2, 0.3, 0.08)):
         for known in (0, 1):
-            both, layers = Both(device), np.zeros((5, *SHAPE), np.float32)
+            both = Both(device, RegistrationConfig(standing_freed=freed))
+            layers = np.zeros((5, *SHAPE), np.float32)
             for k in range(9):
                 layers[3] = 1.5 * known * (np.random.default_rng(k).random(SHAPE) < 0.4)
                 cars = [

@@ -59,41 +59,69 @@ def test_where_it_was_free_for_long_only_what_touches_counts_as_mature(Filter):
         assert filter_.masses.known_free[0, 0] == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_what_arrives_where_nobody_looked_shares_the_cell_with_what_may_stand_there(Filter, share):
-    """One particle stays in a cell that is hit for the first time, one in a cell that is known to be empty."""
+@pytest.mark.parametrize(("share", "tested"), [(0.0, 0.0), (0.3, 0.0), (0.3, 0.4), (0.3, 1.0)])
+def test_what_was_not_tested_shares_a_cell_where_nobody_looked_with_what_may_stand_there(Filter, share, tested):
+    """Particles stay in a cell that is hit for the first time, and in one that is known to be empty.
+
+    Half of them were tested, the others never; a test that is half forgotten still counts."""
     config = FilterConfig(particles=400, surface=False, acceleration=0, diffusion=0, unknown_claim=share)
-    filter_, particle = Filter((3, 9), 2.0, config), (5.0, 0.0, 0.5)
+    filter_, particles = Filter((3, 9), 2.0, config), [(5.0, 0.0, 0.25), (5.0, 0.0, 0.25)]
     filter_.masses.free[1, 6] = 0.9
     for column in (2, 6):
-        place(filter_, (1, column), [particle])
+        place(filter_, (1, column), particles)
         filter_.masses.dynamic[1, column] = 0.0
+    memory = np.exp(-0.1 / config.moving.test_memory)
+    filter_.particles.arrays.tested[:4] = np.array([tested, 0.0, tested, 0.0])
     p = np.full((3, 9), 0.05)
     p[1, 2] = p[1, 6] = 0.9
     filter_.step(seen_as(p, 0.95), 0.1)
+    counted = min(2 * memory * tested, 1.0) / 2
     for column, free in ((2, 0.0), (6, 0.9)):
-        values, _, _ = oracle.cell_update((0.0, 0.0, free), 0.9, 0.95, [particle], config)
+        values, _, _ = oracle.cell_update((0.0, 0.0, free), 0.9, 0.95, particles, config, tested=counted)
         assert filter_.masses.static[1, column] == pytest.approx(values[0], abs=1e-5)
         assert filter_.masses.dynamic[1, column] == pytest.approx(values[1], abs=1e-5)
 
 
+@pytest.mark.parametrize(("moved", "rate", "dt"), [(3, 0.4, 0.1), (3, 0.4, 0.04), (2, 0.4, 0.1), (3, 0.0, 0.1)])
+def test_what_is_hit_beside_cells_that_moved_is_born_moving(Filter, moved, rate, dt):
+    """So many cells two columns aside were dynamic: of one that was free, one nobody saw, and one that is mature.
+
+    What moved has left: no particle arrives anywhere."""
+    config = FilterConfig(particles=400, surface=False, beside_moving=rate)
+    filter_ = Filter((24, 5), 0.2, config)
+    p = np.full((24, 5), 0.05)
+    for row, free, age in ((3, 0.9, 0.0), (11, 0.0, 0.0), (19, 0.9, 10.0)):
+        filter_.masses.free[row, 2] = free
+        filter_.masses.maturity[row, 2] = age
+        filter_.masses.dynamic[row - 1 : row - 1 + moved, 4] = 0.8
+        p[row, 2] = 0.9
+    filter_.step(seen_as(p, 0.95), dt)
+    for row, free, mature in ((3, 0.9, 0.0), (11, 0.0, 0.0), (19, 0.9, 1.0)):
+        beside = moved >= 3 and rate > 0
+        values, _, _ = oracle.cell_update((0.0, 0.0, free), 0.9, 0.95, [], config, mature, dt, beside=beside)
+        assert filter_.masses.static[row, 2] == pytest.approx(values[0], abs=1e-5)
+        assert filter_.masses.dynamic[row, 2] == pytest.approx(values[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("upright", [False, True])
 @pytest.mark.parametrize(
     ("others", "alike", "moves"), [(0, 0.4, True), (3, 0.4, True), (9, 0.4, False), (9, 0.0, True)]
 )
-def test_of_the_cells_hit_around_one_enough_must_move_with_it(Filter, others, alike, moves):
+def test_of_the_cells_hit_around_one_enough_must_move_with_it(Filter, others, alike, moves, upright):
     """Three cells move alike, beside so many that are hit and stand: of a bank a few cells may seem to move."""
     moving = {"alike": alike, "neighbours": 2, "age": 1, "old_share": 0.0, "untested": 1.0}
     config = FilterConfig(particles=400, acceleration=0, diffusion=0, surface=False, moving=moving)
-    filter_ = Filter((7, 9), 2.0, config)
+    filter_ = Filter((9, 7) if upright else (7, 9), 2.0, config)
     p = np.full((7, 9), 0.05)
     p[2, 2:7] = np.where(np.arange(5) < others, 0.9, 0.05)
     p[4, 2:6] = np.where(np.arange(5, 9) < others, 0.9, 0.05)
-    for column in (3, 4, 5):
-        p[3, column] = 0.9
-        place(filter_, (3, column), [(2.0, 0.5, 0.4), (2.1, 0.5, 0.4)])
-        filter_.masses.dynamic[3, column] = 0.8
-    filter_.step(seen_as(p, 0.95), 0.1)
-    assert filter_.moving[3, 3:6].all() == moves
+    p[3, 3:6] = 0.9
+    three = [(column, 3) if upright else (3, column) for column in (3, 4, 5)]
+    for cell in three:
+        place(filter_, cell, [(2.0, 0.5, 0.4), (2.1, 0.5, 0.4)])
+        filter_.masses.dynamic[cell] = 0.8
+    filter_.step(seen_as(np.ascontiguousarray(p.T) if upright else p, 0.95), 0.1)
+    assert [bool(filter_.moving[cell]) for cell in three] == [moves] * 3
     assert filter_.moving.any() == moves
 
 

@@ -35,7 +35,8 @@ def mass_rows(backend: Backend | Host, steps: int, samples: int = 10) -> Iterato
         if isinstance(filter_, Hsbof):
             filter_.step(observation, dt, motion)
         else:
-            filter_.step(observation, registration(observation, dt, motion), dt, motion)
+            filter_.upload(observation, registration(observation, dt, motion))
+            filter_.step(dt, motion)
         if number in ends:
             yield {"steps": number, **_masses(filter_)}
 

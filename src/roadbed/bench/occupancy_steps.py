@@ -107,8 +107,8 @@ class _DeviceSteps:
     def step(self) -> None:
         time, reports, (dt, motion, own_velocity) = self._now
         fused = self._fusion(time, reports)
-        registered = self._registration(fused, dt, motion, self._filter._buffers.layers)
-        self._filter.step(fused, registered, dt, motion, own_velocity)
+        self._registration(fused, dt, motion, self._filter._buffers.layers)
+        self._filter.step(dt, motion, own_velocity)
         self.backend.finish()
 
     def phases(self) -> dict[str, float]:
@@ -119,6 +119,6 @@ class _DeviceSteps:
             fused = self._fusion(time, reports)
             self.backend.finish()
         with timed(seconds, "register_hits"):
-            registered = self._registration(fused, dt, motion, self._filter._buffers.layers)
+            self._registration(fused, dt, motion, self._filter._buffers.layers)
             self.backend.finish()
-        return seconds | self._filter.profile(fused, registered, dt, motion, own_velocity)
+        return seconds | self._filter.profile(dt, motion, own_velocity)

@@ -6,8 +6,7 @@ Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -129,6 +128,10 @@ class Backend(Protocol):
         """A device buffer, kept until dropped."""
         ...
 
+    def part(self, buffer: Any, start: int, count: int, dtype: DTypeLike) -> Any:
+        """So many elements from byte `start` of a buffer of bytes on, a multiple of 4096, as a buffer of their own."""
+        ...
+
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
         """Copy an array to the device: into `buffer` from element `start` on, or into a new one."""
         ...
@@ -165,8 +168,8 @@ class Backend(Protocol):
         """Memory to which kernels write what the caller asks for, one row per slot."""
         ...
 
-    def renewed(self, output: Output) -> Output:
-        """The same with new memory on the host's side: what was there is the caller's."""
+    def renewed(self, outputs: Sequence[Output]) -> list[Output]:
+        """The same with new memory on the host's side, one piece for all: what was there is the caller's."""
         ...
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
@@ -248,14 +251,23 @@ def check_points(device: Device, points: int, size: int) -> None:
         )
 
 
-@contextmanager
-def in_words(backend: Any) -> Iterator[None]:
-    """What a runtime says of a device that fails in the middle of a drive, as one line."""
-    try:
-        yield
-    except backend.failures as error:
-        said = " ".join(str(error).split())
-        raise DeviceError(f"{backend.device.name}: {said}; if it is lost, go on with another backend: 'cpu'") from None
+class in_words:
+    """`with in_words(backend):` says in one line what a runtime says of a device that fails in the middle of a drive.
+
+    A class, since a generator costs several times as much.
+    """
+
+    __slots__ = ("_backend",)
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, self._backend.failures):
+            said, name = " ".join(str(error).split()), self._backend.device.name
+            raise DeviceError(f"{name}: {said}; if it is lost, go on with another backend: 'cpu'") from None
 
 
 def build_failed(device: Device, program: Program, log: str) -> DeviceError:

@@ -13,8 +13,8 @@ from numba.extending import intrinsic
 from roadbed.compute.kernels import inner, njit
 
 __all__ = [
-    "FAST", "HALF_LOG2_E", "ONE", "F", "U", "bits_of_float", "exp2_negative", "float_from_bits", "inner", "njit",
-    "solve3",
+    "FAST", "HALF_LOG2_E", "ONE", "F", "U", "bits_of_float", "exp2_negative", "fast_normal_equations",
+    "float_from_bits", "inner", "njit", "normal_equations", "solve3",
 ]  # fmt: skip
 
 # Everything of fastmath except the promise that no NaN or infinity occurs: raw scans contain both.
@@ -56,6 +56,30 @@ def exp2_negative(x):
         F(0.693003834) + part * (F(0.241442757) + part * (F(0.052011461) + part * F(0.013534168)))
     )
     return series * float_from_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
+
+
+def _normal_equations(x_, y_, z_, weight_, ridge):
+    """What `solve3` takes for the plane z = level + slope_x x + slope_y y through weighted points, in float64.
+
+    `ridge` holds the slopes of a narrow view at bay.
+    """
+    s = sx = sy = sxx = sxy = syy = sz = szx = szy = 0.0
+    for k in range(U(x_.shape[0])):
+        x, y, z, weight = np.float64(x_[k]), np.float64(y_[k]), np.float64(z_[k]), np.float64(weight_[k])
+        s += weight
+        sx += weight * x
+        sy += weight * y
+        sxx += weight * x * x
+        sxy += weight * x * y
+        syy += weight * y * y
+        sz += weight * z
+        szx += weight * z * x
+        szy += weight * z * y
+    return s + 1e-6, sx, sy, sxx + ridge, sxy, syy + ridge, sz, szx, szy
+
+
+normal_equations = inner()(_normal_equations)
+fast_normal_equations = inner(fastmath=FAST)(_normal_equations)  # in any order: for many points
 
 
 @inner()

@@ -23,6 +23,7 @@ _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false"
 _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
+_LINE = 256  # bytes; arrays that share memory begin at multiples of it
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -163,12 +164,15 @@ class CudaBackend:
                 size = common.elements(shape) * np.dtype(dtype).itemsize
                 raise common.out_of_memory(self.device, size) from None
 
+    def part(self, buffer: Any, start: int, count: int, dtype: DTypeLike) -> Any:
+        return buffer[start : start + count * np.dtype(dtype).itemsize].view(dtype)
+
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
         if buffer is None:
             buffer = self.zeros(array.shape, array.dtype)
-        self.traffic.uploads += 1
-        with self._handle, self.stream:
-            buffer.reshape(-1)[start : start + array.size].set(np.ascontiguousarray(array).reshape(-1))
+        array = np.ascontiguousarray(array, buffer.dtype)
+        self._in_flight.append(array)
+        self._copy(buffer.data.ptr + start * array.itemsize, array.ctypes.data, array.nbytes)
         return buffer
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
@@ -244,8 +248,16 @@ class CudaBackend:
         rows = np.array([row.ctypes.data for row in host], np.uint64)
         return Output(host, host, rows)
 
-    def renewed(self, output: Output) -> Output:
-        return self.output(output.host.shape, output.host.dtype)
+    def renewed(self, outputs: Sequence[Output]) -> list[Output]:
+        sizes = [-(-output.host.nbytes // _LINE) * _LINE for output in outputs]
+        memory = self.host(sum(sizes), np.uint8)
+        address, start, renewed = memory.ctypes.data, 0, []
+        for output, size in zip(outputs, sizes):
+            host = np.ndarray(output.host.shape, output.host.dtype, memory, start)
+            rows = output.addresses - output.addresses[0] + np.uint64(address + start)
+            renewed.append(Output(host, host, rows))
+            start += size
+        return renewed
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         with self._handle, self.stream:

@@ -17,6 +17,7 @@ from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.environment import lookup_environment
+from numba.core.targetconfig import ConfigStack
 
 from roadbed.compute import shortcuts
 
@@ -42,7 +43,8 @@ class _LeanLibrary(JITCodeLibrary):
 
         Only the order of sums that may be reordered would come out as another.
         """
-        if _REORDERED.search(str(ll_module)):
+        options = ConfigStack.top_or_none()
+        if (options is None or options.fastmath.flags) and _REORDERED.search(str(ll_module)):
             super()._optimize_functions(ll_module)
             return
         ll_module.data_layout = self._codegen._data_layout

@@ -147,6 +147,10 @@ class OpenclBackend:
             raise common.out_of_memory(self.device, size) from None
         return Buffer(data, shape if isinstance(shape, tuple) else (shape,), dtype)
 
+    def part(self, buffer: Buffer, start: int, count: int, dtype: DTypeLike) -> Buffer:
+        dtype = np.dtype(dtype)
+        return Buffer(buffer.data.get_sub_region(start, count * dtype.itemsize), (count,), dtype)
+
     def upload(self, array: NDArray, buffer: Buffer | None = None, start: int = 0) -> Buffer:
         buffer = buffer or self.zeros(array.shape, array.dtype)
         self.offer(array, buffer, start)
@@ -189,8 +193,8 @@ class OpenclBackend:
     def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
 
-    def renewed(self, output: Output) -> Output:
-        return replace(output, host=np.empty(output.host.shape, output.host.dtype))
+    def renewed(self, outputs: Sequence[Output]) -> list[Output]:
+        return [Output(o.buffer, np.empty(o.host.shape, o.host.dtype), o.addresses) for o in outputs]
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         raise DeviceError("results can stay on the device with backend 'cuda' only: OpenCL has no arrays to hand out")

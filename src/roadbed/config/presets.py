@@ -87,6 +87,7 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "unknown_hit": {"static": 0.25, "dynamic": 0.25},
                 "unknown_free": {"static": 0.25, "dynamic": 0.25},
                 "unknown_claim": 0.0,
+                "beside_moving": 0.0,
                 "maturity": {"enabled": False},
                 "birth": {"traffic": 0.0, "fast": 0.0, "seeded": 0.0},
                 "moving": {
@@ -94,6 +95,7 @@ PRESETS: dict[str, dict[str, Any]] = {
                     "old_share": 0.0,
                     "age": 0,
                     "untested": 1.0,
+                    "test_free": 0.0,
                     "neighbours": 0,
                     "alike": 0.0,
                 },

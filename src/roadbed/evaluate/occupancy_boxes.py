@@ -58,6 +58,7 @@ class _Frame:
     objects: list[TrackedObject]  # outside masks
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
     at_the_rim: dict[str, Annotation] = field(default_factory=dict)  # not judged: partly beyond the grid
+    known_to_move: dict[str, Float64] = field(default_factory=dict)  # footprints of boxes whose velocity says so
 
 
 def inside(footprint: Float64, x: NDArray, y: NDArray, margin: float = 0.0) -> NDArray[np.bool_]:
@@ -101,6 +102,9 @@ class BoxJudge:
             (float(frame.dynamic[counted].sum()), float(occupied[counted].sum())),
             self._unmasked(frame),
             at_the_rim={box.id: box for box in at_the_rim},
+            known_to_move={
+                box.id: box.footprint for box in boxes if box.velocity is not None and _norm(box.velocity) > MOVER_SPEED
+            },
         )
         for box in (*boxes, *at_the_rim):
             window = _window(frame.lattice, box.footprint, EXCLUDED_MARGIN)
@@ -129,19 +133,19 @@ class BoxJudge:
         for frame in self._frames:
             there = {key: box for key, box in frame.footprints.items() if key in movers}
             visible = {key: box for key, box in there.items() if seen[key, frame.time]}
-            hidden = {key: box for key, box in there.items() if key not in visible} | self._leaving(frame, movers)
+            hidden = {key: box for key, box in there.items() if key not in visible} | self._unjudged(frame, movers)
             frames.append(TrackingFrame(frame.time, frame.objects, visible, hidden))
-        leaving = {key for frame in self._frames for key in self._leaving(frame, movers)}
+        leaving = {key for frame in self._frames for key in self._unjudged(frame, movers)}
         return tracking_figures(frames, [*movers, *leaving.difference(movers)])
 
     @staticmethod
-    def _leaving(frame: _Frame, movers: list[str]) -> dict[str, Float64]:
-        """Footprints of movers at the rim of the grid."""
+    def _unjudged(frame: _Frame, movers: list[str]) -> dict[str, Float64]:
+        """Footprints of what moves and is not judged: at the rim of the grid, or in sight too briefly."""
         return {
             key: box.footprint
             for key, box in frame.at_the_rim.items()
             if key in movers or (box.velocity is not None and _norm(box.velocity) > MOVER_SPEED)
-        }
+        } | {key: footprint for key, footprint in frame.known_to_move.items() if key not in movers}
 
     def result(self) -> dict[str, Any]:
         """The figures that `roadbed evaluate occupancy --json` prints."""
@@ -155,7 +159,7 @@ class BoxJudge:
         settled_false = [count for count, late in zip(false_counts, warm) if late]
         settled = [frame for frame, late in zip(self._frames, warm) if late]
         calm = {key: _after_warm_up(self._sights[key]) for key in standing}
-        world = [_world_sums(frame, [*movers, *self._leaving(frame, movers)]) for frame in settled]
+        world = [_world_sums(frame, [*movers, *self._unjudged(frame, movers)]) for frame in settled]
         rows = [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers]
         seen_rows = [row for row in rows if row["visible_frames"]]
         return {
@@ -189,7 +193,7 @@ class BoxJudge:
 
     def _false_moving(self, frame: _Frame, movers: list[str]) -> int:
         explained = np.zeros(len(frame.moving), bool)
-        there = {key: box for key, box in frame.footprints.items() if key in movers} | self._leaving(frame, movers)
+        there = {key: box for key, box in frame.footprints.items() if key in movers} | self._unjudged(frame, movers)
         for footprint in there.values():
             explained |= inside(footprint, frame.moving[:, 0], frame.moving[:, 1], EXCLUDED_MARGIN)
         return int(np.count_nonzero(~explained))

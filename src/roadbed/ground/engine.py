@@ -84,6 +84,28 @@ class Misalignment:
     slope_x: float
     slope_y: float
     share: float  # of the points within 0.1 m of the surface
+    fits: bool  # so well that the scan is laid onto it
+
+
+class Alignment(Protocol):
+    """A scan that an engine lays onto the prior surface before it is used."""
+
+    radius: float  # m around the sensor in which it is compared with that surface
+    trust: float  # share of what is found there that is taken back
+
+    @property
+    def poses(self) -> Float64:
+        """(24,) sensor, then vehicle, from the lattice's corner and the base height: rotation by rows, translation."""
+        ...
+
+    def lay(self, found: Misalignment | None) -> bool:
+        """Take how it lies there (None: too little is known); whether the prior is used, which the scan has to fit."""
+        ...
+
+    @property
+    def given(self) -> FrameInput:
+        """The frame's input, as corrected."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -119,12 +141,13 @@ class GroundEngine(Protocol):
         """Bring the prior to where the lattice is now; nodes that enter are undefined."""
         ...
 
-    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
-        """How the scan lies over the prior surface within `radius` m; None where too little of it is known."""
-        ...
+    def frame(
+        self, given: FrameInput, meanwhile: Callable[[], object] = nothing, alignment: Alignment | None = None
+    ) -> FrameOutput:
+        """Estimate the surface under a scan and label its points; `meanwhile` is called once, while a device works.
 
-    def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:
-        """Estimate the surface under a scan and label its points; `meanwhile` is called once, while a device works."""
+        With an `alignment` the scan is laid onto the prior surface first; `alignment.lay` is told how it lay there.
+        """
         ...
 
     def profile(self, given: FrameInput) -> dict[str, float]:

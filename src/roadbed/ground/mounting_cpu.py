@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, inner, njit, solve3
+from roadbed.compute.cpu import FAST, F, U, inner, njit, normal_equations, solve3
 
 _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
 _NEAREST = F(1)  # m, closer returns are the vehicle's
@@ -76,24 +76,13 @@ def _consensus(x, y, z, weight, height, slope_x, slope_y):
 
 
 @inner()
-def _refined(x_, y_, z_, weight, height, slope_x, slope_y):
-    """One reweighted least-squares step; the ridge keeps the slopes of a narrow view at bay."""
-    s = sx = sy = sxx = sxy = syy = z = zx = zy = 0.0
-    for m in range(x_.shape[0]):
-        x, y = x_[m], y_[m]
-        d = z_[m] + height - slope_x * x - slope_y * y
+def _refined(x, y, z, weight, height, slope_x, slope_y, near):
+    """One reweighted least-squares step; `near` is scratch: the weights of what lies near the plane."""
+    for m in range(x.shape[0]):
+        d = z[m] + height - slope_x * x[m] - slope_y * y[m]
         sigma = 0.10 if d > 0 else 0.15
-        w = weight[m] * math.exp(-0.5 * (d / sigma) ** 2)
-        s += w
-        sx += w * x
-        sy += w * y
-        sxx += w * x * x
-        sxy += w * x * y
-        syy += w * y * y
-        z += w * z_[m]
-        zx += w * z_[m] * x
-        zy += w * z_[m] * y
-    level, slope_x, slope_y = solve3(s + 1e-6, sx, sy, sxx + 0.5, sxy, syy + 0.5, z, zx, zy)
+        near[m] = weight[m] * math.exp(-0.5 * (d / sigma) ** 2)
+    level, slope_x, slope_y = solve3(*normal_equations(x, y, z, near, 0.5))
     return -level, slope_x, slope_y
 
 
@@ -122,8 +111,9 @@ def fit_plane(x, y, z, weight, lowest_height, highest_height, steepest, trials):
             best, best_height, best_x, best_y = score, height, slope_x, slope_y
     if best <= 0:
         return 0.0, 0.0, 0.0, 0.0
+    near = np.empty(n)
     for _ in range(6):
-        best_height, best_x, best_y = _refined(x, y, z, weight, best_height, best_x, best_y)
+        best_height, best_x, best_y = _refined(x, y, z, weight, best_height, best_x, best_y, near)
     total = 0.0
     for m in range(n):
         total += weight[m]

@@ -62,18 +62,19 @@ FUNCTION real matured(real seconds, real s, real p_z, real seen, GLOBAL const Ce
 }
 
 // P9: empty and static mass become static or newborn dynamic mass.
-FUNCTION void transit(Cell *cell, real mature, GLOBAL const CellRules *rules) {
+FUNCTION void transit(Cell *cell, real mature, int beside, GLOBAL const CellRules *rules) {
     real s = cell->s, e = cell->e, e_sd = rules->static_to_dynamic;
-    real e_ed = rules->empty_to_dynamic * ((real)1 - mature);
+    real e_ed = (beside ? rules->beside : rules->empty_to_dynamic) * ((real)1 - mature);
     real e_es = rules->empty_to_static + mature * (rules->maturity_static - rules->empty_to_static);
     cell->born = e_sd * s + e_ed * e;
     cell->s = ((real)1 - e_sd) * s + e_es * e;
     cell->e = ((real)1 - e_es - e_ed) * e;
 }
 
-// What nobody has looked at is more likely something that stands than what seems to arrive there.
-FUNCTION void claim(Cell *cell, real seen, GLOBAL const CellRules *rules) {
-    real claimed = rules->claimed * seen * cell->u;
+// What nobody has looked at is more likely something that stands than what seems to arrive there, unless its motion was
+// put to the test: `tested` is that share of it.
+FUNCTION void claim(Cell *cell, real seen, real tested, GLOBAL const CellRules *rules) {
+    real claimed = rules->claimed * ((real)1 - tested) * seen * cell->u;
     cell->s += claimed;
     cell->u -= claimed;
 }
@@ -112,24 +113,34 @@ FUNCTION void compose(Cell *cell, real arriving, GLOBAL const CellRules *rules) 
 }
 
 // U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking.
-FUNCTION void resolve_unknown(Cell *cell, real seen, int hit, real mature, GLOBAL const CellRules *rules) {
-    real k = rules->keep_unknown ? seen * cell->u : cell->u;
-    real k_s = hit ? rules->hit_static + rules->hit_dynamic * mature : rules->free_static;
-    real k_d = hit ? rules->hit_dynamic * ((real)1 - mature) : rules->free_dynamic;
+FUNCTION void resolve_unknown(Cell *cell, real seen, int hit, real mature, int beside, GLOBAL const CellRules *rules) {
+    real k = rules->keep_unknown ? seen * cell->u : cell->u, occupied = rules->hit_static + rules->hit_dynamic;
+    real k_d = hit ? (beside ? occupied : rules->hit_dynamic) * ((real)1 - mature) : rules->free_dynamic;
+    real k_s = hit ? occupied - k_d : rules->free_static;
     cell->s += k_s * k;
     cell->e += ((real)1 - k_s - k_d) * k;
     cell->born += k_d * k;
     cell->u -= k;
 }
 
-// A particle stood a test when it moved onto something that was empty before, or away from where it is empty now.
+// Whether several cells around one were surely dynamic: what is hit there belongs to what moves.
+FUNCTION int beside_mover(GLOBAL const Step *step, GLOBAL const float *prior, int row, int column) {
+    GLOBAL const float *dynamic = prior + DYNAMIC * step->size;
+    int count = 0;
+    for (int r = max(row - BESIDE_REACH, 0); r <= min(row + BESIDE_REACH, step->rows - 1); ++r)
+        for (int c = max(column - BESIDE_REACH, 0); c <= min(column + BESIDE_REACH, step->columns - 1); ++c)
+            count += (real)dynamic[r * step->columns + c] > (real)BESIDE_MASS;
+    return count >= BESIDE_CELLS;
+}
+
+// A particle stood a test when it moved onto something that was free before, or away from where it is free now.
 // Particles inside a large object are not tested, whatever their velocity.
-FUNCTION float test_particle(GLOBAL const Step *step, Particle p, int cell, int was_empty, GLOBAL const float *probability,
+FUNCTION float test_particle(GLOBAL const Step *step, Particle p, int cell, int was_free, GLOBAL const float *probability,
                              GLOBAL const float *observedness) {
     float tested = (float)((real)p.tested * step->cell.test_memory);
     if (cell == p.origin || p.origin < 0 || (real)probability[cell] <= (real)HIT) return tested;
     int left = (real)probability[p.origin] < (real)CLEAR && (real)observedness[p.origin] > (real)WATCHED;
-    return was_empty || left ? 1.0f : tested;
+    return was_free || left ? 1.0f : tested;
 }
 
 // How well a particle at (x, y), in subcells, lies on what was hit: 1 on a return, `surface_floor` far from any.
@@ -169,8 +180,9 @@ KERNEL weigh_particles(GLOBAL const Step *step, GLOBAL const float *prior, GLOBA
         int cell = cells[i];
         if (cell == step->size) continue;
         Particle p = particles[i];
-        int was_empty = (real)prior[FREE * step->size + cell] > (real)WAS_EMPTY;
-        particles[i].tested = test_particle(step, p, cell, was_empty, probability, observedness);
+        int was_free = rules->test_free > (real)0 ? (real)prior[KNOWN_FREE * step->size + cell] > rules->test_free
+                                                  : (real)prior[FREE * step->size + cell] > (real)WAS_EMPTY;
+        particles[i].tested = test_particle(step, p, cell, was_free, probability, observedness);
         Weights w = {one, one, one};
         w.stopping = rules->dynamic_to_static * exp(-(real)(p.vx * p.vx + p.vy * p.vy) * rules->inverse_stop_speed);
         if ((real)probability[cell] > (real)HIT) {
@@ -211,13 +223,15 @@ FUNCTION float as_registered(const Crowd *c, int i) {
     return (float)((real)before_registered(c, i) * c->weights[i].as_registered);
 }
 
-// P3-P5: survival, stopping, arrival.
-FUNCTION void arrive(const Crowd *c, real *stopped, real *arriving) {
-    *stopped = *arriving = (real)0;
+// P3-P5: survival, stopping, arrival, and how much of what arrives was tested lately.
+FUNCTION void arrive(const Crowd *c, real *stopped, real *arriving, real *tested) {
+    *stopped = *arriving = *tested = (real)0;
     for (int i = c->run.x; i < c->run.y; ++i) {
         real mass = (real)c->particles[i].mass * c->survive, stop = c->weights[i].stopping;
         *stopped += stop * mass;
-        *arriving += mass * ((real)1 - stop);
+        mass *= (real)1 - stop;
+        *arriving += mass;
+        *tested += mass * fmin((real)2 * (real)c->particles[i].tested, (real)1);
     }
 }
 
@@ -255,23 +269,24 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         forget_and_vacate(&cell, seen, rules);
         cell.u = one - cell.s - cell.e;
 
-        real stopped, arriving, survive = rules->survival * (one - rules->unobserved_loss * (one - seen));
+        real stopped, arriving, tested, survive = rules->survival * (one - rules->unobserved_loss * (one - seen));
         Crowd crowd = {particles, weights, runs[at], survive, one, one};
-        arrive(&crowd, &stopped, &arriving);
+        arrive(&crowd, &stopped, &arriving, &tested);
 
         int moves = is_registered(registered, label[at]);
         real mature = hit && !moves ? maturity_around(step, prior, row, column) : (real)0;
+        int beside = hit && rules->beside > (real)0 && beside_mover(step, prior, row, column);
         if (hit || !rules->hits_only) {
-            transit(&cell, mature, rules);
+            transit(&cell, mature, beside, rules);
             if (moves) {
                 cell.born += rules->released * cell.s;
                 cell.s -= rules->released * cell.s;
             }
         }
-        if (hit && arriving > (real)0) claim(&cell, seen, rules);
+        if (hit && arriving > (real)0) claim(&cell, seen, tested / arriving, rules);
         cell.s = fmin(cell.s + stopped, (real)CEILING);
         compose(&cell, arriving, rules);
-        resolve_unknown(&cell, seen, hit, mature, rules);
+        resolve_unknown(&cell, seen, hit, mature, beside, rules);
 
         if (hit && arriving > (real)0)
             compete(&crowd, rules->surface_precision > (real)0 && surface[at] != 0, moves, arriving);

@@ -24,6 +24,9 @@ from roadbed.occupancy.masses_cpu import (
     transit,
 )
 from roadbed.occupancy.model import (
+    BESIDE_CELLS,
+    BESIDE_MASS,
+    BESIDE_REACH,
     CEILING,
     CLEAR,
     HIT,
@@ -64,19 +67,31 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
 
 
+@njit(cache=True, inline="always")
+def beside_mover(dynamic, row, column):
+    """Whether several cells around one were surely dynamic: what is hit there belongs to what moves."""
+    rows, columns = dynamic.shape
+    count = 0
+    for r in range(max(row - BESIDE_REACH, 0), min(row + BESIDE_REACH + 1, rows)):
+        for c in range(max(column - BESIDE_REACH, 0), min(column + BESIDE_REACH + 1, columns)):
+            count += dynamic[r, c] > BESIDE_MASS
+    return count >= BESIDE_CELLS
+
+
 @njit(cache=True, nogil=True, allocates=False)
-def test_particles(first, last, particles, free, observation, rules):
-    """Note which particles stood a test: they moved onto something that was empty before, or away from where it is
-    empty now. Particles inside a large object are not tested, whatever their velocity."""
+def test_particles(first, last, particles, prior, observation, rules):
+    """Note which particles stood a test: they moved onto something that was free before, or away from where it is free
+    now. Particles inside a large object are not tested, whatever their velocity."""
     probability, observedness = observation.probability.reshape(-1), observation.observedness.reshape(-1)
-    tested, was_free = particles.tested, free.reshape(-1)
+    tested, free, known_free = particles.tested, prior.free.reshape(-1), prior.known_free.reshape(-1)
     for i in range(U(first), U(last)):
         tested[i] *= rules.test_memory
         here, before = particles.cell[i], particles.origin[i]
         if here == before or before < 0 or probability[here] <= HIT:
             continue
         left = probability[before] < CLEAR and observedness[before] > WATCHED
-        if left or was_free[here] > WAS_EMPTY:
+        was_free = known_free[here] > rules.test_free if rules.test_free > 0 else free[here] > WAS_EMPTY
+        if left or was_free:
             tested[i] = 1
 
 
@@ -162,7 +177,7 @@ def _update_busy(begin, end, prior, observation, registered, start, particles, r
         u = 1 - s - e
 
         # P3-P5: survival, stopping, arrival of the particles in this cell.
-        stopped = arriving = 0.0
+        stopped = arriving = tested = 0.0
         survive = rules.survival * (1 - rules.unobserved_loss * (1 - seen))
         for i in range(start[cell], start[cell + 1]):
             m = mass[i] * survive
@@ -172,22 +187,24 @@ def _update_busy(begin, end, prior, observation, registered, start, particles, r
             m *= 1 - stop
             mass[i] = m
             arriving += m
+            tested += m * min(2 * particles.tested[i], np.float32(1))
 
         component = registered.label[row, column]
         moves = component >= 0 and not math.isnan(registered.velocity[component, 0])
         born = mature = 0.0
         if hit and not moves:
             mature = maturity_around(prior, row, column, rules)
+        beside = hit and rules.beside > 0 and beside_mover(prior.dynamic, row, column)
         if hit or not rules.hits_only:
-            s, e, born = transit(s, e, mature, rules)
+            s, e, born = transit(s, e, mature, beside, rules)
             if moves:
                 born += rules.released * s
                 s -= rules.released * s
         if hit and arriving > 0:
-            s, u = claim(s, u, seen, rules)
+            s, u = claim(s, u, seen, tested / arriving, rules)
         s = min(s + stopped, CEILING)
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
-        s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rules)
+        s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, beside, rules)
 
         # Particles of a hit cell compete for the surface seen in it; the cell's mass is not touched by this.
         if hit and arriving > 0 and rules.surface_precision > 0 and surface[row, column] != 0:

@@ -63,7 +63,7 @@ KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, G
         boxes[BOX * k + 4] = 0;
         velocity[2 * k] = velocity[2 * k + 1] = NOT_A_NUMBER;
     }
-    if (GLOBAL_ID == 0) tickets[0] = tickets[1] = 0;
+    if (GLOBAL_ID < LAYINGS) tickets[GLOBAL_ID] = 0;
 }
 
 KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {

@@ -25,6 +25,8 @@ from roadbed.timing import timed
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 
+_MASSES = ("static", "dynamic", "free")
+
 
 class OccupancyDevice:
     """`roadbed.occupancy.engine.OccupancyEngine`. A frame is observe, fuse, register, and the steps of the filter.
@@ -49,7 +51,9 @@ class OccupancyDevice:
         self._motion = GridMotion()  # since the last frame
         self._joined = JoinedTapes(backend)
         self._layers = self._on_device()
-        self._brought = _brought(frozenset(wanted))
+        brought = {name: self._layers[name] for name in _brought(frozenset(wanted))}
+        results = self._hsbof._buffers.results, self._fusion.results
+        self._brought = [(side_by_side, side_by_side.plan(brought)) for side_by_side in results]
 
     @property
     def prior(self) -> Float32:
@@ -66,44 +70,44 @@ class OccupancyDevice:
             reports, observe = self._observe.prepare(given)
             fuse, fused = self._fusion.prepare(given.time, reports), self._fusion.fused
             register = self._registration.prepare(fused, given.dt, motion, h._buffers.layers)
-            step = h.prepare(fused, self._registration.registered, given.dt, motion, given.own_velocity)
+            step = h.prepare(given.dt, motion, given.own_velocity)
             self._joined.run(observe, fuse, *register, step)
-            known = {name: self._queue(name) for name in self._brought}
-            lost = h.queue_lost()
+            known: dict[str, Any] = {}
+            for side_by_side, plan in self._brought:
+                known |= side_by_side.queue(plan)
         with timed(timings, "device"):
             self.backend.finish()
         self._motion = GridMotion()
         if "masses" in known:
-            known["static"], known["dynamic"], known["free"] = known.pop("masses")
+            known |= zip(_MASSES, known.pop("masses"))
         moving = OnDevice(h._buffers.moving, count=self.lattice.size)
-        return LazyOutput(self._fetch, **known, uncarried=h.share_of(lost), timings=timings, moving_on_device=moving)
+        uncarried = h.share_of(known.pop("lost"))
+        return LazyOutput(self._fetch, **known, uncarried=uncarried, timings=timings, moving_on_device=moving)
 
-    def _on_device(self) -> dict[str, tuple[Any, int, tuple[int, ...], Any]]:
-        """Where each layer lies: the buffer, its first element there, its shape, and its type on the host."""
-        b, shape, size = self._hsbof._buffers, self.lattice.shape, self.lattice.size
-        probability, observedness, surface = self._fusion.fused
+    def _on_device(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+        """What lies there, by its name among the results: shape and type on the host."""
+        shape = self.lattice.shape
         return {
-            "masses": (b.layers, 0, (3, *shape), np.float32),
-            "static": (b.layers, 0, shape, np.float32),
-            "dynamic": (b.layers, size, shape, np.float32),
-            "free": (b.layers, 2 * size, shape, np.float32),
-            "velocity": (b.mean, 0, (*shape, 2), np.float32),
-            "velocity_covariance": (b.covariance, 0, (*shape, 3), np.float32),
-            "moving": (b.moving, 0, shape, np.bool_),
-            "observation": (probability, 0, shape, np.float32),
-            "observedness": (observedness, 0, shape, np.float32),
-            "surface": (surface, 0, shape, np.uint16),
+            "lost": ((self._hsbof._buffers.sum_groups, 2), np.float32),
+            "masses": ((3, *shape), np.float32),
+            "velocity": ((*shape, 2), np.float32),
+            "velocity_covariance": ((*shape, 3), np.float32),
+            "moving": (shape, np.bool_),
+            "observation": (shape, np.float32),
+            "observedness": (shape, np.float32),
+            "surface": (shape, np.uint16),
         }
 
-    def _queue(self, name: str) -> Any:
-        """Queue what brings a layer to the host: it is there after the next wait."""
-        buffer, start, shape, kind = self._layers[name]
-        return self.backend.queue_download(buffer, start, math.prod(shape)).view(kind).reshape(shape)
-
     def _fetch(self, name: str) -> Any:
-        layer = self._queue(name)
-        self.backend.finish()
-        return layer
+        """A layer that was not brought with its frame."""
+        start, results = 0, self._hsbof._buffers.results
+        if name in _MASSES:
+            start, name = _MASSES.index(name) * self.lattice.size, "masses"
+        elif name in ("observation", "observedness", "surface"):
+            results = self._fusion.results
+        shape, kind = self._layers[name]
+        shape = shape[1:] if name == "masses" else shape
+        return self.backend.download(results[name], start, math.prod(shape)).view(kind).reshape(shape)
 
     def forget(self) -> None:
         self._motion = GridMotion()
@@ -125,4 +129,4 @@ def _brought(wanted: frozenset[str]) -> tuple[str, ...]:
     }
     layers = [name for part, names in parts.items() if part in wanted for name in names]
     # Objects are made of all of them and the surface, but only where something moves.
-    return ("moving", *layers, *(("surface",) if wanted >= {*parts, "objects"} else ()))
+    return ("lost", "moving", *layers, *(("surface",) if wanted >= {*parts, "objects"} else ()))

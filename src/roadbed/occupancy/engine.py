@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,18 @@ from roadbed.compute.arrays import to_host
 from roadbed.compute.backend import OnDevice
 from roadbed.frames import GroundFrame, Scan
 from roadbed.geometry import Float32, Float64, Lattice, Pose
+from roadbed.occupancy.model import NOBODYS
 
 _NO_TURN, _NO_SHIFT = np.eye(2), np.zeros(2)
 for _one in (_NO_TURN, _NO_SHIFT):
     _one.flags.writeable = False  # shared by all motions
 
 
-@dataclass(frozen=True, eq=False)
-class GridMotion:
+class GridMotion(NamedTuple):
     """How the grid moved: `p_old = rotation p_new + shift`, metres from the grid's lower left corner."""
 
-    rotation: Float64 = field(default_factory=lambda: _NO_TURN)
-    shift: Float64 = field(default_factory=lambda: _NO_SHIFT)
+    rotation: Float64 = _NO_TURN
+    shift: Float64 = _NO_SHIFT
     cells: tuple[int, int] | None = (0, 0)  # the shift in whole columns and rows; None: interpolate
 
     @classmethod
@@ -74,9 +74,8 @@ class GroundSurface:
     @classmethod
     def of(cls, ground: GroundFrame, elevation: Any = None) -> GroundSurface:
         """With the `elevation` where it lies on a device, else the frame's."""
-        T_lattice_vehicle = ground.T_lattice_sensor @ ground.mounting.T_vehicle_sensor.inverse()
-        x, y, z = T_lattice_vehicle.translation.tolist()
-        up_x, up_y, up_z = T_lattice_vehicle.rotation[:, 2].tolist()
+        x, y, z = ground.T_lattice_vehicle.translation.tolist()
+        up_x, up_y, up_z = ground.T_lattice_vehicle.rotation[:, 2].tolist()
         slope_x, slope_y = -up_x / up_z, -up_y / up_z
         plane = np.array([z - slope_x * x - slope_y * y, slope_x, slope_y])
         layers = (ground.elevation if elevation is None else elevation, ground.slope, ground.variance)
@@ -97,6 +96,7 @@ class OccupancyInput:
     time: float  # s
     dt: float = 0.0  # s to predict since the frame before
     own_velocity: tuple[float, float] = (0.0, 0.0)  # m/s of the vehicle along the grid's axes
+    belongs: NDArray[np.uint8] | None = None  # (N,) the sensor of each point that lies on a device; None: there is one
 
     @classmethod
     def of(
@@ -114,35 +114,49 @@ class OccupancyInput:
 
         What the ground has left on `backend`, where it was computed there, is read there.
         """
-        held = ground.resident
+        held, belongs = ground.resident, None
         points: Any
         heights: Any
         if held is not None and held.lies_on(backend):
             points, heights, surface = held.points, held.heights, GroundSurface.of(ground, held.layers)
+            belongs, views = _views_on_device(scan, ground)
         else:
             points, heights = to_host(scan.points), np.asarray(to_host(ground.height_above_ground), np.float32)
-            surface = GroundSurface.of(ground)
+            surface, views = GroundSurface.of(ground), tuple(_views(scan, ground))
         return cls(
             points,
             heights,
             ground.T_lattice_sensor,
-            tuple(_views(scan, ground, isinstance(points, OnDevice))),
+            views,
             surface,
             lattice,
             T_lattice_grid or Pose.identity(),
             time,
             dt,
             own_velocity,
+            belongs,
         )
 
 
-def _views(scan: Scan, ground: GroundFrame, on_device: bool) -> Iterator[SensorView]:
-    """Each sensor with its points; on a device the own vehicle's are no numbers already, so that none are chosen."""
+def _views_on_device(scan: Scan, ground: GroundFrame) -> tuple[NDArray[np.uint8] | None, tuple[SensorView, ...]]:
+    """Who saw each point, and the sensors; the own vehicle's points are no numbers there, so that none are chosen."""
     T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
-    if on_device and not scan.mounts:
+    if not scan.mounts:
         count = len(scan) - (0 if own is None else int(np.count_nonzero(own)))
-        yield SensorView(scan.sensor, None, count, T_lattice_sensor.translation)
-        return
+        return None, (SensorView(scan.sensor, None, count, T_lattice_sensor.translation),)
+    index = to_host(scan.channels["sensor_index"])
+    known = index < len(scan.mounts) if own is None else (index < len(scan.mounts)) & ~own
+    belongs = np.where(known, index, NOBODYS).astype(np.uint8)
+    counts = np.bincount(belongs, minlength=NOBODYS + 1).tolist()
+    return belongs, tuple(
+        SensorView(mount.name, None, count, T_lattice_sensor @ mount.T_vehicle_sensor.translation)
+        for mount, count in zip(scan.mounts, counts)
+    )
+
+
+def _views(scan: Scan, ground: GroundFrame) -> Iterator[SensorView]:
+    """Each sensor with its points."""
+    T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
     for mount, points in scan.split():
         chosen = points if own is None else points[~own[points]]
         place = mount.T_vehicle_sensor.translation

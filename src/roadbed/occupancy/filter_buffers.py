@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from roadbed.compute.backend import Backend
 from roadbed.compute.primitives import CellSort
+from roadbed.compute.side_by_side import SideBySide
 from roadbed.config.occupancy import FilterConfig
 from roadbed.errors import DeviceError
 from roadbed.occupancy.records import COMB, PARTICLE, STEP, TILE_STRIP
@@ -50,12 +51,10 @@ class FilterBuffers:
         self._backend = backend
         zeros, merged = backend.zeros, particles + births
         self.step = backend.mailbox(STEP.itemsize)
-        self.layers, self.prior = zeros(5 * cells, np.float32), zeros(5 * cells, np.float32)
+        self.prior = zeros(5 * cells, np.float32)
         self.birth = zeros(cells, np.float32)  # newborn part of the dynamic mass
         self.runs, self.drawn = zeros(2 * cells, np.int32), zeros(2 * cells, np.int32)
-        self.old_mass, self.mean = zeros(cells, np.float32), zeros(2 * cells, np.float32)
-        self.covariance = zeros(3 * cells, np.float32)
-        self.moving_alone, self.moving = (zeros(-(-cells // 4) * 4, np.uint8) for _ in range(2))
+        self.old_mass, self.moving_alone = zeros(cells, np.float32), zeros(-(-cells // 4) * 4, np.uint8)
         self.birth_reached, self.birth_sums = zeros(cells, np.uint64), zeros(tiles_of(cells, group), np.uint64)
         self.birth_comb, self.comb = (zeros(COMB.itemsize // 8, np.uint64) for _ in range(2))
 
@@ -67,7 +66,18 @@ class FilterBuffers:
         self.merged_mass, self.merged_origin = zeros(merged, np.float32), zeros(merged, np.int32)
         self.merged_reached, self.merged_sums = zeros(merged, np.uint64), zeros(tiles_of(merged, group), np.uint64)
         self.sum_groups = min(-(-cells // group), _MOST_SUM_GROUPS)
-        self.lost = zeros((self.sum_groups, 2), np.float32)  # per work-group: uncarried dynamic mass, and all of it
+        self.results = SideBySide(
+            backend,
+            {
+                "lost": (2 * self.sum_groups, np.float32),  # per work-group: uncarried dynamic mass, and all of it
+                "moving": (-(-cells // 4) * 4, np.uint8),
+                "velocity": (2 * cells, np.float32),
+                "velocity_covariance": (3 * cells, np.float32),
+                "masses": (5 * cells, np.float32),
+            },
+        )
+        self.lost, self.moving, self.layers = (self.results[name] for name in ("lost", "moving", "masses"))
+        self.mean, self.covariance = self.results["velocity"], self.results["velocity_covariance"]
 
     def particles_in(self, buffer: Any, count: int) -> NDArray[np.void]:
         """The first particles of a buffer, as records of their own."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from roadbed.compute import primitives
 from roadbed.compute.backend import Backend, Launch, Tape
+from roadbed.compute.side_by_side import SideBySide
 from roadbed.config.occupancy import FusionConfig
 from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
@@ -27,8 +28,9 @@ class FusionDevice:
         self._watched: WatchedGrids[int] = WatchedGrids(self.config)  # by their place in `_grids`
         self._program = backend.build(FUSE)
         size = cells.rows * cells.columns
-        zeros = backend.zeros
-        self.fused = Observation(zeros(size, np.float32), zeros(size, np.float32), zeros(size, np.uint16))
+        kinds = {"observation": np.float32, "observedness": np.float32, "surface": np.uint16}
+        self.results = SideBySide(backend, {name: (size, kind) for name, kind in kinds.items()})
+        self.fused = Observation(*(self.results[name] for name in kinds))
         self._pool = backend.mailbox(POOL.itemsize)
         self._told: tuple = ()  # the sensors that the kernels know to report, and their grids
         self._room = 0  # sensors

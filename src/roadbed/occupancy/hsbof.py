@@ -152,7 +152,7 @@ class Hsbof:
     def _update_measurement(self, observation: Observation, registered: Registered, rules: CellRules) -> None:
         """Masses of cells and of their particles, given what the sensors saw."""
         prior, s = Masses.of(self._prior), self._sorted
-        spread(test_particles, s.count, s.arrays, prior.free, observation, rules, grain=CHUNK)
+        spread(test_particles, s.count, s.arrays, prior, observation, rules, grain=CHUNK)
         given = (prior, observation, registered, self._start, s.arrays, rules)
         spread(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 

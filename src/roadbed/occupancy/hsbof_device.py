@@ -50,7 +50,7 @@ class Tuning:
 class HsbofDevice:
     """State and steps of the filter on a grid of `shape` (rows, columns) with cells of `spacing` metres.
 
-    `given` are buffers that other kernels fill before a step; without them each step uploads what it is given.
+    `given` are buffers that other kernels fill before a step; without them `upload` does.
     """
 
     def __init__(
@@ -73,7 +73,6 @@ class HsbofDevice:
         self._group = self.tuning.group
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
-        self._uploads = given is None
         self._step, self._dt = np.zeros(1, STEP), math.nan  # seconds that the rules in the record are for
         self._describe_grid()
         self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
@@ -97,41 +96,19 @@ class HsbofDevice:
         self._fading.run()
         self._forgetting.run()
 
-    def step(
-        self,
-        observation: Observation | None,
-        registered: Registered | None,
-        dt: float,
-        motion: GridMotion | None = None,
-        own_velocity: tuple[float, float] = (0.0, 0.0),
-    ) -> None:
+    def step(self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)) -> None:
         """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
-        self.prepare(observation, registered, dt, motion or GridMotion(), own_velocity).run()
+        self.prepare(dt, motion, own_velocity).run()
 
     def profile(
-        self,
-        observation: Observation | None,
-        registered: Registered | None,
-        dt: float,
-        motion: GridMotion | None = None,
-        own_velocity: tuple[float, float] = (0.0, 0.0),
+        self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)
     ) -> dict[str, float]:
         """The same, and the seconds of each step on the device."""
-        return self.prepare(observation, registered, dt, motion or GridMotion(), own_velocity).timed()
+        return self.prepare(dt, motion, own_velocity).timed()
 
-    def prepare(
-        self,
-        observation: Observation | None,
-        registered: Registered | None,
-        dt: float,
-        motion: GridMotion,
-        own_velocity: tuple[float, float],
-    ) -> Tape:
+    def prepare(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> Tape:
         """Describe an iteration to the kernels of the tape that it is."""
-        if self._uploads:
-            assert observation is not None
-            assert registered is not None
-            self.upload(observation, registered)
+        motion = motion or GridMotion()
         self.frame += 1
         step, spacing = self._step[0], self.cells.spacing
         step["turn"], step["shift"] = motion.rotation.ravel(), motion.shift
@@ -154,7 +131,7 @@ class HsbofDevice:
         step["birth"] = tuple(BirthRule.of(self.config, (0.0, 0.0), spacing))
 
     def upload(self, observation: Observation, registered: Registered) -> None:
-        """What the sensors say, from the host."""
+        """What the sensors say and how it moved, from the host, for the next step."""
         given, upload = self._given, self.backend.upload
         upload(observation.probability, given.probability)
         upload(observation.observedness, given.observedness)
@@ -286,15 +263,10 @@ class HsbofDevice:
     @property
     def uncarried(self) -> float:
         """Share of the dynamic mass that found no particle in the last iteration."""
-        lost = self.queue_lost()
-        self.backend.finish()
-        return self.share_of(lost)
-
-    def queue_lost(self) -> Float32:
-        """Queue what brings the masses without particles to the host, and all of them, for `share_of` to add up."""
-        return self.backend.queue_download(self._buffers.lost, 0, 2 * self._buffers.sum_groups)
+        return self.share_of(self._download(self._buffers.lost, self._buffers.sum_groups, 2))
 
     @staticmethod
     def share_of(lost: Float32) -> float:
-        without, total = lost.reshape(-1, 2).sum(axis=0, dtype=np.float64).tolist()
+        """Of the masses without particles, and all of them, per work-group."""
+        without, total = lost.sum(axis=0, dtype=np.float64).tolist()
         return without / total if total > 0 else 0.0

@@ -65,10 +65,10 @@ def matured(q, s, p_z, seen, rules):
 
 
 @njit(cache=True, inline="always")
-def transit(s, e, mature, rules):
-    """P9: empty and static mass become static or newborn dynamic mass."""
+def transit(s, e, mature, beside, rules):
+    """P9: empty and static mass become static or newborn dynamic mass; `beside` what moves more of it does."""
     e_sd = rules.static_to_dynamic
-    e_ed = rules.empty_to_dynamic * (1 - mature)
+    e_ed = (rules.beside if beside else rules.empty_to_dynamic) * (1 - mature)
     e_es = rules.empty_to_static + mature * (rules.maturity_static - rules.empty_to_static)
     born = e_sd * s + e_ed * e
     s = (1 - e_sd) * s + e_es * e
@@ -77,9 +77,10 @@ def transit(s, e, mature, rules):
 
 
 @njit(cache=True, inline="always")
-def claim(s, u, seen, rules):
-    """What nobody has looked at is more likely something that stands than what seems to arrive there."""
-    claimed = rules.claimed * seen * u
+def claim(s, u, seen, tested, rules):
+    """What nobody has looked at is more likely something that stands than what seems to arrive there, unless its motion
+    was put to the test: `tested` is that share of it."""
+    claimed = rules.claimed * (1 - tested) * seen * u
     return s + claimed, u - claimed
 
 
@@ -118,12 +119,13 @@ def compose_without_arrivals(s, e, born, u, rules):
 
 
 @njit(cache=True, inline="always")
-def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
+def resolve_unknown(s, e, born, u, seen, hit, mature, beside, rules):
     """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
     k = seen * u if rules.keep_unknown else u
     if hit:
-        k_d = rules.hit_dynamic * (1 - mature)
-        k_s = rules.hit_static + rules.hit_dynamic * mature
+        occupied = rules.hit_static + rules.hit_dynamic
+        k_d = (occupied if beside else rules.hit_dynamic) * (1 - mature)
+        k_s = occupied - k_d
     else:
         k_s, k_d = rules.free_static, rules.free_dynamic
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k

@@ -24,6 +24,7 @@ MARKING_WEIGHT = WEIGHT_ONE // 2  # of a return that marks its subcell as surfac
 MOST_WEIGHT = 128 * WEIGHT_ONE  # of a cell from which nothing is added: evidence saturates at 100 returns at most
 MIXED_HITS = 0.5  # weight of the returns in a cell from which beams that pass it count less
 LEAST_ODDS, LEAST_SEEN = 1e-6, 1e-6  # smaller than this is nothing
+NOBODYS = 255  # sensor of a point that none of them counts
 
 # Fusion of the sensors.
 LINEAR, INDEPENDENT, LOGARITHMIC, DEMPSTER = range(4)
@@ -56,6 +57,7 @@ WAS_EMPTY = 0.5  # free mass above which a cell was empty
 MATURING = 0.6  # static mass above which a cell that is hit grows older
 OLDEST = 10.0  # s
 LONGEST_FREE = 10.0  # s
+BESIDE_REACH, BESIDE_CELLS, BESIDE_MASS = 2, 3, 0.5  # cells around one, of which so many have so much dynamic mass
 SURFACE_REACH = 2  # subcells around a particle in which a return is sought
 NO_SURFACE = 1e9  # squared distance to a return where there is none
 

@@ -77,7 +77,7 @@ class Observer:
 
 def grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> GridShape:
     x_min, _, y_min, _ = lattice.extent
-    x, y, _ = (float(v) for v in T_lattice_grid @ np.array([x_min, y_min, 0.0]))
+    x, y, _ = T_lattice_grid.of(x_min, y_min, 0.0)
     yaw = T_lattice_grid.yaw
     return GridShape(x, y, lattice.spacing, lattice.columns, lattice.rows, math.cos(yaw), math.sin(yaw))
 
@@ -96,5 +96,5 @@ def _surface(ground: GroundSurface) -> Surface:
 def reach_of(view: SensorView, lattice: Lattice, T_lattice_grid: Pose) -> float:
     """Metres from the sensor to the farthest corner of the grid."""
     x_min, x_max, y_min, y_max = lattice.extent
-    x, y, _ = T_lattice_grid.inverse() @ view.origin
+    x, y, _ = T_lattice_grid.inverse().of(*view.origin.tolist())
     return math.hypot(max(abs(x_min - x), abs(x_max - x)), max(abs(y_min - y), abs(y_max - y)))

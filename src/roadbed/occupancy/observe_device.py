@@ -13,8 +13,9 @@ from roadbed.compute.backend import Backend, Launch, OnDevice, Tape, check_point
 from roadbed.config import Config
 from roadbed.errors import InputError
 from roadbed.geometry import Lattice
-from roadbed.occupancy.arrays import GridShape, Reports
+from roadbed.occupancy.arrays import Reports
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
+from roadbed.occupancy.model import NOBODYS
 from roadbed.occupancy.observe import grid_shape, reach_of
 from roadbed.occupancy.programs import (
     GROUP,
@@ -29,7 +30,6 @@ from roadbed.occupancy.programs import (
 )  # fmt: skip
 from roadbed.occupancy.rules import SensorModel
 
-_NOBODYS = 255  # sensor of a point that is not used
 _BYTES_PER_POINT = 12 + 4 + 1
 _MOST_TAPES = 16  # recorded at a time, for different callers
 
@@ -98,27 +98,28 @@ class ObserveDevice:
         pose, surface, count = given.T_lattice_sensor, given.surface, _length(given.points)
         ground, first = surface.lattice, given.sensors[0]
         everything = len(given.sensors) == 1 and (first.points is None or first.count == count)
-        belongs = 0 if everything else self.backend.offer(_belonging(given.sensors, count), self._belongs)
-        records = np.zeros(self._sensors, VIEW)
+        belonging, belongs = given.belongs, 0
+        if belonging is None and not everything:
+            belonging = _belonging(given.sensors, count)
+        if belonging is not None:
+            belongs, everything = self.backend.offer(belonging, self._belongs), False
+        records, grid = np.zeros(self._sensors, VIEW), grid_shape(given.lattice, given.T_lattice_grid)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
             records[k] = (
                 *addresses, belongs, layers,
                 pose.rotation.ravel(), pose.translation, view.origin, surface.plane,
                 ground.x0, ground.y0, ground.spacing, ground.columns, ground.rows,
                 count, everything, self._frame, k * self._bins, k * self._cells, k * self._nodes,
-                *self._shape(given), *model,
+                *grid, *model,
             )  # fmt: skip
         self.backend.post(records, self._views)
-
-    def _shape(self, given: OccupancyInput) -> GridShape:
-        return grid_shape(given.lattice, given.T_lattice_grid)
 
     def _reserve(self, given: OccupancyInput, models: Sequence[SensorModel]) -> None:
         """Room for this scan; buffers that grow begin empty, as every scan leaves them."""
         sensors, points, nodes = len(given.sensors), _length(given.points), given.surface.lattice.size
         bins = max(model.azimuth_bins * model.range_bins for model in models)
-        if sensors >= _NOBODYS:
-            raise InputError(f"scan of {sensors} sensors: expected fewer than {_NOBODYS}")
+        if sensors >= NOBODYS:
+            raise InputError(f"scan of {sensors} sensors: expected fewer than {NOBODYS}")
         if points > self._points or not self._points:
             self._reserve_points(points)
         if sensors > self._sensors or bins > self._bins or nodes > self._nodes:
@@ -189,7 +190,7 @@ def _length(array: Any) -> int:
 
 
 def _belonging(views: Sequence[SensorView], count: int) -> NDArray[np.uint8]:
-    belongs = np.full(count, _NOBODYS, np.uint8)
+    belongs = np.full(count, NOBODYS, np.uint8)
     for k, view in enumerate(views):
         belongs[view.points] = k
     return belongs

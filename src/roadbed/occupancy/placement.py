@@ -55,8 +55,9 @@ class GridPlacement:
             self._T_home_world = ground.T_lattice_sensor @ scan.T_world_sensor.inverse()
         before, self._T_home_vehicle = self._T_home_vehicle, T_home_vehicle
         T_home_before = self._T_home_grid
-        motion = self._roll(T_home_vehicle) if self.config.motion == "rolling" else self._turn(T_home_vehicle)
-        T_lattice_grid = T_lattice_home @ self._T_home_grid
+        rolls = self.config.motion == "rolling"  # along the home frame's axes
+        motion = self._roll(T_home_vehicle) if rolls else self._turn(T_home_vehicle)
+        T_lattice_grid = T_lattice_home if rolls else T_lattice_home @ self._T_home_grid
         own_velocity = (0.0, 0.0)
         if before is not None and dt > 0:
             travelled = T_home_vehicle.translation - before.translation
@@ -66,7 +67,7 @@ class GridPlacement:
             self._lattice,
             None if _is_identity(T_lattice_grid) else T_lattice_grid,
             GridMotion() if before is None else motion,
-            None if self.config.motion == "rolling" else T_home_before.inverse() @ self._T_home_grid,
+            None if rolls else T_home_before.inverse() @ self._T_home_grid,
             own_velocity,
         )
 
@@ -75,8 +76,7 @@ class GridPlacement:
         T_lattice_home = Pose.identity()
         if self._T_home_world is not None and scan.T_world_sensor is not None:
             T_lattice_home = ground.T_lattice_sensor @ (self._T_home_world @ scan.T_world_sensor).inverse()
-        T_lattice_vehicle = ground.T_lattice_sensor @ ground.mounting.T_vehicle_sensor.inverse()
-        return T_lattice_home, T_lattice_home.inverse() @ T_lattice_vehicle
+        return T_lattice_home, T_lattice_home.inverse() @ ground.T_lattice_vehicle
 
     def _roll(self, T_home_vehicle: Pose) -> GridMotion:
         """By whole cells along the home frame's axes."""

@@ -4,8 +4,6 @@
 // `View` is one sensor's look at the grid: see `view.py`. Places are doubles, as the CPU's are, so that no point changes
 // its cell with the machine it is computed on.
 
-#define NOBODYS 255  // sensor of a point that none of them counts
-
 // A point in the ground's lattice frame, and from its sensor.
 typedef struct {
     double x, y, z, dx, dy, distance;

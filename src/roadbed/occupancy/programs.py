@@ -19,7 +19,7 @@ from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 from roadbed.occupancy.arrays import Between, GridShape
 from roadbed.occupancy.model import CONSTANTS, NO_BEAM
-from roadbed.occupancy.rules import RegistrationRule, SensorModel
+from roadbed.occupancy.rules import Laid, RegistrationRule, SensorModel
 
 GROUP = 256  # work-items per group over points and cells
 RAY_GROUP = 128  # over the bins of a ray
@@ -103,7 +103,6 @@ LAYING = np.dtype(
         ("columns", np.int32),
         ("maturity", np.int32),  # where that static life begins among the layers given
         ("most_components", np.int32),  # room for them in every stored scan
-        ("subcell", np.float32),  # m
     ],
     align=True,
 )
@@ -129,12 +128,13 @@ def _program(files: Sequence[str], structs: dict[str, np.dtype], shared: tuple[s
 
 OBSERVE = _program(("polar", "faces", "observe"), {"View": VIEW})
 FUSE = _program(("fuse",), {"Pool": POOL, "Opinion": OPINION})
-_REGISTER = _program(("components", "register"), {"Laying": LAYING}, ("compute/components.cl",))
+_REGISTER = _program(("components", "register", "refine"), {"Laying": LAYING}, ("compute/components.cl",))
 
 
 def register_program(group: int = REGISTER_GROUP, parts: int = REGISTER_PARTS) -> Program:
     """The registration's kernels; so many work-items of so many groups try the shifts of a component side by side."""
-    return replace(_REGISTER, definitions={**_REGISTER.definitions, "REGISTER_GROUP": group, "REGISTER_PARTS": parts})
+    layout = {"REGISTER_GROUP": group, "REGISTER_PARTS": parts, "LAYINGS": len(Laid)}
+    return replace(_REGISTER, definitions={**_REGISTER.definitions, **layout})
 
 
 def check_device(backend: Backend) -> None:

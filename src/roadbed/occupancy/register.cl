@@ -83,7 +83,10 @@ FUNCTION Shifts shifts_around(int2 middle, int reach, int step, double square) {
 
 FUNCTION int2 shift_at(Shifts s, int k) { return INT2(s.corner.x + k % s.side * s.step, s.corner.y + k / s.side * s.step); }
 
-// Scores of so few shifts that work-items are left for the points of each.
+// Whether work-items are left for the points of each shift.
+FUNCTION int are_few(Shifts s) { return LANES > 1 && s.side * s.side <= LOCAL_SIZE; }
+
+// Scores of few shifts.
 FUNCTION void add_up(const Compared *c, Shifts s, LOCAL int *sums) {
     int shifts = s.side * s.side, points = c->count + c->old_count;
     TOGETHER();
@@ -102,7 +105,7 @@ FUNCTION void add_up(const Compared *c, Shifts s, LOCAL int *sums) {
 // The first of the shifts with the highest score above `best`, as (score, place in order). Those of one `part` in `parts`
 // are tried; (best, NO_CELL) where none is better.
 FUNCTION int2 search(const Compared *c, Shifts s, int best, int part, int parts, LOCAL int *shared, LOCAL int *sums) {
-    int few = LANES > 1 && 4 * s.side * s.side <= LOCAL_SIZE;
+    int few = are_few(s);
     if (few) add_up(c, s, sums);
     TOGETHER();
     if (LOCAL_ID == 0) shared[0] = best, shared[1] = NO_CELL;
@@ -301,59 +304,79 @@ FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
 
 FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
 
+// Labels and boxes of the components of now, and of the old ones.
+typedef struct {
+    GLOBAL const int *labels, *old_labels, *boxes, *old_boxes;
+} Scans;
+
+FUNCTION Scans scans_of(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOBAL const int *boxes) {
+    address_t cells = lay->rows * lay->columns, room = lay->most_components * BOX;
+    Scans s = {labels + lay->now * cells, labels + lay->old * cells, boxes + lay->now * room, boxes + lay->old * room};
+    return s;
+}
+
+// Without points yet, for which each group has its own room.
+FUNCTION Compared compared_of(GLOBAL const Laying *lay, GLOBAL const address_t *pictures, GLOBAL int2 *points) {
+    address_t cells = lay->rows * lay->columns, room = 2 * lay->points;
+    Compared c = {lay, pictures + lay->now * cells, pictures + lay->old * cells, points + GROUP_ID * 2 * room,
+                  points + (GROUP_ID * 2 + 1) * room, 0, 0};
+    return c;
+}
+
+// The points of component k and of its partner. Returns whether there is one, and enough points of both.
+FUNCTION int lay_over(Compared *c, const Scans *s, int k, LOCAL int *scratch, LOCAL int *shared) {
+    GLOBAL const Laying *lay = c->lay;
+    GLOBAL const int *box = s->boxes + BOX * k;
+    int partner = partner_of(lay, s->labels, s->old_labels, box, k, shared);
+    if (partner < 0 || extent_of(s->old_boxes + BOX * partner) > lay->partner_extent) return 0;
+    for (int former = 0; former < 2; ++former) {  // in a loop, as above
+        GLOBAL const int *whose = former ? s->old_boxes + BOX * partner : box;
+        int points = points_of(lay, former ? c->old : c->now, former ? s->old_labels : s->labels, whose,
+                               former ? partner : k, former, former ? c->former : c->present, scratch);
+        if (former) c->old_count = points;
+        else c->count = points;
+    }
+    return c->count >= lay->fewest_points && c->old_count >= lay->fewest_points;
+}
+
+// That of component k, which moved by so many subcells.
+FUNCTION void set_velocity(GLOBAL float *velocity, int k, double dx, double dy, GLOBAL const Laying *lay) {
+    velocity[2 * k] = (float)(dx / lay->age) * (float)lay->subcell;
+    velocity[2 * k + 1] = (float)(dy / lay->age) * (float)lay->subcell;
+}
+
 // Velocities of components of now, in m/s; what is known already stays.
 KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL const address_t *pictures,
                                         GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
                                         GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *tickets,
-                                        GLOBAL const float *maturity, GLOBAL float *velocity, int fast) {
+                                        GLOBAL const float *maturity, GLOBAL float *velocity, int laid) {
     LOCAL_ARRAY int scratch[REGISTER_GROUP];
     LOCAL_ARRAY int shared[2];
-    GLOBAL const Laying *lay = &layings[fast];
-    int cells = lay->rows * lay->columns, room = 2 * lay->points;
-    Compared c;
-    c.lay = lay;
-    c.now = pictures + (address_t)lay->now * cells;
-    c.old = pictures + (address_t)lay->old * cells;
-    c.present = scratch_points + (address_t)GROUP_ID * 2 * room;
-    c.former = c.present + room;
-    GLOBAL const int *labels = labels_all + (address_t)lay->now * cells;
-    GLOBAL const int *old_labels = labels_all + (address_t)lay->old * cells;
-    GLOBAL const int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
-    GLOBAL const int *old_boxes = boxes_all + (address_t)lay->old * lay->most_components * BOX;
-    GLOBAL int *meetings = tickets + 2;
+    GLOBAL const Laying *lay = &layings[laid];
+    Scans s = scans_of(lay, labels_all, boxes_all);
+    Compared c = compared_of(lay, pictures, scratch_points);
+    GLOBAL int *meetings = tickets + LAYINGS;
     int shares = counts[lay->now] * REGISTER_PARTS;
-    for (int share = next_of(tickets + fast, shared); share < shares; share = next_of(tickets + fast, shared)) {
+    for (int share = next_of(tickets + laid, shared); share < shares; share = next_of(tickets + laid, shared)) {
         int k = share / REGISTER_PARTS, part = share % REGISTER_PARTS;
         if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
-        GLOBAL const int *box = boxes + BOX * k;
+        GLOBAL const int *box = s.boxes + BOX * k;
         int extent = extent_of(box);
         if (box[4] < lay->fewest_cells || box[4] > lay->most_cells) continue;
         if (extent > lay->extent || extent < lay->least_extent) continue;
-        int partner = partner_of(lay, labels, old_labels, box, k, shared);
-        if (partner < 0 || extent_of(old_boxes + BOX * partner) > lay->partner_extent) continue;
-        for (int former = 0; former < 2; ++former) {
-            GLOBAL const int *whose = former ? old_boxes + BOX * partner : box;
-            int which = former ? partner : k, points = points_of(lay, former ? c.old : c.now, former ? old_labels : labels,
-                                                                 whose, which, former, former ? c.former : c.present, scratch);
-            if (former) c.old_count = points;
-            else c.count = points;
-        }
-        if (c.count < lay->fewest_points || c.old_count < lay->fewest_points) continue;
+        if (!lay_over(&c, &s, k, scratch, shared)) continue;
         int reach = (int)fmin(lay->reach, lay->reach_per_extent * extent + lay->reach_least);
         double same = lay->same, gain = lay->gain;
         if (extent <= lay->small) {
             same = lay->small_same;
             gain = lay->small_gain;
-        } else if (stands(lay, labels, maturity + lay->maturity, box, k, shared) &&
+        } else if (stands(lay, s.labels, maturity + lay->maturity, box, k, shared) &&
                    contradicted(&c, shared) >= lay->standing_freed * (c.count + c.old_count)) {
             // Its flank agrees for long with where it stood, but free space opens behind it, or closes before it.
             same = lay->standing_same;
             gain = lay->standing_gain;
         }
         int2 shift = best_shift(&c, reach, same, gain, part, meetings + k * MEETING, shared, scratch);
-        if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) {
-            velocity[2 * k] = (float)(shift.x / lay->age) * lay->subcell;
-            velocity[2 * k + 1] = (float)(shift.y / lay->age) * lay->subcell;
-        }
+        if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, lay);
     }
 }

@@ -16,17 +16,18 @@ from roadbed.occupancy.components_cpu import gather_cells, label_hits
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.picture_cpu import draw_picture
+from roadbed.occupancy.refine_cpu import refine_velocities
 from roadbed.occupancy.register_cpu import register_components
 from roadbed.occupancy.remembered import STORED, Kept, Stored, StoredScans
-from roadbed.occupancy.rules import RegistrationRule
+from roadbed.occupancy.rules import Laid, RegistrationRule
 
-KERNELS = (draw_picture, label_hits, gather_cells, register_components)
+KERNELS = (draw_picture, label_hits, gather_cells, register_components, refine_velocities)
 
 
 class Registration:
     """Remembers the scans of the last moments; each new one is laid over the youngest that is old enough.
 
-    What is fast has left its place by then: it is sought in a younger one.
+    What is fast has left its place by then: it is sought in a younger one. What speeds up is laid over one between.
     """
 
     def __init__(self, cells: Cells, config: RegistrationConfig) -> None:
@@ -57,30 +58,36 @@ class Registration:
         hits = connected_hits(observation)
         velocity = np.full((max(len(hits.start) - 1, 1), 2), np.nan, np.float32)
         stood = Stood(self._unknown if maturity is None else maturity, between_scans(motion, self.cells.spacing))
-        for old, fast in pasts(self._scans, dt, motion, self.config):
-            rule = RegistrationRule.of(self.config, old.age, self.cells.spacing, fast)
+        for old, laid in pasts(self._scans, dt, motion, self.config):
+            rule = RegistrationRule.of(self.config, old.age, self.cells.spacing, laid)
             between = between_scans(old.motion, self.cells.spacing)
-            given = (hits, old.hits, stood, between, rule, velocity)
-            spread(register_components, len(hits.start) - 1, *given)
+            if laid is Laid.REFINED:
+                spread(refine_velocities, len(hits.start) - 1, hits, old.hits, between, rule, velocity)
+            else:
+                given = (hits, old.hits, stood, between, rule, velocity)
+                spread(register_components, len(hits.start) - 1, *given)
         self._scans.store(hits)
-        return Registered(hits.label, velocity * np.float32(self.cells.spacing / SUBCELLS))
+        return Registered(hits.label, velocity)
 
 
 def pasts(
     scans: StoredScans[Kept], dt: float, motion: GridMotion, config: RegistrationConfig
-) -> list[tuple[Stored[Kept], bool]]:
-    """What a new scan is laid over: an old one, then, for what is fast and not found, a younger one."""
+) -> list[tuple[Stored[Kept], Laid]]:
+    """What a new scan is laid over, one after the other, and how."""
     old = scans.old_enough(dt, motion)
+    middle = scans.youngest(config.refined_span) if config.refined_span > 0 and old is not None else None
     young = scans.youngest(config.fast_span) if config.fast_span > 0 else None
-    return [(one, fast) for one, fast in ((old, False), (young, True)) if one is not None]
+    over = ((old, Laid.OLD), (None if middle is old else middle, Laid.REFINED), (young, Laid.FAST))
+    return [(one, laid) for one, laid in over if one is not None]
 
 
 def between_scans(motion: GridMotion, spacing: float) -> Between:
     """From subcells of now to those before a motion."""
     (xx, xy), (yx, yy) = motion.rotation.tolist()
+    if motion.cells is not None:  # free of rounding
+        columns, rows = motion.cells
+        return Between(xx, xy, yx, yy, float(SUBCELLS * columns), float(SUBCELLS * rows))
     x, y = (motion.shift / (spacing / SUBCELLS)).tolist()
-    if motion.cells is not None:
-        x, y = (float(SUBCELLS * steps) for steps in motion.cells)  # free of rounding
     return Between(xx, xy, yx, yy, x, y)
 
 

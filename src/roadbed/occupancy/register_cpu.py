@@ -17,7 +17,7 @@ from roadbed.occupancy.shifts_cpu import agreement, older_place, scores_around
 
 
 @inner()
-def _score(present, former, now, old, between, dx, dy, least):
+def total_agreement(present, former, now, old, between, dx, dy, least):
     """Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
 
     Given up as soon as it cannot reach `least`.
@@ -41,7 +41,7 @@ def _score(present, former, now, old, between, dx, dy, least):
 def best_shift(present, former, now, old, between, reach, same, gain, rule):
     """The shift (x, y) in subcells that makes the points agree best, (0, 0) where none is sure enough."""
     count = present.shape[0] + former.shape[0]
-    still = _score(present, former, now, old, between, 0, 0, -count)
+    still = total_agreement(present, former, now, old, between, 0, 0, -count)
     if still > same * count:
         return 0, 0
     wanted = max(rule.good * count, still + gain * count)
@@ -60,7 +60,7 @@ def best_shift(present, former, now, old, between, reach, same, gain, rule):
     coarse_x, coarse_y = found_x, found_y
     for dy in range(coarse_y - 1, coarse_y + 2):
         for dx in range(coarse_x - 1, coarse_x + 2):
-            score = _score(present, former, now, old, between, dx, dy, best + 1)
+            score = total_agreement(present, former, now, old, between, dx, dy, best + 1)
             if score > best:
                 best, found_x, found_y = score, dx, dy
     if best < wanted:
@@ -72,7 +72,7 @@ def best_shift(present, former, now, old, between, reach, same, gain, rule):
         for dx in range(-small, small + 1):
             if dx * dx + dy * dy >= rule.least * rule.least:
                 continue
-            if _score(present, former, now, old, between, dx, dy, enough) >= enough:
+            if total_agreement(present, former, now, old, between, dx, dy, enough) >= enough:
                 return 0, 0
     return found_x, found_y
 
@@ -86,7 +86,7 @@ def _row_of(cell, columns, row):
 
 
 @inner()
-def _points_of(picture, cells, most, out):
+def points_of(picture, cells, most, out):
     """Hit subcells of some cells, every so manyth where there are more than `most`. Returns how many."""
     columns, flat, hits = picture.shape[1], picture.reshape(-1), 0
     for k in range(cells.shape[0]):
@@ -113,7 +113,7 @@ def _points_of(picture, cells, most, out):
 
 
 @inner()
-def _extent(cells, columns):
+def extent_of(cells, columns):
     """Cells along the longer side of the box around some cells, less one."""
     first = cells[0] // columns
     row, low, high = first, columns, 0
@@ -134,7 +134,7 @@ def _former_cell(row, column, between):
 
 
 @inner()
-def _partner(cells, old_label, between, votes, voted):
+def partner_of(cells, old_label, between, votes, voted):
     """The old component found most often in the 3 x 3 cells around some cells of now, or -1.
 
     `votes` for an old component count where `voted` names the first of these cells."""
@@ -180,9 +180,27 @@ def _contradicted(present, former, now, old, between):
     return count
 
 
+@inner()
+def former_points(old, partner, between, most, former):
+    """Points of an old component, brought to the present grid: back through p_old = R p_new + shift. Their number."""
+    count = points_of(old.picture, old.cells[old.start[partner] : old.start[partner + 1]], most, former)
+    for j in range(count):
+        x, y = former[j, 0] + 0.5 - between.x, former[j, 1] + 0.5 - between.y
+        former[j, 0] = math.floor(between.xx * x + between.yx * y)
+        former[j, 1] = math.floor(between.xy * x + between.yy * y)
+    return count
+
+
+@inlined()
+def set_velocity(velocity, k, dx, dy, rule):
+    """That of component k, which moved by so many subcells."""
+    velocity[k, 0] = np.float32(dx / rule.age) * np.float32(rule.subcell)
+    velocity[k, 1] = np.float32(dy / rule.age) * np.float32(rule.subcell)
+
+
 @njit(cache=True, nogil=True)
 def register_components(first, last, now, old, stood, between, rule, velocity):
-    """Velocities of some components of now, (components, 2) in subcells per second; what is known already stays."""
+    """Velocities of some components of now, (components, 2) in m/s; what is known already stays."""
     columns = now.label.shape[1]
     votes, voted = np.zeros(old.start.shape[0], np.int32), np.full(old.start.shape[0], -1, np.int32)
     present, former = np.empty((2 * rule.points, 2), np.int32), np.empty((2 * rule.points, 2), np.int32)
@@ -192,23 +210,18 @@ def register_components(first, last, now, old, stood, between, rule, velocity):
         cells = now.cells[now.start[k] : now.start[k + 1]]
         if cells.shape[0] < rule.fewest_cells or cells.shape[0] > rule.most_cells:
             continue
-        extent = _extent(cells, columns)
+        extent = extent_of(cells, columns)
         if extent > rule.extent or extent < rule.least_extent:
             continue
-        partner = _partner(cells, old.label, between, votes, voted)
+        partner = partner_of(cells, old.label, between, votes, voted)
         if partner < 0:
             continue
-        old_cells = old.cells[old.start[partner] : old.start[partner + 1]]
-        if _extent(old_cells, columns) > rule.partner_extent:
+        if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], columns) > rule.partner_extent:
             continue
-        count = _points_of(now.picture, cells, rule.points, present)
-        old_count = _points_of(old.picture, old_cells, rule.points, former)
+        count = points_of(now.picture, cells, rule.points, present)
+        old_count = former_points(old, partner, between, rule.points, former)
         if count < rule.fewest_points or old_count < rule.fewest_points:
             continue
-        for j in range(old_count):  # to the present grid: back through p_old = R p_new + shift
-            x, y = former[j, 0] + 0.5 - between.x, former[j, 1] + 0.5 - between.y
-            former[j, 0] = math.floor(between.xx * x + between.yx * y)
-            former[j, 1] = math.floor(between.xy * x + between.yy * y)
         reach = int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
         laid = present[:count], former[:old_count], now.picture, old.picture, between
         same, gain = rule.same, rule.gain
@@ -219,4 +232,4 @@ def register_components(first, last, now, old, stood, between, rule, velocity):
             same, gain = rule.standing_same, rule.standing_gain
         dx, dy = best_shift(*laid, reach, same, gain, rule)
         if dx != 0 or dy != 0:
-            velocity[k, 0], velocity[k, 1] = dx / rule.age, dy / rule.age
+            set_velocity(velocity, k, dx, dy, rule)

@@ -12,7 +12,6 @@ from roadbed.compute.backend import Backend, Launch, Tape
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Between, Cells, Masses, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.programs import (
     GROUP,
     LAYING,
@@ -24,7 +23,7 @@ from roadbed.occupancy.programs import (
 )
 from roadbed.occupancy.register import between_scans, pasts
 from roadbed.occupancy.remembered import STORED, Stored, StoredScans
-from roadbed.occupancy.rules import RegistrationRule
+from roadbed.occupancy.rules import Laid, RegistrationRule
 
 _MATURITY = Masses._fields.index("maturity")  # among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
@@ -48,7 +47,7 @@ class RegistrationDevice:
         self.registered = Registered(label, backend.upload(np.full(2 * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
-        self._laying = backend.mailbox(2 * LAYING.itemsize)  # over an old scan, and over a younger one
+        self._laying = backend.mailbox(len(Laid) * LAYING.itemsize)
         self._pictures, self._unknown = zeros(_SLOTS * size, np.uint64), zeros(size, np.float32)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
         self._counts = zeros(_SLOTS, np.int32)
@@ -60,7 +59,7 @@ class RegistrationDevice:
         alone = device.lanes == 1
         self._group, parts = (1, 1) if alone else (min(REGISTER_GROUP, device.largest_group), REGISTER_PARTS)
         # Whose turn it is, and where the work-groups that share a component meet.
-        self._tickets = zeros(2 + self._most * (1 + 2 * parts), np.int32)
+        self._tickets = zeros(len(Laid) + self._most * (1 + 2 * parts), np.int32)
         self._programs = backend.build(register_program(self._group, parts)), primitives.build(backend)
         self._recorded: tuple | None = None
 
@@ -96,21 +95,21 @@ class RegistrationDevice:
         before = between_scans(motion, self.cells.spacing)
         first = 0 if layers is None else _MATURITY * self.cells.rows * self.cells.columns
         # For the components the first is told also where there is no old one.
-        pairs = {False: Stored(now, 1.0, GridMotion())} | {fast: old for old, fast in over}
+        pairs = {Laid.OLD: Stored(now, 1.0, GridMotion())} | {laid: old for old, laid in over}
         self._post(now, pairs, before, first)
         components, *registrations = self._tapes(observation, self._unknown if layers is None else layers)
         self._scans.store(now)
-        return components, *(registrations[fast] for _, fast in over)
+        return components, *(registrations[laid] for _, laid in over)
 
-    def _post(self, now: int, over: dict[bool, Stored[int]], before: Between, maturity: int) -> None:
+    def _post(self, now: int, over: dict[Laid, Stored[int]], before: Between, maturity: int) -> None:
         spacing = self.cells.spacing
-        lay = np.zeros(2, LAYING)
-        for fast, old in over.items():
-            lay[int(fast)] = (
+        lay = np.zeros(len(Laid), LAYING)
+        for laid, old in over.items():
+            lay[laid] = (
                 *between_scans(old.motion, spacing), *before,
-                *RegistrationRule.of(self.config, old.age, spacing, fast),
+                *RegistrationRule.of(self.config, old.age, spacing, laid),
                 now, old.hits, old.motion.cells is not None,
-                self.cells.rows, self.cells.columns, maturity, self._most, spacing / SUBCELLS,
+                self.cells.rows, self.cells.columns, maturity, self._most,
             )  # fmt: skip
         self.backend.post(lay, self._laying)
 
@@ -133,9 +132,15 @@ class RegistrationDevice:
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)
-            register = (lay, *stored, self._points, self._tickets, layers, found.velocity)
+            refine = (lay, *stored, self._points, self._tickets)
+            register = (*refine, layers)
             registrations = [
-                [Launch("register_hits", self._groups, self._group, (*register, np.int32(fast)))] for fast in range(2)
+                [Launch(name, self._groups, self._group, (*given, found.velocity, np.int32(laid)))]
+                for laid, name, given in (
+                    (Laid.OLD, "register_hits", register),
+                    (Laid.REFINED, "refine_hits", refine),
+                    (Laid.FAST, "register_hits", register),
+                )
             ]
             tapes = tuple(self.backend.tape(program, one) for one in (components, *registrations))
             self._recorded = given, tapes

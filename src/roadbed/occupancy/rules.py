@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from typing import NamedTuple
 
 from roadbed.config import Config
@@ -102,6 +103,13 @@ class MotionRule(NamedTuple):
         return cls(dt, acceleration, at_rest, per_speed2, config.diffusion * math.sqrt(dt / RATE_STEP))
 
 
+class Laid(IntEnum):
+    """How a scan is laid over one that is stored: all its components over an old one, what was found once more over a
+    younger one, and what was not found and may be fast over a young one."""
+
+    OLD, REFINED, FAST = range(3)
+
+
 class RegistrationRule(NamedTuple):
     """RegistrationConfig for a scan `age` seconds old, lengths in cells or subcells."""
 
@@ -128,10 +136,14 @@ class RegistrationRule(NamedTuple):
     standing_gain: float
     slack: float
     least: float  # subcells
+    refined_speed: float  # m/s
+    around: int  # subcells around the expected shift
+    nearly: float
+    subcell: float  # m
 
     @classmethod
-    def of(cls, config: RegistrationConfig, age: float, spacing: float, fast: bool = False) -> RegistrationRule:
-        subcell = spacing / SUBCELLS
+    def of(cls, config: RegistrationConfig, age: float, spacing: float, laid: Laid) -> RegistrationRule:
+        subcell, fast = spacing / SUBCELLS, laid is Laid.FAST
         speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
         return cls(
             age=age,
@@ -157,6 +169,10 @@ class RegistrationRule(NamedTuple):
             standing_gain=config.standing_gain,
             slack=config.slack,
             least=least / subcell,
+            refined_speed=config.refined_speed,
+            around=round(config.refined_reach / subcell),
+            nearly=config.refined_slack,
+            subcell=subcell,
         )
 
 
@@ -179,7 +195,8 @@ class CellRules(NamedTuple):
     unobserved_loss: float
     hit_static: float  # k_S, k_D in hit cells
     hit_dynamic: float
-    claimed: float  # share of the unknown mass of a hit cell that is static before anything arrives
+    claimed: float  # share of the unknown mass of a hit cell that is static before anything untested arrives
+    beside: float  # e_ED beside several cells that moved; 0: the rule is off
     free_static: float  # k_S, k_D elsewhere
     free_dynamic: float
     maturity_begin: float  # s; infinite when the rule is off
@@ -192,6 +209,7 @@ class CellRules(NamedTuple):
     free_decay: float
     time_step: float  # s
     test_memory: float  # what remains of a particle's test
+    test_free: float  # s; 0: free mass is asked
     surface_precision: float  # 1 / (2 sigma^2) in subcells; 0: particles of a cell are not told apart
     surface_floor: float
     subcells_per_metre: float
@@ -226,6 +244,7 @@ class CellRules(NamedTuple):
             hit_static=config.unknown_hit.static,
             hit_dynamic=config.unknown_hit.dynamic,
             claimed=config.unknown_claim,
+            beside=over(config.beside_moving),
             free_static=config.unknown_free.static,
             free_dynamic=config.unknown_free.dynamic,
             maturity_begin=mature.begin if mature.enabled else math.inf,
@@ -238,6 +257,7 @@ class CellRules(NamedTuple):
             free_decay=mature.free_decay**steps,
             time_step=dt,
             test_memory=math.exp(-dt / config.moving.test_memory),
+            test_free=config.moving.test_free,
             surface_precision=0.5 * (subcell / config.surface_sigma) ** 2 if config.surface else 0.0,
             surface_floor=max(config.surface_floor, LEAST_WEIGHT),
             subcells_per_metre=SUBCELLS / spacing,

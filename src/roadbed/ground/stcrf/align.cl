@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scan's height and tilt against the prior surface: samples over firm nodes, then reweighted least squares.
+// A scan's height and tilt against the prior surface: samples over firm nodes, then reweighted least squares. The scan is
+// laid onto that surface here, so that the frame's kernels can follow at once.
 
 // Every stride-th point over a firm node that does not stand: x and y from the sensor, height over the node's plane,
 // and the node.
@@ -30,6 +31,42 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, 
     }
 }
 
+// The correction in double where the device has it, as on the host: what the caller is told is what was computed with.
+#ifdef WITH_DOUBLE
+typedef double precise_t;
+#else
+typedef float precise_t;
+#endif
+
+FUNCTION precise_t laid_from(GLOBAL const Frame *frame, int k) {
+    return (precise_t)frame->laid_from[0][k] + (precise_t)frame->laid_from[1][k] + (precise_t)frame->laid_from[2][k];
+}
+
+// Turned about the sensor's foot point, then lowered by what is left. Twin: Place.corrected.
+FUNCTION void lay_onto_prior(GLOBAL Frame *frame, GLOBAL const float *fit) {
+    precise_t trust = laid_from(frame, 24), slope_x = trust * fit[1], slope_y = trust * fit[2];
+    precise_t up = 1 / sqrt(slope_x * slope_x + slope_y * slope_y + 1), a = -slope_y * up, b = slope_x * up, s = 1 / (1 + up);
+    precise_t turn[9] = {1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s};
+    precise_t foot[3] = {laid_from(frame, 9), laid_from(frame, 10), 0}, lower[3] = {0, 0, trust * fit[0]};
+    precise_t pose[24];  // of the sensor, then of the vehicle: rotation by rows, translation
+    for (int k = 0; k < 24; ++k) {
+        int first = k / 12 * 12, part = k % 12, row = part < 9 ? part / 3 : part - 9;
+        pose[k] = part < 9 ? 0 : foot[row] - lower[row];
+        for (int j = 0; j < 3; ++j)
+            pose[k] += turn[3 * row + j] * (part < 9 ? laid_from(frame, first + 3 * j + part % 3) : laid_from(frame, first + 9 + j) - foot[j]);
+    }
+    for (int k = 0; k < 9; ++k) frame->rotation[k] = (float)pose[k];
+    for (int k = 0; k < 3; ++k) frame->translation[k] = (float)pose[9 + k];
+    precise_t ahead_x = pose[12], ahead_y = pose[15], level = sqrt(ahead_x * ahead_x + ahead_y * ahead_y);
+    frame->vehicle_cosine = (float)(ahead_x / level);
+    frame->vehicle_sine = (float)(ahead_y / level);
+    frame->vehicle_slope_x = (float)(-pose[14] / pose[20]);
+    frame->vehicle_slope_y = (float)(-pose[17] / pose[20]);
+    frame->vehicle_x = (float)pose[21];
+    frame->vehicle_y = (float)pose[22];
+    frame->road = (float)pose[23];
+}
+
 #define SUMS 11
 
 // What every work-item has, added up over the work-group into the first place of each row.
@@ -55,12 +92,13 @@ FUNCTION void sum_over_group(const float *sums, LOCAL float *scratch) {
 }
 
 // One step of the fit dz = lift + a x + b y; `factor` of the squared rest in the weight's exponent. Each work-group adds up its share; the last to finish solves.
-// found: {samples, work-groups done}. fit: {lift, a, b, share of the samples near, samples}, carried from step to step.
-KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *found, GLOBAL float *parts,
+// found: {samples, work-groups done}. fit: {lift, a, b, share of the samples near}, carried from step to step; the result
+// has the number of samples and whether the scan fits beside them.
+KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *found, GLOBAL float *parts,
                 GLOBAL float *fit_all, GLOBAL float *result, float factor, int step, int capacity) {
     LOCAL_ARRAY float scratch[SUMS * GROUP];
     LOCAL_ARRAY int done;
-    GLOBAL float *fit = fit_all + 5 * SLOT;
+    GLOBAL float *fit = fit_all + 4 * SLOT;
     int n = found[2 * SLOT];
     float lift = step ? fit[0] : 0.0f, a = step ? fit[1] : 0.0f, b = step ? fit[2] : 0.0f;
     float sums[SUMS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -99,9 +137,14 @@ KERNEL fit_tilt(GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *fo
         fit[0] = sums[6] / w00 - l1 * fit[1] - l2 * fit[2];
         fit[3] = sums[10] / fmax(sums[9], 1e-9f);
         found[2 * SLOT + 1] = 0;
-        if (step == FIT_STEPS - 1) found[2 * SLOT] = 0;
-        for (int k = 0; k < 4; ++k) result[5 * SLOT + k] = fit[k];
-        result[5 * SLOT + 4] = (float)n;
+        if (step == FIT_STEPS - 1) {
+            found[2 * SLOT] = 0;
+            int fits = fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
+            if (fits && n >= FEWEST_SAMPLES) lay_onto_prior(&frames[SLOT], fit);
+            for (int k = 0; k < 4; ++k) result[6 * SLOT + k] = fit[k];
+            result[6 * SLOT + 4] = (float)n;
+            result[6 * SLOT + 5] = (float)fits;
+        }
     }
     // The last step leaves no counts behind: every group has read them.
     for (int k = LOCAL_ID; step == FIT_STEPS - 1 && k < n; k += LOCAL_SIZE)

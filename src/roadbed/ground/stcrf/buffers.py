@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from roadbed.compute.backend import Backend, Output, check_points
@@ -38,14 +40,13 @@ class Buffers:
         self.clean = zeros(slots * nodes, np.int32)  # what clean nodes hang on,
         self.clean_sizes = zeros(slots * (nodes + 1), np.int32)  # nodes per component, then the known ones of all
         self.frames = backend.mailbox(slots * FRAME.itemsize)
-        self.motion = backend.mailbox(slots * FRAME.itemsize)
         self.layers = backend.output((slots, 4, nodes), np.float32)
         self.tallies = zeros(slots * tally_words(config), np.uint32)
         self.row_sums, self.kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
         self.overlap = backend.output((slots, 2), np.int32)
         self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
         self.fit_parts = zeros(slots * FIT_GROUPS * FIT_SUMS, np.float32)
-        self.fit_state, self.fit = zeros(slots * 5, np.float32), backend.output((slots, 5), np.float32)
+        self.fit_state, self.fit = zeros(slots * 4, np.float32), backend.output((slots, 6), np.float32)
         self.capacity = self.moving_capacity = 0
         self.reserve_mask(4)
         self.reserve(4096)
@@ -82,16 +83,9 @@ class Buffers:
         self.label, self.layers = make(self.label.host.shape, np.uint8), make(self.layers.host.shape, np.float32)
         self.probability, self.height = (make(self.height.host.shape, np.float32) for _ in range(2))
 
-    def hand_out(self, probability: bool, height: bool, layers: bool) -> None:
-        """New memory on the host for what the caller was given of the last frame."""
-        renewed = self._backend.renewed
-        self.label = renewed(self.label)
-        if probability:
-            self.probability = renewed(self.probability)
-        if height:
-            self.height = renewed(self.height)
-        if layers:
-            self.layers = renewed(self.layers)
+    def hand_out(self, names: Sequence[str]) -> None:
+        """New memory on the host for what the caller was given of the last frame: outputs by their names."""
+        self.__dict__.update(zip(names, self._backend.renewed([getattr(self, name) for name in names])))
 
     def outputs(self) -> dict[str, Output]:
         """What kernels write for the caller, by its name in a frame's description."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -11,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.compilation import announce
+from roadbed.compute.lanes import LANES
 from roadbed.compute.threads import spread, together
 from roadbed.config import Config
 from roadbed.geometry import Float32
 from roadbed.ground.engine import (
+    Alignment,
     FrameInput,
     FrameOutput,
     Misalignment,
@@ -38,6 +41,9 @@ from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
     KNOWN_PRIOR,
+    LARGEST_LIFT,
+    LARGEST_TILT,
+    SMALLEST_FIT,
     VOTE_PILLARS,
 )  # fmt: skip
 from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
@@ -45,7 +51,7 @@ from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
-from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, sort_by_node
+from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, SortRoom, sort_by_node
 from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
     NODE_COST,
@@ -83,7 +89,7 @@ class StcrfCpu:
         self._coarse = CoarseStart(self.config, self._fine.shape) if stcrf.start == "coarse" else None
         self._low_side = np.int32(low_side_of(self.config) if self._coarse else 0)
         self._start = np.zeros(nodes + 1, np.int32)
-        self._counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
+        self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
         self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
@@ -97,7 +103,7 @@ class StcrfCpu:
         self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
-        self._evidence = Evidence.none(rows, columns, self._fine.mean.shape[2])
+        self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
         self._em_rules = cache(self._make_em_rules)
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
@@ -107,17 +113,22 @@ class StcrfCpu:
         """Buffers for at least `points` points."""
         capacity = max(4096, int(points * 1.25))
         self._place, self._sample_nodes = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
-        self._pillar = np.empty(capacity, np.uint16)
-        self._sorted = np.empty((3, capacity), F)
-        self._dz, self._near = np.empty(capacity, F), np.empty(capacity, np.int32)
+        self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
+        self._sorted = np.empty((3, capacity + LANES), F)
+        self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
         self._ground, self._stands = np.empty(capacity, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
-        self._weight = np.empty(self._shaping.shape[1], F)
 
-    def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:
+    def frame(
+        self, given: FrameInput, meanwhile: Callable[[], object] = nothing, alignment: Alignment | None = None
+    ) -> FrameOutput:
         meanwhile()
         timings: dict[str, float] = {}
+        if alignment is not None:
+            with timed(timings, "align"):
+                alignment.lay(self._misalignment(given, alignment.radius))
+                given = alignment.given
         count = len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm = given.warm
@@ -150,7 +161,7 @@ class StcrfCpu:
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         known = _NOTHING_STANDS if standing is None else standing
-        given = points, known, turn, move, self._fine.shape, self._anchored, self._counts, out
+        given = points, known, turn, move, self._fine.shape, self._anchored, self._sort_room, out
         together(sort_by_node, SORT_PHASES, *given)
         return out
 
@@ -176,7 +187,7 @@ class StcrfCpu:
         if moving is not None:
             moves = Moving(moving.mask, moving.corner.astype(F), F(1 / moving.spacing))
         x, y, z = self._shaping
-        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, self._weight, points.listed)
+        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
         given = self._point_chunks, points, fine.shape, rules, anchors, moves, self._low, shaping
         together(select_points, 1, *given)
@@ -270,7 +281,7 @@ class StcrfCpu:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
         if stcrf.seen_only and stcrf.disagreement:
-            tell_variance(self._evidence, rules, variance)
+            tell_variance(fine.spans, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
@@ -320,7 +331,8 @@ class StcrfCpu:
             lower(fine.prior, motion.climb)
             fine.prior_mean[:, 0] -= F(motion.climb)
 
-    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+    def _misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
+        """How the scan lies over the prior surface within `radius` m; None where too little of it is known."""
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._place):
             self._grow(len(points))
@@ -339,4 +351,8 @@ class StcrfCpu:
             samples,
         )
         lift, slope_x, slope_y, share = fit_tilt(samples, n)
-        return None if n < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share)
+        if n < FEWEST_SAMPLES:
+            return None
+        tilt = math.hypot(slope_x, slope_y)
+        fits = share >= SMALLEST_FIT and abs(lift) <= LARGEST_LIFT and tilt <= LARGEST_TILT
+        return Misalignment(lift, slope_x, slope_y, share, fits)

@@ -15,7 +15,16 @@ from roadbed.config import Config
 from roadbed.errors import InputError
 from roadbed.frames import Resident
 from roadbed.geometry import Float32
-from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, MovingMask, Rolled, Turned, nothing
+from roadbed.ground.engine import (
+    Alignment,
+    FrameInput,
+    FrameOutput,
+    Misalignment,
+    MovingMask,
+    Rolled,
+    Turned,
+    nothing,
+)  # fmt: skip
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
@@ -62,20 +71,23 @@ class StcrfDevice:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
-        self._offered: Any = None  # points that kernels can read already
         self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it,
         self._mask_taken: tuple[Tape, ...] = ()  # to be run before the next frame's
         self._joined = JoinedTapes(backend)
         self._resident: Resident | None = None  # what the last frame left here
 
-    def frame(self, given: FrameInput, meanwhile: Callable[[], object] = nothing) -> FrameOutput:
+    def frame(
+        self, given: FrameInput, meanwhile: Callable[[], object] = nothing, alignment: Alignment | None = None
+    ) -> FrameOutput:
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
             self._describe(given, 0)
+            if alignment is not None:
+                self._describe_alignment(alignment)
         with timed(timings, "device"):
-            self._queue(given.warm)
+            self._queue(given.warm, alignment is not None)
             meanwhile()
-            self._fetch(given.warm)
+            self._fetch(given.warm, alignment)
         with timed(timings, "download"):
             return self._output(0, timings, self._left())
 
@@ -113,20 +125,6 @@ class StcrfDevice:
             tape.run()
         return self._tapes.of_frame(given.warm, self._carries).timed()
 
-    def misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
-        self._frames["stride"] = alignment_stride(int(given.points.shape[0]))
-        self._frames["reach"] = radius
-        self._describe_place(given, 0)
-        self._offered = given.points
-        moved = self._moved()
-        buffers = self._buffers
-        self.backend.post(self._frames, buffers.frames)
-        self._joined.run(*moved, self._tapes.alignment)
-        self.backend.fetch(buffers.fit, 0, 5)
-        self.backend.finish()
-        lift, slope_x, slope_y, share, samples = (float(v) for v in buffers.fit.host[0])
-        return None if samples < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share)
-
     def keep(self) -> None:
         """The posterior becomes the prior of the next frame, where the ground was seen if only that is asked for."""
         self._kept = self._to_move = self._carries = True
@@ -149,8 +147,10 @@ class StcrfDevice:
 
     @property
     def prior(self) -> Float32:
-        for tape in self._moved():
-            tape.run()
+        if moved := self._moved():
+            self.backend.post(self._frames, self._buffers.frames)
+            self._stay()
+            moved[0].run()
         nodes = self.lattice.size
         state = self.backend.download(self._buffers.priors, 12 * nodes * int(self._frames["prior"][0]), 12 * nodes)
         return np.ascontiguousarray(state.reshape(nodes, 12)[:, :9].T).reshape(9, *self.lattice.shape)
@@ -171,7 +171,7 @@ class StcrfDevice:
             record.lower = 0.0
 
     def _moved(self) -> tuple[Tape, ...]:
-        """What carries out that was asked since the last frame: one tape or none, to be run next."""
+        """What carries out that was asked since the last frame: one tape or none, to be run once frames are posted."""
         if not self._to_move:
             return ()
         frames = self._frames
@@ -180,9 +180,7 @@ class StcrfDevice:
             frames["prior_from"] = POSTERIOR
         else:
             frames["prior_from"], frames["prior"] = current, 1 - current
-        self.backend.post(frames, self._buffers.motion)
         self._kept = self._to_move = False
-        self._stay()
         return (self._tapes.motion,)
 
     def _reserve(self, points: int) -> None:
@@ -195,12 +193,7 @@ class StcrfDevice:
         self._joined.forget()
 
     def _describe(self, given: FrameInput, slot: int) -> None:
-        """Make a scan readable by the kernels."""
-        self._describe_place(given, slot)
-        self._describe_moving(self._records[slot], given.moving, slot)
-
-    def _describe_place(self, given: FrameInput, slot: int) -> None:
-        """Its points, which of them stand, and where they lie: all that is needed to lay it over the prior surface."""
+        """Make a scan readable by the kernels: its points, which of them stand or move, and where it lies."""
         if self._resident is not None:
             self._resident.current = False
         points = given.points
@@ -211,15 +204,24 @@ class StcrfDevice:
         record.count, record.base, record.road = int(points.shape[0]), placement.base, given.road
         self._frames["rotation"][slot] = placement.rotation.ravel()
         self._frames["translation"][slot] = placement.translation
-        if points is not self._offered:
-            record.points = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
-            record.some_stand = given.standing is not None
-            if given.standing is not None:
-                mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
-                self.backend.upload(mask, self._buffers.standing, start)
+        record.points = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
+        record.some_stand = given.standing is not None
+        if given.standing is not None:
+            mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
+            self.backend.upload(mask, self._buffers.standing, start)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
         record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y
+        self._describe_moving(record, given.moving, slot)
+
+    def _describe_alignment(self, alignment: Alignment) -> None:
+        """How the only slot of a drive is laid onto the prior surface."""
+        record = self._records[0]
+        record.stride, record.reach = alignment_stride(record.count), alignment.radius
+        left = np.append(alignment.poses, alignment.trust)
+        for part in self._frames["laid_from"][0]:
+            part[:] = left
+            left -= part
 
     def _describe_moving(self, record: Any, moving: MovingMask | None, slot: int) -> None:
         record.moving_columns = record.moving_rows = 0
@@ -254,30 +256,35 @@ class StcrfDevice:
             buffers.renew_outputs()
         elif self.slots == 1:
             given = self.wanted & self.fetched
-            buffers.hand_out(bool(given & PROBABILITY), bool(given & HEIGHT), bool(self.wanted & LAYERS))
+            bits = {"probability": PROBABILITY, "height": HEIGHT, "layers": LAYERS}
+            buffers.hand_out(["label", *(name for name, bit in bits.items() if given & bit)])
         for name, output in buffers.outputs().items():
             frames[name] = output.addresses
         self.backend.post(frames, buffers.frames)
-        self._offered = None
+        self._stay()
         return before
 
-    def _queue(self, warm: bool) -> None:
+    def _queue(self, warm: bool, aligned: bool = False) -> None:
         before = self._post(warm)
-        self._joined.run(*before, self._tapes.of_frame(warm, self._carries))
+        alignment = (self._tapes.alignment,) if aligned else ()
+        self._joined.run(*before, *alignment, self._tapes.of_frame(warm, self._carries))
 
-    def _fetch(self, warm: bool) -> None:
-        """Wait for the outputs; where the prior knew too little under the scan, all iterations are run first."""
-        stcrf, overlap = self.config.stcrf, self._buffers.overlap
+    def _fetch(self, warm: bool, alignment: Alignment | None = None) -> None:
+        """Wait for the outputs; what turns out to be no prior for this scan, or too little of one, has to run again."""
+        stcrf, overlap, fit = self.config.stcrf, self._buffers.overlap, self._buffers.fit
         self.backend.fetch(overlap, 0, 2)
+        if alignment is not None:
+            self.backend.fetch(fit, 0, 6)
         self._queue_fetch(0)
         self.backend.finish()
-        if not warm or stcrf.warm_iterations >= stcrf.iterations:
-            return
-        unknown, known = (int(n) for n in overlap.host[0])
-        if known < ENOUGH_PRIOR * max(1, known + unknown):
+        if alignment is not None and not alignment.lay(_misalignment(*fit.host[0].tolist())):
+            self._queue(warm=False)
+        elif warm and stcrf.warm_iterations < stcrf.iterations and self._knows_too_little(*overlap.host[0].tolist()):
             self._tapes.of_frame(warm, self._carries, few=False).run()
-            self._queue_fetch(0)
-            self.backend.finish()
+        else:
+            return
+        self._queue_fetch(0)
+        self.backend.finish()
 
     def _queue_fetch(self, slot: int) -> None:
         """Queue the copies of what is wanted."""
@@ -311,5 +318,15 @@ class StcrfDevice:
         elevation, slope, variance = layers[:nodes], layers[nodes : 3 * nodes], layers[3 * nodes :]
         return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
 
+    @staticmethod
+    def _knows_too_little(unknown: int, known: int) -> bool:
+        """Whether the prior knows so few of the nodes with points that all iterations are needed."""
+        return known < ENOUGH_PRIOR * max(1, known + unknown)
+
     def _given(self, array: Any) -> Any:
         return array if self._stays or self.slots == 1 else array.copy()
+
+
+def _misalignment(lift: float, slope_x: float, slope_y: float, share: float, samples: float, fits: float) -> Any:
+    """What the kernels found, None where too little of the prior surface is known."""
+    return None if samples < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share, bool(fits))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -23,14 +22,12 @@ from roadbed.ground.engine import FrameInput, GroundEngine, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.opacity import standing_points
+from roadbed.ground.stcrf.align import ScanAlignment
 from roadbed.ground.stcrf.place import Place, Places
 from roadbed.mapping.information import SurfaceRules
 from roadbed.mapping.tiles import TileMap
 from roadbed.timeline import Link, Timeline
 from roadbed.timing import timed
-
-_SMALLEST_FIT = 0.3  # share of the points near the prior surface
-_LARGEST_LIFT, _LARGEST_TILT = 0.7, 0.1  # m and slope that alignment may correct
 
 
 class Stcrf:
@@ -64,11 +61,14 @@ class Stcrf:
             T_world_vehicle = scan.T_world_sensor and scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             notes.extend(moment.notes)
-            place, warm = self._places.follow(scan, mounting, moment)
+            place, warm = self._places.follow(T_world_vehicle, mounting, moment)
             given = _input(scan.points, place, moving, warm, self._standing(scan, mounting))
-            if warm and self._aligns:
-                place, given = self._aligned(place, given, notes)
-        output = self.engine.frame(given, partial(meanwhile, mounting))
+        alignment = None
+        if warm and self._aligns:
+            alignment = ScanAlignment(self.config.ground.time, place, given, notes)
+        output = self.engine.frame(given, partial(meanwhile, mounting), alignment)
+        if alignment is not None:
+            place, warm = alignment.place, alignment.warm
         with timed(timings, "keep"):
             if moment.link in (Link.FIRST, Link.NEXT):
                 self._places.keep(output)
@@ -78,7 +78,7 @@ class Stcrf:
             place.T_lattice_sensor,
             mounting,
             place.T_world_lattice,
-            used_prior=given.warm,
+            used_prior=warm,
             notes=tuple(notes),
             timings=timings | output.timings,
         )
@@ -126,21 +126,6 @@ class Stcrf:
 
     def _standing(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
         return standing_points(scan, mounting.T_vehicle_sensor, self.config.ground.opacity)
-
-    def _aligned(self, place: Place, given: FrameInput, notes: list[str]) -> tuple[Place, FrameInput]:
-        """The scan's pose corrected against the prior surface; where it does not fit at all, the prior is not used."""
-        config = self.config.ground.time
-        found = self.engine.misalignment(given, config.alignment_radius)
-        if found is None:
-            return place, given
-        steep = math.hypot(found.slope_x, found.slope_y)
-        if found.share < _SMALLEST_FIT or abs(found.lift) > _LARGEST_LIFT or steep > _LARGEST_TILT:
-            near = f"{100 * found.share:.0f} % of its points near it"
-            notes.append(f"scan does not fit the prior surface ({near}): started cold")
-            return place, replace(given, warm=False)
-        place = place.corrected(found, config.alignment_trust)
-        beside = (given.moving, given.warm, given.standing)
-        return place, FrameInput(given.points, place.placement, place.vehicle, place.road, *beside)
 
 
 def _input(

@@ -61,6 +61,8 @@ FARTHEST_SAMPLE = _F(1)  # m from the prior surface
 NEAR_SAMPLE = _F(0.1)  # m, samples that lie on the surface
 FIT_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
 FIT_STEPS = len(FIT_SIGMAS)
+SMALLEST_FIT = 0.3  # share of the samples on the surface from which a scan fits it
+LARGEST_LIFT, LARGEST_TILT = 0.7, 0.1  # m and slope that are corrected
 
 # Counters of a node, as planes of one array.
 NEAR, NEAR_HIGH, OPEN_NEAR, OPEN_HIGH, SEEN_GROUND, WALL_RETURNS, COUNTERS = range(7)
@@ -88,6 +90,7 @@ VOTE_MAY_CHANGE = _F(0.10)  # m, points from here on follow the vote
 # Outputs beside the labels that a caller may ask a device for, as bits.
 PROBABILITY, HEIGHT, LAYERS = 1, 2, 4
 
+LAID_FROM = 25  # numbers from which a scan is laid onto the prior surface
 # How a prior is moved, and where it lies before: in one of two buffers, or as the last frame's result.
 ROLLING, TURNING, POSTERIOR = 0, 1, 2
 # What a frame says of a node: its ground was seen, now or before; it stays as prior.
@@ -135,6 +138,9 @@ FRAME = np.dtype(
         ("stride", np.int32),  # every so many-th point is compared with the prior surface
         ("reach", np.float32),  # m around the sensor
         ("some_stand", np.int32),  # the mask of points that cannot be ground is used
+        # Before the scan is laid onto the prior surface: sensor, vehicle (rotation, translation) and the share that is
+        # trusted; each a double as the sum of three floats.
+        ("laid_from", np.float32, (3, LAID_FROM)),
     ],
     align=True,
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from roadbed.compute.arrays import to_host
 from roadbed.compute.backend import OnDevice
 from roadbed.config import Config
-from roadbed.frames import Mounting, Scan
+from roadbed.frames import Mounting
 from roadbed.geometry import Float64, Lattice, Pose, rotation_to_level
 from roadbed.ground.engine import (
     FrameOutput,
@@ -101,11 +101,10 @@ class Places:
         """A scan without odometry: the lattice frame is the vehicle's."""
         return Place(self.around_vehicle, 0.0, mounting.T_vehicle_sensor, Pose.identity(), None)
 
-    def follow(self, scan: Scan, mounting: Mounting, moment: Moment) -> tuple[Place, bool]:
-        """The scan's place, and whether the engine's prior can be used there."""
-        if scan.T_world_sensor is None:
+    def follow(self, T_world_vehicle: Pose | None, mounting: Mounting, moment: Moment) -> tuple[Place, bool]:
+        """The place of a scan of the vehicle there, and whether the engine's prior can be used."""
+        if T_world_vehicle is None:
             return self.of_one_alone(mounting), False
-        T_world_vehicle = scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
         if moment.link is Link.FIRST:
             self._store(np.ones(self._prior_lattice.shape, np.bool_))
             self._engine.forget()
@@ -142,12 +141,12 @@ class Places:
 
     def _roll(self, T_lattice_vehicle: Pose, first: bool) -> tuple[Lattice, float]:
         """Shift the prior by whole nodes, and count heights from the road again after a climb."""
-        x, y, z = (float(v) for v in T_lattice_vehicle.translation)
+        x, y, z = T_lattice_vehicle.translation.tolist()
         old, lattice, base = self._prior_lattice, self.around_vehicle.around(x, y), z
-        entering = np.ones(lattice.shape, np.bool_)
+        columns = rows = 0
         if not first:
             columns, rows = old.steps_to(lattice)
-            if columns or rows:
+            if self._map is not None and (columns or rows):
                 self._store(old.outside(columns, rows))
             climb = z - self._prior_base
             if abs(climb) <= _HIGHEST_CLIMB:
@@ -156,9 +155,9 @@ class Places:
                 self._engine.move(Rolled(columns, rows, climb))
                 if self._recall is not None:
                     self._recall.roll(columns, rows, climb)
-            entering = lattice.outside(-columns, -rows)
         self._prior_lattice, self._prior_base = lattice, base
-        self._load(entering)
+        if self._map is not None:
+            self._load(np.ones(lattice.shape, np.bool_) if first else lattice.outside(-columns, -rows))
         return lattice, base
 
     def _store(self, leaving: NDArray[np.bool_]) -> None:

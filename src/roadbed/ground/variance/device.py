@@ -143,9 +143,8 @@ class VarianceDevice:
 
     def _hand_out(self) -> None:
         """New memory on the host for what the caller was given of the last frame."""
-        renewed = self.backend.renewed
-        self._label, self._probability, self._height = map(renewed, (self._label, self._probability, self._height))
-        self._cell_statistics = renewed(self._cell_statistics)
+        given = (self._label, self._probability, self._height, self._cell_statistics)
+        self._label, self._probability, self._height, self._cell_statistics = self.backend.renewed(given)
 
     def _cells(self) -> VarianceCells:
         shape = self.lattice.shape

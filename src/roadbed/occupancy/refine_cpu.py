@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels that lay what is registered once more over a younger scan: what speeds up is faster by now.
+
+A registered velocity is the mean of the time between both scans, and so late by half of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.compute.kernels import inner, njit
+from roadbed.occupancy.register_cpu import (
+    extent_of,
+    former_points,
+    partner_of,
+    points_of,
+    set_velocity,
+    total_agreement,
+)
+
+
+@inner()
+def _mean_shift(present, former, now, old, between, expected_x, expected_y, scores, rule):
+    """Mean of the shifts around the expected one that agree nearly as well as the best; NaN where that is not good."""
+    count = present.shape[0] + former.shape[0]
+    best = -count
+    for j in range(scores.shape[0]):
+        for i in range(scores.shape[0]):
+            dx, dy = expected_x + i - rule.around, expected_y + j - rule.around
+            scores[j, i] = total_agreement(present, former, now, old, between, dx, dy, -count)
+            best = max(best, scores[j, i])
+    if best < rule.good * count:
+        return math.nan, math.nan
+    enough = math.ceil(best - rule.nearly * count)
+    sum_x = sum_y = alike = 0
+    for j in range(scores.shape[0]):
+        for i in range(scores.shape[0]):
+            if scores[j, i] >= enough:
+                sum_x, sum_y, alike = sum_x + i - rule.around, sum_y + j - rule.around, alike + 1
+    return expected_x + sum_x / alike, expected_y + sum_y / alike
+
+
+@njit(cache=True, nogil=True)
+def refine_velocities(first, last, now, old, between, rule, velocity):
+    """Of some components of now, where they are known and not slow; `old` is younger than what these were laid over."""
+    columns, per_velocity = now.label.shape[1], rule.age / rule.subcell
+    votes, voted = np.zeros(old.start.shape[0], np.int32), np.full(old.start.shape[0], -1, np.int32)
+    present, former = np.empty((2 * rule.points, 2), np.int32), np.empty((2 * rule.points, 2), np.int32)
+    scores = np.empty((2 * rule.around + 1, 2 * rule.around + 1), np.int32)
+    for k in range(first, last):
+        vx, vy = float(velocity[k, 0]), float(velocity[k, 1])
+        if not vx * vx + vy * vy >= rule.refined_speed * rule.refined_speed:  # nor where it is not a number
+            continue
+        cells = now.cells[now.start[k] : now.start[k + 1]]
+        partner = partner_of(cells, old.label, between, votes, voted)
+        if partner < 0:
+            continue
+        if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], columns) > rule.partner_extent:
+            continue
+        count = points_of(now.picture, cells, rule.points, present)
+        old_count = former_points(old, partner, between, rule.points, former)
+        if count < rule.fewest_points or old_count < rule.fewest_points:
+            continue
+        laid = present[:count], former[:old_count], now.picture, old.picture, between
+        expected = math.floor(vx * per_velocity + 0.5), math.floor(vy * per_velocity + 0.5)
+        dx, dy = _mean_shift(*laid, *expected, scores, rule)
+        if not math.isnan(dx):
+            set_velocity(velocity, k, dx, dy, rule)
