@@ -4,8 +4,7 @@
 
 #define UNSEEN 1e9f
 
-#if LANES == 1
-// Of the places for lowest points those that hold one, side by side; `lists` says how many.
+// For CPU devices: of the places for lowest points those that hold one, side by side; `lists` says how many.
 KERNEL pack_lowest(GLOBAL const float4 *points, GLOBAL float4 *packed, GLOBAL int4 *lists) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
@@ -16,7 +15,6 @@ KERNEL pack_lowest(GLOBAL const float4 *points, GLOBAL float4 *packed, GLOBAL in
         if (from[k].z < FAR_ABOVE) to[count++] = from[k];
     lists[3 * SLOT * NODES + node].z = count;
 }
-#endif
 
 // The second lowest point of each wide node, so that one stray return below ground counts for nothing.
 KERNEL find_heights(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLOBAL float *heights) {
