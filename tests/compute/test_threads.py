@@ -146,9 +146,9 @@ def test_calls_at_once_are_made_once_each_and_spread_no_further_if_there_are_sev
 
     at_once([lambda k=k: call(k) for k in range(number)])
     assert sorted(done) == list(range(number))
-    alone = number == 1 or numba.get_num_threads() == 1
-    for ranges in seen.values():
-        assert alone or {(first, last) for first, last, _ in ranges} == {(0, 1000)}
+    for ranges in seen.values():  # one call alone has all threads for its kernels
+        if numba.get_num_threads() > 1:
+            assert (len(ranges) == 1) == (number > 1)
         assert sum(last - first for first, last, _ in ranges) == 1000
 
 

@@ -9,6 +9,7 @@ _OBSERVE = ("occupancy/test_observe.py",)
 _FUSE = ("occupancy/test_fuse.py",)
 _BIRTHS = ("occupancy/test_births.py",)
 _CELLS = ("occupancy/test_cells.py",)
+_REGISTER = ("occupancy/test_register.py",)
 _ONE_CELL = ("occupancy/test_hsbof.py::test_one_cell_agrees_with_the_oracle",)
 
 
@@ -84,6 +85,25 @@ OCCUPANCY = [
         _CELLS,
         ("alike += dx * dx + dy * dy <= limit", "alike += 1"),
         ("alike = -1  # the cell itself will be counted", "alike = 0"),
+    ),
+    *_of(
+        "velocities_cpu.py",
+        ("occupancy/test_rules.py",),
+        ("range(max(row - ALIKE_REACH, 0), min(row + ALIKE_REACH + 1, rows))", "range(max(row - 1, 0), min(row + 2, rows))"),
+        ("probability[r, c] > HIT and (r != row or c != column)", "probability[r, c] > HIT"),
+    ),
+    *_of(
+        "register_cpu.py",
+        _REGISTER,
+        ("return long_static >= STANDING * cells.shape[0]", "return long_static > 0"),
+        ("count += agreement(now, former[k, 0], former[k, 1]) < 0", "count += 0"),
+        ("rule.standing_freed * (count + old_count)", "rule.standing_freed * count"),
+        ("if extent <= rule.small:", "if extent < rule.small:"),
+    ),
+    *_of(
+        "register.cl",
+        ("occupancy/test_register_device.py",),
+        ("standing_freed * (c.count + c.old_count)", "standing_freed * c.count"),
     ),
     *_of(
         "placement.py",

@@ -202,6 +202,14 @@ def test_how_much_of_it_must_have_stood_and_be_contradicted(life, changes, expec
     assert (velocity_at(found, 4.6, 4.0) is not None) == expected
 
 
+@pytest.mark.parametrize(("length", "expected"), [(0.9, False), (1.1, False), (1.3, True)])
+def test_what_is_small_has_limits_of_its_own(length, expected):
+    """A box over 5, 6 or 7 cells: 0.8, 1 and 1.2 m from the first to the last, of which the last is not small."""
+    pictures = [seen(rectangle(4 + 0.1 * k, 4, length, 0.5)) for k in range(0, 12, 2)]
+    found = registered(pictures, RegistrationConfig(small_gain=2.0))
+    assert (velocity_at(found, 5.1, 4.0) is not None) == expected
+
+
 def test_static_life_is_looked_up_where_the_grid_was():
     """The same on a grid that rolls by two columns per scan: static life is that of the grid one scan ago."""
     scans = [seen(rectangle(4 - 2 * SPACING * k, 4, 4.2, 1.8, "sw")) for k in range(4)]
