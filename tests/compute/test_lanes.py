@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
 """Eight numbers at once compute what each of them would alone, and are refused beyond the end of an array."""
 
 import os
