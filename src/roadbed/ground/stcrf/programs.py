@@ -26,8 +26,8 @@ from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_o
 
 # fmt: off
 _PARTS = (
-    "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_rows", "surface", "islands",
-    "labels",
+    "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_rows", "surface",
+    "islands", "labels",
 )
 # fmt: on
 _COARSE_PARTS = ("frame", "em", "em_rows", "climb")
@@ -39,7 +39,7 @@ _MOST_SQUARES = 64  # pillars per node that local memory holds
 
 
 class EmLayout(NamedTuple):
-    """Work-groups of an EM iteration: for nodes that take a whole one, for each other kind of listed nodes, and in all."""
+    """Work-groups of an EM iteration: for nodes that take a whole one, for each other listed kind, and in all."""
 
     whole: int
     per_kind: int

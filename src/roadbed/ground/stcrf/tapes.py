@@ -69,7 +69,7 @@ class Tapes:
 
     @property
     def _over_points(self) -> tuple[int, int]:
-        """Enough work-groups to fill the device; each takes several tiles of a large scan, or on a CPU a run of points."""
+        """Enough work-groups to fill the device; each takes tiles of a large scan, or on a CPU a run of points."""
         device = self._backend.device
         if device.lanes == 1:
             return self._runs
