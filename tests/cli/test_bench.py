@@ -43,6 +43,8 @@ def test_ground_measures_both_presets():
         parts = {name: value for name, value in row["phases_ms"].items() if name != "total"}
         assert sum(parts.values()) <= 1.5 * row["p95_ms"]
         assert row["points"] > 2000
+        assert row["processor_ms"] > 0
+        assert row["device_us"] == {}
 
 
 def test_a_call_is_timed_as_often_as_asked_or_as_long_and_at_least_five_times():

@@ -39,7 +39,7 @@ def test_the_envelope_is_the_lowest_surface_of_limited_slope():
     lowest = ShapingPoints(
         np.arange(nodes + 1, dtype=np.int32) * places,
         np.full(nodes, places, np.int32),
-        *(z * 0, z * 0, z, z),
+        *(z * 0, z * 0, z),
         Listed.none(rows, columns),  # all nodes are looked at
     )
     shape, heights = Shape(rows, columns, np.float32(SPACING)), climb_arrays(rows, columns).heights

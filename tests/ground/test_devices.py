@@ -96,6 +96,17 @@ def test_single_scans_of_changing_size_agree_with_the_cpu(device, preset):
         assert_alike(accelerated(scan), cpu(scan), config)
 
 
+@pytest.mark.parametrize("neighbours", [4, 8])
+def test_lattices_of_any_size_agree_with_the_cpu(neighbours):
+    """21 x 5 nodes, 7 x 2 wide ones: neither fills the vectors of eight in which a CPU device walks along rows."""
+    config = Config.parse({"ground": {"stcrf": {"length": 21, "width": 5, "neighbours": neighbours}}})
+    cpu, accelerated = GroundFilter(config), GroundFilter(config, accelerator("opencl", optimise=False))
+    for k in range(3):
+        scan = hilly_scan(k, 8_000, x=1.3 * k)
+        scan = off_borders(scan, scan.T_world_sensor)
+        assert_alike(accelerated(scan), cpu(scan), config)
+
+
 @pytest.mark.parametrize("preset", ["paper", "default"])
 def test_a_drive_agrees_with_the_cpu(device, preset):
     config = Config.preset(preset)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from roadbed.bench.host import device_phases
 from roadbed.bench.timing import Timing, measure
 from roadbed.config import Config
 from roadbed.frames import GroundFrame, Scan
@@ -22,6 +23,7 @@ PAPER_MS = {"hdl64e": 147.0, "lux4": 47.6}
 
 
 Place = tuple[str, str | None]  # backend and device
+Measured = tuple[Timing, dict[str, float]]  # and microseconds per phase on an accelerator
 
 
 def ground_rows(
@@ -59,32 +61,32 @@ def _drive(sensor: str, frames: int = 12) -> list[Scan]:
     return list(open_source(f"sim:city?sensor={sensor}&frames={frames}"))
 
 
-def _cold(config: Config, place: Place, scan: Scan, seconds: float) -> Timing:
+def _cold(config: Config, place: Place, scan: Scan, seconds: float) -> Measured:
     ground = GroundFilter(config, *place)
     alone = replace(scan, T_world_sensor=None)
-    return measure(lambda: ground(alone), _phases, seconds=seconds)
+    return measure(lambda: ground(alone), _phases, seconds=seconds), device_phases(ground, 12 * [alone])
 
 
-def _warm(config: Config, place: Place, scans: list[Scan], seconds: float) -> Timing:
+def _warm(config: Config, place: Place, scans: list[Scan], seconds: float) -> Measured:
     """Along the drive and back again, so that the prior surface is always a real one."""
     ground = GroundFilter(config, *place)
     there_and_back = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
     step = iter(range(10**9))
 
-    def next_frame() -> GroundFrame:
+    def next_scan() -> Scan:
         number = next(step)
-        scan = scans[there_and_back[number % len(there_and_back)]]
-        return ground(replace(scan, time=0.1 * number))
+        return replace(scans[there_and_back[number % len(there_and_back)]], time=0.1 * number)
 
-    return measure(next_frame, _phases, seconds=seconds, warm_up=len(there_and_back))
+    timing = measure(lambda: ground(next_scan()), _phases, seconds=seconds, warm_up=len(there_and_back))
+    return timing, device_phases(ground, [next_scan() for _ in scans])
 
 
 def _phases(frame: GroundFrame) -> dict[str, float]:
     return dict(frame.timings)
 
 
-def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, timing: Timing) -> dict[str, Any]:
-    iterations = None
+def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, measured: Measured) -> dict[str, Any]:
+    iterations, (timing, device_us) = None, measured
     if config.ground.method == "variance":
         cells = variance_lattice(config.ground.variance).size
     else:
@@ -98,10 +100,12 @@ def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, timing: 
         "iterations": iterations,
         "median_ms": round(timing.median_ms, 3),
         "p95_ms": round(timing.p95_ms, 3),
+        "processor_ms": round(timing.processor_ms, 3),
         "paper_ms": paper_ms,
         "ns_per_point": round(1e6 * timing.median_ms / len(scan), 1),
         "ns_per_cell": round(1e6 * timing.median_ms / cells, 1),
         "phases_ms": {name: round(value, 3) for name, value in timing.phases_ms.items()},
+        "device_us": device_us,
     }
 
 

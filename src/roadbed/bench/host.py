@@ -14,6 +14,7 @@ from typing import Any
 import numba
 
 from roadbed.frames import Scan
+from roadbed.ground import GroundFilter
 from roadbed.pipeline import Pipeline
 
 _WAITING = ("opencl.py", "cuda.py")  # whose `finish` waits for a device
@@ -48,8 +49,8 @@ def host_figures(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
     return figures
 
 
-def device_phases(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
-    """Microseconds per frame and phase of the chain on an accelerator, one launch after another; the longest first."""
+def device_phases(pipeline: Pipeline | GroundFilter, scans: Sequence[Scan]) -> dict[str, float]:
+    """Microseconds per frame and phase on an accelerator, one launch after another; the longest first."""
     traffic = getattr(pipeline.backend, "traffic", None)
     if traffic is None:
         return {}

@@ -36,8 +36,8 @@ def ground(
 
     rows = list(progress(ground_rows(backend, device, sensor or tuple(PAPER_MS), seconds), "measuring"))
     out = report("ground", rows, backend=backend)
-    columns = ("case", "points", "cells", "iterations", "median_ms", "p95_ms", "paper_ms", "ns_per_point")
-    _show(out, columns, as_json)
+    times = ("median_ms", "p95_ms", "processor_ms", "paper_ms", "ns_per_point")
+    _show(out, ("case", "points", "cells", "iterations", *times), as_json)
 
 
 @app.command("occupancy")

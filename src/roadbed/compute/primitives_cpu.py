@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from roadbed.compute.kernels import inner
+from roadbed.compute.kernels import inlined, inner
 
 
 @inner()
@@ -21,6 +21,22 @@ def begin_cells(count, start):
             count[s, cell] = total
             total += here
     start[cells] = total
+
+
+@inlined()
+def turn_of(rotation, translation):
+    """A pose as numbers, (to x, to y, to z): a loop that writes floats would read it again for every point."""
+    return (
+        (rotation[0, 0], rotation[0, 1], rotation[0, 2], translation[0]),
+        (rotation[1, 0], rotation[1, 1], rotation[1, 2], translation[1]),
+        (rotation[2, 0], rotation[2, 1], rotation[2, 2], translation[2]),
+    )
+
+
+@inlined(fastmath={"contract"})
+def along(axis, x, y, z):
+    """One coordinate of a point in the other frame."""
+    return axis[0] * x + axis[1] * y + axis[2] * z + axis[3]
 
 
 @inner()

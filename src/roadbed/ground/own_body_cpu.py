@@ -7,26 +7,24 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
-
-
-@njit(inline="always")
-def _along(axis, point, rotation, translation):
-    return (
-        rotation[axis, 0] * point[0] + rotation[axis, 1] * point[1] + rotation[axis, 2] * point[2] + translation[axis]
-    )
+from roadbed.compute.lanes import LANES, load_points, store_mask
+from roadbed.compute.primitives_cpu import along, turn_of
 
 
 @njit(nogil=True, cache=True, allocates=False)
 def mark_inside(first, last, points, rotation, translation, box, inside):
     """Which points of a range lie inside `box`: rear, front, right, left, bottom, top."""
-    for k in range(first, last):
-        inside[k] = False
-        y = _along(1, points[k], rotation, translation)  # most points are told by it alone
-        if not box[2] < y < box[3]:
-            continue
-        x = _along(0, points[k], rotation, translation)
-        if box[0] < x < box[1] and box[4] < _along(2, points[k], rotation, translation) < box[5]:
-            inside[k] = True
+    to_x, to_y, to_z = turn_of(rotation, translation)
+    rear, front, right, left, bottom, top = box[0], box[1], box[2], box[3], box[4], box[5]
+    whole = first + (last - first) // LANES * LANES
+    for k in range(first, whole, LANES):
+        x, y, z = load_points(points, k)
+        u, v, w = along(to_x, x, y, z), along(to_y, x, y, z), along(to_z, x, y, z)
+        store_mask(inside, k, (rear < u) & (u < front) & (right < v) & (v < left) & (bottom < w) & (w < top))
+    for k in range(whole, last):
+        x, y, z = points[k, 0], points[k, 1], points[k, 2]
+        u, v, w = along(to_x, x, y, z), along(to_y, x, y, z), along(to_z, x, y, z)
+        inside[k] = rear < u < front and right < v < left and bottom < w < top
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -42,11 +40,13 @@ def copy_without(first, last, points, own, left):
 @njit(cache=True, allocates=False)
 def mark_cells(points, rotation, translation, box, cell, occupied):
     """Cells of the box, [x][y] from its rear right corner, that hold a point."""
+    to_x, to_y, to_z = turn_of(rotation, translation)
     for k in range(len(points)):
-        y = _along(1, points[k], rotation, translation)  # most points are told by it alone
-        if not box[2] < y < box[3]:
+        x, y, z = points[k, 0], points[k, 1], points[k, 2]
+        v = along(to_y, x, y, z)  # most points are told by it alone
+        if not box[2] < v < box[3]:
             continue
-        x = _along(0, points[k], rotation, translation)
-        if box[0] < x < box[1] and box[4] < _along(2, points[k], rotation, translation) < box[5]:
-            column, row = int((x - box[0]) / cell), int((y - box[2]) / cell)
+        u = along(to_x, x, y, z)
+        if box[0] < u < box[1] and box[4] < along(to_z, x, y, z) < box[5]:
+            column, row = int((u - box[0]) / cell), int((v - box[2]) / cell)
             occupied[min(column, occupied.shape[0] - 1), min(row, occupied.shape[1] - 1)] = True

@@ -19,8 +19,7 @@ from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 from roadbed.occupancy.arrays import Between, GridShape
 from roadbed.occupancy.model import CONSTANTS, NO_BEAM
-from roadbed.occupancy.register import Laid
-from roadbed.occupancy.rules import RegistrationRule, SensorModel
+from roadbed.occupancy.rules import Laid, RegistrationRule, SensorModel
 
 GROUP = 256  # work-items per group over points and cells
 RAY_GROUP = 128  # over the bins of a ray

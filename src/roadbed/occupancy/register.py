@@ -6,8 +6,6 @@ Particles need a second to learn that from cells; something that starts from res
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import numpy as np
 
 from roadbed.compute.threads import spread
@@ -21,16 +19,9 @@ from roadbed.occupancy.picture_cpu import draw_picture
 from roadbed.occupancy.refine_cpu import refine_velocities
 from roadbed.occupancy.register_cpu import register_components
 from roadbed.occupancy.remembered import STORED, Kept, Stored, StoredScans
-from roadbed.occupancy.rules import RegistrationRule
+from roadbed.occupancy.rules import Laid, RegistrationRule
 
 KERNELS = (draw_picture, label_hits, gather_cells, register_components, refine_velocities)
-
-
-class Laid(IntEnum):
-    """How a scan is laid over one that is stored: all its components over an old one, what was found once more over a
-    younger one, and what was not found and may be fast over a young one."""
-
-    OLD, REFINED, FAST = range(3)
 
 
 class Registration:
@@ -68,7 +59,7 @@ class Registration:
         velocity = np.full((max(len(hits.start) - 1, 1), 2), np.nan, np.float32)
         stood = Stood(self._unknown if maturity is None else maturity, between_scans(motion, self.cells.spacing))
         for old, laid in pasts(self._scans, dt, motion, self.config):
-            rule = RegistrationRule.of(self.config, old.age, self.cells.spacing, laid is Laid.FAST)
+            rule = RegistrationRule.of(self.config, old.age, self.cells.spacing, laid)
             between = between_scans(old.motion, self.cells.spacing)
             if laid is Laid.REFINED:
                 spread(refine_velocities, len(hits.start) - 1, hits, old.hits, between, rule, velocity)

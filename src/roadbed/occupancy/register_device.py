@@ -21,9 +21,9 @@ from roadbed.occupancy.programs import (
     groups_over,
     register_program,
 )
-from roadbed.occupancy.register import Laid, between_scans, pasts
+from roadbed.occupancy.register import between_scans, pasts
 from roadbed.occupancy.remembered import STORED, Stored, StoredScans
-from roadbed.occupancy.rules import RegistrationRule
+from roadbed.occupancy.rules import Laid, RegistrationRule
 
 _MATURITY = Masses._fields.index("maturity")  # among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
@@ -107,7 +107,7 @@ class RegistrationDevice:
         for laid, old in over.items():
             lay[laid] = (
                 *between_scans(old.motion, spacing), *before,
-                *RegistrationRule.of(self.config, old.age, spacing, laid is Laid.FAST),
+                *RegistrationRule.of(self.config, old.age, spacing, laid),
                 now, old.hits, old.motion.cells is not None,
                 self.cells.rows, self.cells.columns, maturity, self._most,
             )  # fmt: skip

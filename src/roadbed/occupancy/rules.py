@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from typing import NamedTuple
 
 from roadbed.config import Config
@@ -102,6 +103,13 @@ class MotionRule(NamedTuple):
         return cls(dt, acceleration, at_rest, per_speed2, config.diffusion * math.sqrt(dt / RATE_STEP))
 
 
+class Laid(IntEnum):
+    """How a scan is laid over one that is stored: all its components over an old one, what was found once more over a
+    younger one, and what was not found and may be fast over a young one."""
+
+    OLD, REFINED, FAST = range(3)
+
+
 class RegistrationRule(NamedTuple):
     """RegistrationConfig for a scan `age` seconds old, lengths in cells or subcells."""
 
@@ -134,8 +142,8 @@ class RegistrationRule(NamedTuple):
     subcell: float  # m
 
     @classmethod
-    def of(cls, config: RegistrationConfig, age: float, spacing: float, fast: bool = False) -> RegistrationRule:
-        subcell = spacing / SUBCELLS
+    def of(cls, config: RegistrationConfig, age: float, spacing: float, laid: Laid) -> RegistrationRule:
+        subcell, fast = spacing / SUBCELLS, laid is Laid.FAST
         speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
         return cls(
             age=age,

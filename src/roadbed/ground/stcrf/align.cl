@@ -39,7 +39,7 @@ typedef float precise_t;
 #endif
 
 FUNCTION precise_t laid_from(GLOBAL const Frame *frame, int k) {
-    return (precise_t)frame->laid_from[k] + (precise_t)frame->laid_from_rest[k];
+    return (precise_t)frame->laid_from[0][k] + (precise_t)frame->laid_from[1][k] + (precise_t)frame->laid_from[2][k];
 }
 
 // Turned about the sensor's foot point, then lowered by what is left. Twin: Place.corrected.

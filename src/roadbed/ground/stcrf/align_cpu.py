@@ -8,7 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, fast_normal_equations, inner, njit, solve3
+from roadbed.compute.cpu import (
+    FAST,
+    HALF_LOG2_E,
+    ONE,
+    F,
+    U,
+    exp2_negative,
+    fast_normal_equations,
+    inner,
+    njit,
+    solve3,
+)  # fmt: skip
+from roadbed.compute.primitives_cpu import along, turn_of
 from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
 
 
@@ -21,7 +33,7 @@ class Samples(NamedTuple):
     count: np.ndarray
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def sample_residuals(points, standing, stride, rotation, translation, shape, radius, information, mean, samples):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 
@@ -31,33 +43,30 @@ def sample_residuals(points, standing, stride, rotation, translation, shape, rad
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     centre_x, centre_y = translation[0], translation[1]
     sample, node, count = samples.values, samples.node, samples.count
-    scale = F(1) / spacing
+    scale, wide, long = F(1) / spacing, F(columns), F(rows)
     some_stand = standing.shape[0] > 0
+    to_x, to_y, to_z = turn_of(rotation, translation)
     n = 0
-    for i in range(0, points.shape[0], stride):
-        if some_stand and standing[i]:
-            continue
+    # Without branches: which points lie over firm nodes cannot be foretold. What does not count is written over.
+    for i in range(U(0), U(points.shape[0]), U(stride)):
         px, py, pz = points[i, 0], points[i, 1], points[i, 2]
-        x = rotation[0, 0] * px + rotation[0, 1] * py + rotation[0, 2] * pz + translation[0]
-        y = rotation[1, 0] * px + rotation[1, 1] * py + rotation[1, 2] * pz + translation[1]
-        if not ((x - centre_x) ** 2 + (y - centre_y) ** 2 < radius * radius):
-            continue
+        x, y = along(to_x, px, py, pz), along(to_y, px, py, pz)
         u, v = x * scale, y * scale
-        if not (u >= F(0) and v >= F(0) and u < columns and v < rows):
-            continue
-        column, row = np.int32(u), np.int32(v)
-        if information[row + 1, 0, column + 1] < FIRM or (px == F(0) and py == F(0) and pz == F(0)):
-            continue
-        z = rotation[2, 0] * px + rotation[2, 1] * py + rotation[2, 2] * pz + translation[2]
-        h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
+        is_near = (x - centre_x) ** 2 + (y - centre_y) ** 2 < radius * radius
+        is_return = (px != F(0)) | (py != F(0)) | (pz != F(0))
+        inside = (u >= F(0)) & (v >= F(0)) & (u < wide) & (v < long) & is_near & is_return
+        if some_stand:
+            inside &= not standing[i]
+        column, row = U(np.int32(u if inside else F(0))), U(np.int32(v if inside else F(0)))
+        planes = mean[row + ONE]
+        h, sx, sy = planes[0, column + ONE], planes[1, column + ONE], planes[2, column + ONE]
         dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
-        dz = z - (h + sx * dx + sy * dy)
-        if not abs(dz) < FARTHEST_SAMPLE:
-            continue
-        sample[0, n], sample[1, n], sample[2, n] = x - centre_x, y - centre_y, dz
-        node[n] = row * columns + column
-        count[node[n]] += 1
-        n += 1
+        dz = along(to_z, px, py, pz) - (h + sx * dx + sy * dy)
+        counts = inside & (information[row + ONE, 0, column + ONE] >= FIRM) & (abs(dz) < FARTHEST_SAMPLE)
+        cell = row * U(columns) + column
+        sample[0, n], sample[1, n], sample[2, n], node[n] = x - centre_x, y - centre_y, dz, cell
+        count[cell] += counts
+        n += counts
     return n
 
 

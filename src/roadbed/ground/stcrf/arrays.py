@@ -57,7 +57,6 @@ class ShapingPoints(NamedTuple):
     x: Float32
     y: Float32
     z: Float32
-    weight: Float32  # c_j of the E-step
     listed: Listed  # no other node has such points
 
 
@@ -106,7 +105,6 @@ class Field:
         self.written = np.zeros((2, rows), np.int32)  # columns [lo, hi) of each row where `information` is not zero
         self.row_chunks = np.zeros(chunks + 1, np.int32)
         self.row_sums = np.zeros((chunks, 3, 9, stride), np.float32)
-        self.work = np.zeros((chunks, 6, stride), np.float32)
         self.result = 0  # which buffer of `information` is the posterior
 
     @property

@@ -51,8 +51,8 @@ class CoarseStart:
         self._rules = cache(self._make_rules)
         self._climb_arrays = climb_arrays(*wide)
         self.low = np.zeros((fine.rows * fine.columns, low_side_of(config) ** 2, 3), F)
-        x, y, z, weight = np.zeros((4, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
-        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, weight, Listed.none(*wide))
+        x, y, z = np.zeros((3, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
+        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, Listed.none(*wide))
 
     def find(self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
         """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`."""

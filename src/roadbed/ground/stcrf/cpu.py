@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.compilation import announce
+from roadbed.compute.lanes import LANES
 from roadbed.compute.threads import spread, together
 from roadbed.config import Config
 from roadbed.geometry import Float32
@@ -50,7 +51,7 @@ from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
-from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, sort_by_node
+from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, SortRoom, sort_by_node
 from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
     NODE_COST,
@@ -88,7 +89,7 @@ class StcrfCpu:
         self._coarse = CoarseStart(self.config, self._fine.shape) if stcrf.start == "coarse" else None
         self._low_side = np.int32(low_side_of(self.config) if self._coarse else 0)
         self._start = np.zeros(nodes + 1, np.int32)
-        self._counts = np.zeros((numba.get_num_threads(), nodes), np.int32)
+        self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
         self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
@@ -102,7 +103,7 @@ class StcrfCpu:
         self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
-        self._evidence = Evidence.none(rows, columns, self._fine.mean.shape[2])
+        self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
         self._em_rules = cache(self._make_em_rules)
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
@@ -112,13 +113,12 @@ class StcrfCpu:
         """Buffers for at least `points` points."""
         capacity = max(4096, int(points * 1.25))
         self._place, self._sample_nodes = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
-        self._pillar = np.empty(capacity, np.uint16)
-        self._sorted = np.empty((3, capacity), F)
-        self._dz, self._near = np.empty(capacity, F), np.empty(capacity, np.int32)
+        self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
+        self._sorted = np.empty((3, capacity + LANES), F)
+        self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
         self._ground, self._stands = np.empty(capacity, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
-        self._weight = np.empty(self._shaping.shape[1], F)
 
     def frame(
         self, given: FrameInput, meanwhile: Callable[[], object] = nothing, alignment: Alignment | None = None
@@ -161,7 +161,7 @@ class StcrfCpu:
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         known = _NOTHING_STANDS if standing is None else standing
-        given = points, known, turn, move, self._fine.shape, self._anchored, self._counts, out
+        given = points, known, turn, move, self._fine.shape, self._anchored, self._sort_room, out
         together(sort_by_node, SORT_PHASES, *given)
         return out
 
@@ -187,7 +187,7 @@ class StcrfCpu:
         if moving is not None:
             moves = Moving(moving.mask, moving.corner.astype(F), F(1 / moving.spacing))
         x, y, z = self._shaping
-        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, self._weight, points.listed)
+        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
         given = self._point_chunks, points, fine.shape, rules, anchors, moves, self._low, shaping
         together(select_points, 1, *given)
@@ -281,7 +281,7 @@ class StcrfCpu:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
         if stcrf.seen_only and stcrf.disagreement:
-            tell_variance(self._evidence, rules, variance)
+            tell_variance(fine.spans, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:

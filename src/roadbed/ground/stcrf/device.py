@@ -216,11 +216,12 @@ class StcrfDevice:
 
     def _describe_alignment(self, alignment: Alignment) -> None:
         """How the only slot of a drive is laid onto the prior surface."""
-        record, frames = self._records[0], self._frames
+        record = self._records[0]
         record.stride, record.reach = alignment_stride(record.count), alignment.radius
-        numbers = np.append(alignment.poses, alignment.trust)
-        frames["laid_from"] = numbers
-        frames["laid_from_rest"] = numbers - frames["laid_from"]
+        left = np.append(alignment.poses, alignment.trust)
+        for part in self._frames["laid_from"][0]:
+            part[:] = left
+            left -= part
 
     def _describe_moving(self, record: Any, moving: MovingMask | None, slot: int) -> None:
         record.moving_columns = record.moving_rows = 0

@@ -4,8 +4,7 @@
 
 Information of a node: nine planes p00 p01 p02 p11 p12 p22 (P) and x0 x1 x2 (X). Arrays are (rows + 2, 9, stride)
 with a border of empty nodes, so that no loop asks where the lattice ends; each row's planes lie together in cache.
-Every loop works on few arrays at a time and counts with unsigned integers: then the compiler sees that arrays do not
-overlap and that indices do not wrap around, and vectorises.
+Spans of nodes and the points of a node are whole numbers of vectors, see `compute.lanes`.
 """
 
 from __future__ import annotations
@@ -14,8 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, exp2_negative, inner, njit
+from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
+from roadbed.compute.kernels import inlined
+from roadbed.compute.lanes import STEP, exp2_lanes, larger, load, splat, store, total, where
 from roadbed.compute.threads import together
 from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
@@ -73,127 +74,117 @@ class _Iteration(NamedTuple):
     share: np.float32  # beta of each neighbour
     up: np.float32  # factor of dz^2 above and below the surface
     down: np.float32
-    deep: np.float32  # m: the pull is more than the weight only of points below it
+    reach: np.float32  # 1/m^2: how fast the pull fades with the depth
 
 
-@inner(fastmath=True)
+@inner()
 def _sum_along_x(p, q, spacing, lo, hi):
     """q = p + F^T p F over the left and right neighbour, for columns lo..hi of one row."""
     square, double = spacing * spacing, F(2) * spacing
-    for k in (0, 2, 5, 6, 8):
-        for c in range(U(lo), U(hi)):
-            q[k, c] = p[k, c - ONE] + p[k, c] + p[k, c + ONE]
-    for k, m in ((1, 0), (4, 2), (7, 6)):
-        for c in range(U(lo), U(hi)):
-            q[k, c] = p[k, c - ONE] + p[k, c] + p[k, c + ONE] + spacing * (p[m, c + ONE] - p[m, c - ONE])
-    for c in range(U(lo), U(hi)):
-        outer = square * (p[0, c + ONE] + p[0, c - ONE]) + double * (p[1, c + ONE] - p[1, c - ONE])
-        q[3, c] = p[3, c - ONE] + p[3, c] + p[3, c + ONE] + outer
+    for c in range(U(lo), U(hi), STEP):
+        left0, right0 = load(p, (0, c - ONE)), load(p, (0, c + ONE))
+        left1, right1 = load(p, (1, c - ONE)), load(p, (1, c + ONE))
+        left2, right2 = load(p, (2, c - ONE)), load(p, (2, c + ONE))
+        left6, right6 = load(p, (6, c - ONE)), load(p, (6, c + ONE))
+        store(q, (0, c), left0 + load(p, (0, c)) + right0)
+        store(q, (1, c), left1 + load(p, (1, c)) + right1 + (right0 - left0) * spacing)
+        store(q, (2, c), left2 + load(p, (2, c)) + right2)
+        outer = (right0 + left0) * square + (right1 - left1) * double
+        store(q, (3, c), load(p, (3, c - ONE)) + load(p, (3, c)) + load(p, (3, c + ONE)) + outer)
+        sheared = (right2 - left2) * spacing
+        store(q, (4, c), load(p, (4, c - ONE)) + load(p, (4, c)) + load(p, (4, c + ONE)) + sheared)
+        store(q, (5, c), load(p, (5, c - ONE)) + load(p, (5, c)) + load(p, (5, c + ONE)))
+        store(q, (6, c), left6 + load(p, (6, c)) + right6)
+        sheared = (right6 - left6) * spacing
+        store(q, (7, c), load(p, (7, c - ONE)) + load(p, (7, c)) + load(p, (7, c + ONE)) + sheared)
+        store(q, (8, c), load(p, (8, c - ONE)) + load(p, (8, c)) + load(p, (8, c + ONE)))
 
 
-@inner(fastmath=True)
-def _m_step(data, p, q, below, above, share, spacing, out, lo, hi):
-    """P, X <- data + beta/|N| neighbours. q: own row summed along x, node included; below, above: the rows beside."""
-    for k in (0, 1, 3, 6, 7):
-        for c in range(U(lo), U(hi)):
-            out[k, c] = data[k, c] + share * (q[k, c] - p[k, c] + below[k, c] + above[k, c])
-    for k, m in ((2, 0), (4, 1), (8, 6)):
-        for c in range(U(lo), U(hi)):
-            sheared = below[k, c] + above[k, c] + spacing * (above[m, c] - below[m, c])
-            out[k, c] = data[k, c] + share * (q[k, c] - p[k, c] + sheared)
+@inlined()
+def _around(rows, k, c):
+    """Plane k of the neighbours of nodes c and on: own row without the node, and the rows beside as they are there."""
+    p, q, below, above = rows
+    return load(q, (k, c)) - load(p, (k, c)) + load(below, (k, c)) + load(above, (k, c))
+
+
+@inner()
+def _m_step(data, rows, share, spacing, out, lo, hi):
+    """P, X <- data + beta/|N| neighbours. `rows`: the old information of a row, the same summed along x with the node
+    included, and those sums of the rows below and above."""
+    below, above = rows[2], rows[3]
     square, double = spacing * spacing, F(2) * spacing
-    for c in range(U(lo), U(hi)):
-        out[5, c] = data[5, c] + share * (q[5, c] - p[5, c] + below[5, c] + above[5, c])
-    for c in range(U(lo), U(hi)):
-        out[5, c] += share * (square * (above[0, c] + below[0, c]) + double * (above[2, c] - below[2, c]))
+    for c in range(U(lo), U(hi), STEP):
+        low0, high0, low6, high6 = load(below, (0, c)), load(above, (0, c)), load(below, (6, c)), load(above, (6, c))
+        sheared1 = (load(above, (1, c)) - load(below, (1, c))) * spacing
+        outer = (high0 + low0) * square + (load(above, (2, c)) - load(below, (2, c))) * double
+        store(out, (0, c), load(data, (0, c)) + _around(rows, 0, c) * share)
+        store(out, (1, c), load(data, (1, c)) + _around(rows, 1, c) * share)
+        store(out, (2, c), load(data, (2, c)) + (_around(rows, 2, c) + (high0 - low0) * spacing) * share)
+        store(out, (3, c), load(data, (3, c)) + _around(rows, 3, c) * share)
+        store(out, (4, c), load(data, (4, c)) + (_around(rows, 4, c) + sheared1) * share)
+        store(out, (5, c), load(data, (5, c)) + (_around(rows, 5, c) + outer) * share)
+        store(out, (6, c), load(data, (6, c)) + _around(rows, 6, c) * share)
+        store(out, (7, c), load(data, (7, c)) + _around(rows, 7, c) * share)
+        store(out, (8, c), load(data, (8, c)) + (_around(rows, 8, c) + (high6 - low6) * spacing) * share)
 
 
-@inner(fastmath=True)
+@inner()
 def _add_prior(prior, gamma, out, lo, hi):
     """P, X += gamma previous frame."""
     for k in range(9):
-        for c in range(U(lo), U(hi)):
-            out[k, c] += gamma * prior[k, c]
+        for c in range(U(lo), U(hi), STEP):
+            store(out, (k, c), load(out, (k, c)) + load(prior, (k, c)) * gamma)
 
 
-@inner(fastmath=True)
-def _solve(p, expected, height_information, slope_information, mean, work, lo, hi):
+@inner()
+def _solve(p, expected, height_information, slope_information, mean, lo, hi):
     """mu = (P + P0)^-1 (X + P0 expected) for one row, by an unrolled L D L^T; P0 is never accumulated."""
-    inverse0, inverse1, t, b0, y1, y2 = work[0], work[1], work[2], work[3], work[4], work[5]
-    for c in range(U(lo), U(hi)):
-        inverse0[c] = F(1) / (p[0, c] + height_information)
-    for c in range(U(lo), U(hi)):
-        inverse1[c] = F(1) / (p[3, c] + slope_information - p[1, c] * p[1, c] * inverse0[c])
-    for c in range(U(lo), U(hi)):
-        t[c] = p[4, c] - p[1, c] * inverse0[c] * p[2, c]
-    for c in range(U(lo), U(hi)):
-        b0[c] = (p[6, c] + height_information * expected[0, c]) * inverse0[c]
-    for c in range(U(lo), U(hi)):
-        y1[c] = (p[7, c] + slope_information * expected[1, c] - p[1, c] * b0[c]) * inverse1[c]
-    for c in range(U(lo), U(hi)):
-        y2[c] = p[8, c] + slope_information * expected[2, c] - p[2, c] * b0[c] - t[c] * y1[c]
-    for c in range(U(lo), U(hi)):
-        mean[2, c] = y2[c] / (p[5, c] + slope_information - p[2, c] * p[2, c] * inverse0[c] - t[c] * t[c] * inverse1[c])
-    for c in range(U(lo), U(hi)):
-        mean[1, c] = y1[c] - inverse1[c] * t[c] * mean[2, c]
-    for c in range(U(lo), U(hi)):
-        mean[0, c] = b0[c] - inverse0[c] * (p[1, c] * mean[1, c] + p[2, c] * mean[2, c])
+    for c in range(U(lo), U(hi), STEP):
+        p1, p2 = load(p, (1, c)), load(p, (2, c))
+        inverse0 = F(1) / (load(p, (0, c)) + height_information)
+        l1, l2 = p1 * inverse0, p2 * inverse0
+        inverse1 = F(1) / (load(p, (3, c)) + slope_information - p1 * l1)
+        t = load(p, (4, c)) - l1 * p2
+        b0 = (load(p, (6, c)) + load(expected, (0, c)) * height_information) * inverse0
+        y1 = (load(p, (7, c)) + load(expected, (1, c)) * slope_information - p1 * b0) * inverse1
+        y2 = load(p, (8, c)) + load(expected, (2, c)) * slope_information - p2 * b0 - t * y1
+        slope_y = y2 / (load(p, (5, c)) + slope_information - p2 * l2 - t * t * inverse1)
+        slope_x = y1 - inverse1 * t * slope_y
+        store(mean, (0, c), b0 - l1 * slope_x - l2 * slope_y)
+        store(mean, (1, c), slope_x)
+        store(mean, (2, c), slope_y)
 
 
-@inner(fastmath=True)
-def _weigh(x, y, z, first, last, plane, up, down, weight):
-    """c_j of the points of one node; `up` and `down` are -log2(e) / (2 sigma^2)."""
-    h, sx, sy = plane
-    for k in range(first, last):
-        dz = z[k] - (h + sx * x[k] + sy * y[k])
-        weight[k] = exp2_negative(dz * dz * (up if dz >= F(0) else down))
+@inner()
+def _gather(points, first, last, plane, step, rules, data, c):
+    """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T, with the ground probability c_j.
+
+    With a pull points far below keep a little weight: a surface that starts above a drop is drawn down to it.
+    """
+    h, sx, sy = splat(plane[0]), splat(plane[1]), splat(plane[2])
+    up, down, alpha = splat(step.up), splat(step.down), rules.alpha
+    w = wx = wy = wxx = wxy = wyy = wz = wzx = wzy = splat(F(0))
+    for k in range(first, last, STEP):
+        x, y, z = load(points.x, k), load(points.y, k), load(points.z, k)
+        dz = z - (h + sx * x + sy * y)
+        above = dz >= F(0)
+        weight = exp2_lanes(dz * dz * where(above, up, down))
+        if rules.pull > F(0):
+            kept = rules.pull / (dz * dz * step.reach + F(1))
+            weight = where(above, weight, larger(weight, kept))
+        weight_x, weight_y = weight * x, weight * y
+        w, wx, wy = w + weight, wx + weight_x, wy + weight_y
+        wxx, wxy, wyy = wxx + weight_x * x, wxy + weight_x * y, wyy + weight_y * y
+        wz, wzx, wzy = wz + weight * z, wzx + weight_x * z, wzy + weight_y * z
+    data[0, c], data[1, c], data[2, c] = alpha * total(w), alpha * total(wx), alpha * total(wy)
+    data[3, c], data[4, c], data[5, c] = alpha * total(wxx), alpha * total(wxy), alpha * total(wyy)
+    data[6, c], data[7, c], data[8, c] = alpha * total(wz), alpha * total(wzx), alpha * total(wzy)
 
 
-@inner(fastmath=True)
-def _count_below(x, y, z, first, last, plane, depth):
-    """Points of one node so far below its plane. A sum: the least of them would not vectorise."""
-    h, sx, sy = plane
-    found = F(0)
-    for k in range(first, last):
-        found += F(1) if z[k] - (h + sx * x[k] + sy * y[k]) < depth else F(0)
-    return found
-
-
-@inner(fastmath=True)
-def _pull_down(x, y, z, first, last, plane, pull, reach, weight):
-    """Points far below keep a little weight: a surface that starts above a drop is drawn down to it."""
-    h, sx, sy = plane
-    for k in range(first, last):
-        dz = z[k] - (h + sx * x[k] + sy * y[k])
-        kept = pull / (F(1) + dz * dz * reach)
-        weight[k] = max(weight[k], kept if dz < F(0) else F(0))
-
-
-@inner(fastmath=True)
-def _gather(x, y, z, first, last, weight, alpha, data, c):
-    """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T."""
-    w = wx = wy = wxx = wxy = wyy = wz = wzx = wzy = F(0)
-    for k in range(first, last):
-        weight_x, weight_y = weight[k] * x[k], weight[k] * y[k]
-        w += weight[k]
-        wx += weight_x
-        wy += weight_y
-        wxx += weight_x * x[k]
-        wxy += weight_x * y[k]
-        wyy += weight_y * y[k]
-        wz += weight[k] * z[k]
-        wzx += weight_x * z[k]
-        wzy += weight_y * z[k]
-    data[0, c], data[1, c], data[2, c] = alpha * w, alpha * wx, alpha * wy
-    data[3, c], data[4, c], data[5, c] = alpha * wxx, alpha * wxy, alpha * wyy
-    data[6, c], data[7, c], data[8, c] = alpha * wz, alpha * wzx, alpha * wzy
-
-
-@inner(fastmath=True)
+@inner()
 def _e_step(points, mean, data, step, rules, row, columns):
     """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
-    x, y, z, weight, nodes = points.x, points.y, points.z, points.weight, points.listed.nodes
-    limit = rules.slope_limit
+    nodes, limit = points.listed.nodes, rules.slope_limit
     for i in range(U(points.listed.row[row]), U(points.listed.row[row + 1])):
         cell = U(nodes[i])
         if points.length[cell] == 0:
@@ -203,10 +194,7 @@ def _e_step(points, mean, data, step, rules, row, columns):
         first = U(points.reserved[cell])
         last = first + U(points.length[cell])
         plane = mean[0, c], min(max(mean[1, c], -limit), limit), min(max(mean[2, c], -limit), limit)
-        _weigh(x, y, z, first, last, plane, step.up, step.down, weight)
-        if rules.pull > F(0) and _count_below(x, y, z, first, last, plane, step.deep) > F(0):
-            _pull_down(x, y, z, first, last, plane, rules.pull, step.down / HALF_LOG2_E, weight)
-        _gather(x, y, z, first, last, weight, rules.alpha, data, c)
+        _gather(points, first, last, plane, step, rules, data, c)
 
 
 @inner()
@@ -223,8 +211,8 @@ def _copy(planes, out, lo, hi):
             out[k, c] = planes[k, c]
 
 
-@inner(fastmath=True)
-def _begin_rows(first_row, last_row, step, points, arrays, spans, work, shape, rules):
+@inner()
+def _begin_rows(first_row, last_row, step, points, arrays, spans, shape, rules):
     """The first surface on a range of rows, and its E-step; data terms are empty before."""
     for row in range(first_row, last_row):
         r, l, h = row + 1, spans.lo[row], spans.hi[row]
@@ -232,15 +220,15 @@ def _begin_rows(first_row, last_row, step, points, arrays, spans, work, shape, r
             continue
         expected, mean = arrays.expected[r], arrays.mean[r]
         if rules.from_prior:
-            _solve(arrays.prior[r], expected, rules.height_information, rules.slope_information, mean, work, l, h)
+            _solve(arrays.prior[r], expected, rules.height_information, rules.slope_information, mean, l, h)
         else:
             _copy(expected, mean, l, h)
         _clear_from(arrays.data[r], l, h)
         _e_step(points, mean, arrays.data[r], step, rules, row, shape.columns)
 
 
-@inner(fastmath=True)
-def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, work, shape, rules):
+@inner()
+def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, rules):
     """One iteration on a range of rows: M-step and solve of the last E-step's data, then the next E-step."""
     first = step.number == 1
     p_old, p_new = arrays.information[step.old], arrays.information[1 - step.old]
@@ -263,20 +251,22 @@ def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, work, sha
         if alone:
             _copy(data, p, l, h)
         elif eight:
-            _m_step(data, p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3], step.share, spacing, p, l, h)
+            rows = p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3]
+            _m_step(data, rows, step.share, spacing, p, l, h)
         else:
             _sum_along_x(p_old[r], q[r % 3], spacing, l, h)
-            _m_step(data, p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1], step.share, spacing, p, l, h)
+            rows = p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1]
+            _m_step(data, rows, step.share, spacing, p, l, h)
         if rules.gamma > F(0):
             _add_prior(arrays.prior[r], rules.gamma, p, l, h)
         _clear_from(p, columns + 1, h)  # spans end at a multiple of the vector length: there is no node
-        _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], work, l, h)
+        _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], l, h)
         if step.number < rules.iterations:
             _e_step(points, arrays.mean[r], data, step, rules, row, columns)
 
 
-@njit(nogil=True, cache=True, allocates=False, fastmath=True)
-def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, work, shape, rules):
+@njit(nogil=True, cache=True, allocates=False)
+def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, shape, rules):
     """Run the EM; an iteration is a phase, and the last one's buffer of `information` holds the result.
 
     Outside of `spans` both buffers must be zero.
@@ -284,25 +274,25 @@ def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, 
     """
     share = rules.beta / F(rules.neighbours)
     down = HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
-    deep = -rules.sigma_down * np.sqrt(F(-2) * np.log(rules.pull)) if rules.pull > F(0) else F(0)
+    reach = F(1) / (rules.sigma_down * rules.sigma_down)
     parts = row_chunks.shape[0] - 1
     for iteration in range(rules.iterations + 1):
         old = (iteration + 1) % 2 if iteration > 0 else 0
         sigma = rules.sigma_up_early if 2 * iteration < rules.iterations else rules.sigma_up
-        step = _Iteration(iteration, old, share, HALF_LOG2_E / (sigma * sigma), down, deep)
+        step = _Iteration(iteration, old, share, HALF_LOG2_E / (sigma * sigma), down, reach)
         i = take_part(crew, iteration)
         while i < parts:
             first, last, q = row_chunks[i], row_chunks[i + 1], row_sums[i]
             if iteration == 0:
-                _begin_rows(first, last, step, points, arrays, spans, work[i], shape, rules)
+                _begin_rows(first, last, step, points, arrays, spans, shape, rules)
             else:
-                _iterate_rows(first, last, step, points, arrays, spans, q, work[i], shape, rules)
+                _iterate_rows(first, last, step, points, arrays, spans, q, shape, rules)
             i = take_next(crew, iteration)
         wait_for_all(crew, iteration, parts)
 
 
 def run_em(field: Field, points: ShapingPoints, rules: EmRules) -> None:
     """The EM on one lattice; `field.posterior` and `field.mean` hold the result."""
-    given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.work, field.shape, rules
+    given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
     together(expectation_maximization, rules.iterations + 1, *given)
     field.result = rules.iterations % 2

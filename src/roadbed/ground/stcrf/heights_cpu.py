@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import FAST, ONE, F, U, inner
+from roadbed.compute.lanes import STEP, load, none_of, numbers, splat, total, where
 from roadbed.ground.stcrf.model import (
     BELOW,
     NEAR,
@@ -55,22 +56,22 @@ def list_near(first_listed, last_listed, points, rules, dz, near, near_count):
         near_count[c] = place - first
 
 
-@inner(fastmath=FAST)
+@inner()
 def _count_node(dz, pillar, first, last, clear_threshold):
-    """The counters of one node, as float32 and without a branch: whole numbers are exact, and the loop vectorises."""
-    near = near_high = open_near = open_high = seen = wall = F(0)
-    for k in range(first, last):
-        d = dz[k]
-        is_open = F(0) if pillar[k] & WALL else F(1)
-        is_near = F(1) if (d >= BELOW) & (d < clear_threshold) else F(0)
-        is_high = is_near if d >= RAISED else F(0)
-        near += is_near
-        near_high += is_high
-        open_near += is_near * is_open
-        open_high += is_high * is_open
-        seen += is_open if abs(d) < ON_GROUND else F(0)
-        wall += F(1) - is_open if d < WALL_TOP else F(0)
-    return near, near_high, open_near, open_high, seen, wall
+    """The counters of one node."""
+    nothing, one = splat(F(0)), splat(F(1))
+    near = near_high = open_near = open_high = seen = wall = nothing
+    for k in range(first, last, STEP):
+        d, is_point = load(dz, k), numbers() < F(last - k)
+        is_open, is_near = none_of(pillar, k, WALL), is_point & (d >= BELOW) & (d < clear_threshold)
+        is_high = is_near & (d >= RAISED)
+        on_ground, low = is_point & is_open & (d > -ON_GROUND) & (d < ON_GROUND), is_point & (d < WALL_TOP)
+        near, near_high = near + where(is_near, one, nothing), near_high + where(is_high, one, nothing)
+        open_near = open_near + where(is_near & is_open, one, nothing)
+        open_high = open_high + where(is_high & is_open, one, nothing)
+        seen = seen + where(on_ground, one, nothing)
+        wall = wall + where(low, one, nothing) - where(low & is_open, one, nothing)
+    return total(near), total(near_high), total(open_near), total(open_high), total(seen), total(wall)
 
 
 @inner(fastmath=FAST)

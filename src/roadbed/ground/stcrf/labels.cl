@@ -32,6 +32,22 @@ FUNCTION int vote_row(int node, int square) { return (node / COLUMNS * SIDE + sq
 FUNCTION int vote_column(int node, int square) { return (node % COLUMNS * SIDE + square % SIDE) / VOTE_PILLARS; }
 FUNCTION int vote_layer(float dz) { return min((int)((dz - VOTE_LOWEST) * (1.0f / VOTE_LAYER)), VOTE_LAYERS - 1); }
 
+#if LANES == 1
+// What the last frame counted starts from zero again: on a CPU device only in nodes that had points, which `segments` still
+// tell. `measure` writes the other counters of every node.
+KERNEL empty_tallies(GLOBAL const int2 *segments, GLOBAL uint *tallies_all) {
+    GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
+    FOR_EACH(node, NODES) {
+        if (!segments[SLOT * NODES + node].y) continue;
+        for (int k = 0; k < BAND_WORDS * PILLARS; ++k) tallies[BAND_WORDS * PILLARS * node + k] = 0;
+        int column = vote_column(node, 0), columns = vote_column(node, PILLARS - 1) + 1 - column;
+        for (int row = vote_row(node, 0); row <= vote_row(node, PILLARS - 1); ++row)
+            for (int k = 0; k < columns * VOTE_LAYERS; ++k)
+                tallies[VOTES_FROM + (row * VOTE_COLUMNS + column) * VOTE_LAYERS + k] = 0;
+    }
+}
+#endif
+
 // Ground or not for every point, before the vote; a vote is 1 for ground (upper half of a word) or 1 against (lower).
 KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float *over,
               GLOBAL uint *tallies_all, GLOBAL const uchar *kinds, GLOBAL const float4 *states,

@@ -139,9 +139,8 @@ FRAME = np.dtype(
         ("reach", np.float32),  # m around the sensor
         ("some_stand", np.int32),  # the mask of points that cannot be ground is used
         # Before the scan is laid onto the prior surface: sensor, vehicle (rotation, translation) and the share that is
-        # trusted; then what float32 leaves of each number.
-        ("laid_from", np.float32, LAID_FROM),
-        ("laid_from_rest", np.float32, LAID_FROM),
+        # trusted; each a double as the sum of three floats.
+        ("laid_from", np.float32, (3, LAID_FROM)),
     ],
     align=True,
 )

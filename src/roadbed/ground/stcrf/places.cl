@@ -22,9 +22,26 @@ FUNCTION uint band_of(GLOBAL const uint *tallies, int pillar, int band) {
     return (tallies[BAND_WORDS * pillar + band / 2] >> (16 * (band % 2))) & 0xffffu;
 }
 
+// What a point at height dz adds to its node's counters.
+#define COUNT_POINT(ADD, here, wall, dz)                                                                               \
+    {                                                                                                                  \
+        int near = here && dz >= BELOW && dz < RULE_CLEAR_THRESHOLD, high = near && dz >= RAISED;                      \
+        ADD(NEAR, near);                                                                                               \
+        ADD(NEAR_HIGH, high);                                                                                          \
+        ADD(OPEN_NEAR, near && !wall);                                                                                 \
+        ADD(OPEN_HIGH, high && !wall);                                                                                 \
+        ADD(SEEN_GROUND, here && !wall && fabs(dz) < ON_GROUND);                                                       \
+        ADD(WALL_RETURNS, wall && dz < WALL_TOP);                                                                      \
+    }
+
+// The band of heights in which a pillar counts a point, -1 for none.
+FUNCTION int band_at(float dz) {
+    int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST) + (dz >= RULE_TOP);
+    return dz >= RULE_FOOT && dz < RULE_STANDING ? band : -1;
+}
+
 #if LANES > 1
 // Adds `yes` to a counter of the node. On CUDA the points of a warp that follow each other in a node add together.
-#define TALLY(counter, yes) tally(counters + (counter) * NODES, node, yes)
 FUNCTION void tally(GLOBAL int *counter, int node, int yes) {
 #ifdef ROADBED_CUDA
     int lane = LOCAL_ID & 31;
@@ -39,57 +56,55 @@ FUNCTION void tally(GLOBAL int *counter, int node, int yes) {
     if (yes) ATOMIC_ADD(&counter[node], 1);
 #endif
 }
-#else
-// On a CPU device a work-item's points that follow each other in a node add together.
-#define TALLY(counter, yes) sums[counter] += (yes)
-FUNCTION void add_tallies(GLOBAL int *counters, int *sums, int node) {
-    for (int k = 0; k < COUNTERS; ++k) {
-        if (sums[k]) ATOMIC_ADD(&counters[k * NODES + node], sums[k]);
-        sums[k] = 0;
-    }
-}
 #endif
 
-// Height of every point over its node's plane, and what it adds to its pillar and its node.
-KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
-               GLOBAL float *over, GLOBAL uint *tallies_all, int capacity) {
-    int count = frames[SLOT].count;
+// Height of every point over its node's plane, and what it adds to its pillar and its node. GPUs take the points in the
+// order of the scan, a CPU's work-items in that of their nodes, which they have for themselves.
+KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int2 *segments,
+               GLOBAL const float4 *sorted, GLOBAL const float4 *surface, GLOBAL float *over, GLOBAL uint *tallies_all,
+               int capacity) {
     GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
     GLOBAL int *counters = (GLOBAL int *)(tallies + COUNTERS_FROM);
 #if LANES > 1
+    int count = frames[SLOT].count;
     for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
         int i = begin + LOCAL_ID;  // every work-item of a warp takes part in `tally`
-#else
-    int sums[COUNTERS], last = 0;
-    for (int k = 0; k < COUNTERS; ++k) sums[k] = 0;
-    FOR_EACH(i, count) {
-#endif
         float4 p = located[SLOT * capacity + min(i, count - 1)];
         int node = i < count ? (int)BITS_OF(p.w) : -1;
-#if LANES == 1
-        if (node != last) add_tallies(counters, sums, last);
-        last = max(node, 0);
-#endif
         float4 plane = surface[SLOT * NODES + max(node, 0)];
         float dz = p.z - (plane.x + plane.y * p.x + plane.z * p.y);
         if (i < count) over[SLOT * capacity + i] = dz;
         int pillar = max(node, 0) * PILLARS + square_of(p.x, p.y, SIDE);
-        int here = node >= 0;
+        int here = node >= 0, band = band_at(dz);
         int wall = here && (tallies[BAND_WORDS * pillar + 2] & WALL_MARK) != 0;
-        int near = here && dz >= BELOW && dz < RULE_CLEAR_THRESHOLD, high = near && dz >= RAISED;
-        TALLY(NEAR, near);
-        TALLY(NEAR_HIGH, high);
-        TALLY(OPEN_NEAR, near && !wall);
-        TALLY(OPEN_HIGH, high && !wall);
-        TALLY(SEEN_GROUND, here && !wall && fabs(dz) < ON_GROUND);
-        TALLY(WALL_RETURNS, wall && dz < WALL_TOP);
-        if (here && dz >= RULE_FOOT && dz < RULE_STANDING) {
-            int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST) + (dz >= RULE_TOP);
-            ATOMIC_ADD(&tallies[BAND_WORDS * pillar + band / 2], 1u << (16 * (band % 2)));
-        }
+#define TALLY(counter, yes) tally(counters + (counter) * NODES, node, yes)
+        COUNT_POINT(TALLY, here, wall, dz)
+#undef TALLY
+        if (here && band >= 0) ATOMIC_ADD(&tallies[BAND_WORDS * pillar + band / 2], 1u << (16 * (band % 2)));
     }
-#if LANES == 1
-    add_tallies(counters, sums, last);
+#else
+    int run = inwards(GROUP_ID, GROUP_COUNT), end = begin_of_run(run + 1, NODES);
+    for (int node = begin_of_run(run, NODES); node < end; ++node) {
+        int2 segment = segments[SLOT * NODES + node];
+        GLOBAL const float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
+        GLOBAL uint *bands = tallies + BAND_WORDS * PILLARS * node;
+        float4 plane = surface[SLOT * NODES + node];
+        int sums[COUNTERS] = {0};
+        for (int k = 0; k < segment.y; ++k) {
+            float4 p = points[k];
+            int i = (int)BITS_OF(p.w);
+            if (i >= capacity) continue;  // known road under the vehicle
+            float dz = p.z - (plane.x + plane.y * p.x + plane.z * p.y);
+            over[SLOT * capacity + i] = dz;
+            GLOBAL uint *pillar = bands + BAND_WORDS * square_of(p.x, p.y, SIDE);
+            int band = band_at(dz), wall = (pillar[2] & WALL_MARK) != 0;
+#define TALLY(counter, yes) sums[counter] += (yes)
+            COUNT_POINT(TALLY, 1, wall, dz)
+#undef TALLY
+            if (band >= 0) pillar[band / 2] += 1u << (16 * (band % 2));
+        }
+        for (int k = 0; k < COUNTERS; ++k) counters[k * NODES + node] = sums[k];
+    }
 #endif
 }
 

@@ -24,12 +24,10 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
 
-# fmt: off
 _PARTS = (
     "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_rows", "surface",
     "islands", "labels",
-)
-# fmt: on
+)  # fmt: skip
 _COARSE_PARTS = ("frame", "em", "em_rows", "climb")
 GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
@@ -39,7 +37,7 @@ _MOST_SQUARES = 64  # pillars per node that local memory holds
 
 
 class EmLayout(NamedTuple):
-    """Work-groups of an EM iteration: for nodes that take a whole one, for each other listed kind, and in all."""
+    """Work-groups of an EM iteration: for nodes that take a whole one, for each other kind of listed ones, in all."""
 
     whole: int
     per_kind: int

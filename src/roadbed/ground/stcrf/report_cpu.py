@@ -7,49 +7,48 @@ In the EM neighbours count the same everywhere, which holds obstacles down and b
 
 from __future__ import annotations
 
-from roadbed.compute.cpu import FAST, F, inner
+from roadbed.compute.cpu import F, inner
+from roadbed.compute.kernels import inlined
+from roadbed.compute.lanes import STEP, load, store
 from roadbed.ground.stcrf.model import OWN_POINTS
 
 
-@inner(fastmath=FAST)
-def _lean_on_own(everything, data, prior, gamma, first, last, weight, p):
-    """P, X = own + w (everything - own) with w = OWN_POINTS / (OWN_POINTS + p00 of its own)."""
-    for c in range(first, last):
-        weight[c] = OWN_POINTS / (OWN_POINTS + data[0, c] + gamma * prior[0, c])
-    for k in range(9):
-        for c in range(first, last):
-            own = data[k, c] + gamma * prior[k, c]
-            p[k, c] = own + weight[c] * (everything[k, c] - own)
+@inlined()
+def _lean_on_own(everything, data, prior, gamma, k, c, weight):
+    """Plane k of P, X = own + w (everything - own)."""
+    own = load(data, (k, c)) + load(prior, (k, c)) * gamma
+    return own + (load(everything, (k, c)) - own) * weight
 
 
-@inner(fastmath=FAST)
-def _solve(p, expected, height_information, slope_information, first, last, planes, certainty):
-    """mu = (P + P0)^-1 (X + P0 expected) by L D L^T, and what of its inverse tells the height's variance."""
-    for c in range(first, last):
-        inverse0 = F(1) / (p[0, c] + height_information)
-        l1, l2 = p[1, c] * inverse0, p[2, c] * inverse0
-        inverse1 = F(1) / (p[3, c] + slope_information - l1 * p[1, c])
-        t = p[4, c] - l1 * p[2, c]
-        l3 = t * inverse1
-        inverse2 = F(1) / (p[5, c] + slope_information - l2 * p[2, c] - l3 * t)
-        x0 = p[6, c] + height_information * expected[0, c]
-        y1 = p[7, c] + slope_information * expected[1, c] - l1 * x0
-        slope_y = (p[8, c] + slope_information * expected[2, c] - l2 * x0 - l3 * y1) * inverse2
-        slope_x = inverse1 * y1 - l3 * slope_y
-        planes[0, c], planes[1, c], planes[2, c] = x0 * inverse0 - l1 * slope_x - l2 * slope_y, slope_x, slope_y
-        lever = l1 * l3 - l2
-        certainty[0, c] = inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2
-        by_x, by_y = l1 * inverse1 + lever * l3 * inverse2, lever * inverse2
-        certainty[1, c] = slope_information * slope_information * (by_x * by_x + by_y * by_y)
+@inner()
+def report_row(given, expected, rules, first, last, planes, certainty):
+    """Planes (3, stride) and certainty (2, stride) of one row of nodes from column `first` on, borders counted.
 
-
-@inner(fastmath=FAST)
-def report_row(everything, data, prior, expected, rules, span, room, planes, certainty):
-    """Planes (3, stride) and certainty (2, stride) of one row of nodes in a span of columns, borders counted.
-
-    Certainty is [(P + P0)^-1]_00, and m^2 by which the variance of the expected slope counts. `room` is (10, stride).
+    `given` is information, data and prior; w = OWN_POINTS / (OWN_POINTS + p00 of its own). mu = (P + P0)^-1 (X + P0
+    expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and m^2 by which the variance of the expected slope counts.
     """
-    first, last = span
-    p = room[1:]
-    _lean_on_own(everything, data, prior, rules.gamma, first, last, room[0], p)
-    _solve(p, expected, rules.height_information, rules.slope_information, first, last, planes, certainty)
+    everything, data, prior = given
+    gamma, height, slope = rules.gamma, rules.height_information, rules.slope_information
+    for c in range(first, last, STEP):
+        weight = OWN_POINTS / (load(data, (0, c)) + load(prior, (0, c)) * gamma + OWN_POINTS)
+        p1 = _lean_on_own(everything, data, prior, gamma, 1, c, weight)
+        p2 = _lean_on_own(everything, data, prior, gamma, 2, c, weight)
+        inverse0 = F(1) / (_lean_on_own(everything, data, prior, gamma, 0, c, weight) + height)
+        l1, l2 = p1 * inverse0, p2 * inverse0
+        inverse1 = F(1) / (_lean_on_own(everything, data, prior, gamma, 3, c, weight) + slope - l1 * p1)
+        t = _lean_on_own(everything, data, prior, gamma, 4, c, weight) - l1 * p2
+        l3 = t * inverse1
+        inverse2 = F(1) / (_lean_on_own(everything, data, prior, gamma, 5, c, weight) + slope - l2 * p2 - l3 * t)
+        x0 = _lean_on_own(everything, data, prior, gamma, 6, c, weight) + load(expected, (0, c)) * height
+        x1 = _lean_on_own(everything, data, prior, gamma, 7, c, weight) + load(expected, (1, c)) * slope
+        x2 = _lean_on_own(everything, data, prior, gamma, 8, c, weight) + load(expected, (2, c)) * slope
+        y1 = x1 - l1 * x0
+        slope_y = (x2 - l2 * x0 - l3 * y1) * inverse2
+        slope_x = inverse1 * y1 - l3 * slope_y
+        store(planes, (0, c), x0 * inverse0 - l1 * slope_x - l2 * slope_y)
+        store(planes, (1, c), slope_x)
+        store(planes, (2, c), slope_y)
+        lever = l1 * l3 - l2
+        store(certainty, (0, c), inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2)
+        by_x, by_y = l1 * inverse1 + lever * l3 * inverse2, lever * inverse2
+        store(certainty, (1, c), (by_x * by_x + by_y * by_y) * (slope * slope))

@@ -10,6 +10,7 @@ import numpy as np
 
 from roadbed.compute.cpu import FAST, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
+from roadbed.compute.lanes import STEP, least, load, none_of, numbers, splat, total, where
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
 PAD = 8  # points of a node are filled up to a multiple of this
@@ -134,22 +135,35 @@ def _leave_out_standing(stands, pillar):
             pillar[k] |= LEFT_OUT
 
 
-@inner(fastmath=FAST)
-def _count_and_find_lowest(x, y, z, pillar, out, half, scale, side, low):
-    """How many points shape the surface, and the lowest of them in each part of the node (side 0: nobody asks)."""
-    n = 0
-    if side == 0:
-        for k in range(U(x.shape[0])):
-            n += pillar[k] & out == 0
-        return n
-    for k in range(U(x.shape[0])):
-        if pillar[k] & out:
-            continue
-        n += 1
-        part = _square(x[k], y[k], half, scale, side)
-        if z[k] < low[part, 2]:
-            low[part, 0], low[part, 1], low[part, 2] = x[k], y[k], z[k]
-    return n
+@inner()
+def _count_usable(pillar, first, last, out):
+    """How many points of a node shape the surface: those with none of the marks `out`."""
+    n = splat(F(0))
+    for k in range(first, last, STEP):
+        usable = none_of(pillar, k, out) & (numbers() < F(last - k))
+        n = n + where(usable, splat(F(1)), splat(F(0)))
+    return np.int64(total(n))
+
+
+@inner()
+def _find_lowest(points, first, last, out, spacing, side, low):
+    """The lowest of these in each of side x side parts of the node; of equal ones the first."""
+    half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
+    for part in range(side * side):
+        row, column = part // side, part % side
+        # Points on the border of a node belong to the part beside it.
+        left, right = F(column) if column > 0 else F(-np.inf), F(column + 1) if column + 1 < side else F(np.inf)
+        bottom, top = F(row) if row > 0 else F(-np.inf), F(row + 1) if row + 1 < side else F(np.inf)
+        best, place = none, numbers()
+        for k in range(first, last, STEP):
+            u, v, z = (load(points.x, k) + half) * scale, (load(points.y, k) + half) * scale, load(points.z, k)
+            usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
+            lower = usable & (u >= left) & (u < right) & (v >= bottom) & (v < top) & (z < best)
+            best, place = where(lower, z, best), where(lower, numbers() + F(k - first), place)
+        lowest = least(best)
+        if lowest < UNSEEN:
+            k = first + U(least(where(splat(lowest) >= best, place, none)))
+            low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], points.z[k]
 
 
 @inner(fastmath=FAST)
@@ -214,7 +228,8 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
                 _leave_out_moving(x, y, pillar, node_x, node_y, moving)
             if points.stands.shape[0] > 0:
                 _leave_out_standing(points.stands[first:last], pillar)
-            n = _count_and_find_lowest(x, y, z, pillar, out, half, F(low_side) / spacing, low_side, low[c])
+            n = _count_usable(points.pillar, U(first), U(last), out)
+            _find_lowest(points, U(first), U(last), out, spacing, low_side, low[c])
             stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else 1
             place = _copy_points(x, y, z, pillar, out, n, stride, place, shaping)
         if anchored[c]:

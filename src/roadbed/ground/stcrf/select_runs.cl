@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same selection on a CPU device, whose work-items take whole nodes: nothing is shared, and what shapes the surface is
-// moved to the front of its node's points, so that the EM reads nothing else. `lists` says how many remain.
+// moved to the front of its node's points, so that the EM reads nothing else. `lists` says how many these are.
 
 #if LANES == 1
+FUNCTION void exchange(GLOBAL float4 *points, int one, int other) {
+    float4 kept = points[one];
+    points[one] = points[other];
+    points[other] = kept;
+}
+
 FUNCTION void sort_by_scan(GLOBAL float4 *points, int count) {  // Shell's method
     int gap = 1;
     while (gap < count / 3) gap = 3 * gap + 1;
@@ -15,11 +21,11 @@ FUNCTION void sort_by_scan(GLOBAL float4 *points, int count) {  // Shell's metho
         }
 }
 
-// Every stride-th point in scan order, so that at most LIMIT remain.
+// Every stride-th point in scan order to the front, at most LIMIT.
 FUNCTION int thin_out(GLOBAL float4 *points, int count) {
     int stride = (count + KEPT - 1) / KEPT, kept = 0;
     sort_by_scan(points, count);
-    for (int k = 0; k < count; k += stride) points[kept++] = points[k];
+    for (int k = 0; k < count; k += stride) exchange(points, kept++, k);
     return kept;
 }
 
@@ -55,7 +61,7 @@ FUNCTION int keep_usable(GLOBAL const Frame *frame, GLOBAL const uchar *moving, 
         if (walls && wall[square_of(p.x, p.y, SIDE)]) continue;
         if (frame->some_stand && standing[(int)BITS_OF(p.w)]) continue;
         if (is_moving(frame, moving, node, p)) continue;
-        points[kept++] = p;
+        exchange(points, kept++, k);
         int part = square_of(p.x, p.y, LOW_SIDE);
         float4 low = lowest[part];
         if (p.z < low.z || (p.z == low.z && BITS_OF(p.w) < BITS_OF(low.w))) lowest[part] = p;
@@ -87,7 +93,10 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
             low[part] = lowest[part].z < FAR_ABOVE ? seen_from_coarse(node, lowest[part]) : lowest[part];
 #endif
         if (LIMIT > 0 && kept > LIMIT) kept = thin_out(points, kept);
-        for (int k = 0; is_finite(under) && k < ANCHORS_USED; ++k) points[kept++] = anchor(frame, under, k);
+        for (int k = 0; is_finite(under) && k < ANCHORS_USED; ++k) {
+            points[count++] = points[kept];
+            points[kept++] = anchor(frame, under, k);
+        }
         lists[3 * SLOT * NODES + node].z = kept;
     }
 }

@@ -26,9 +26,11 @@ FUNCTION void rank_run(GLOBAL int *counts, GLOBAL int *rank, int node, int begin
 KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL float4 *located, GLOBAL int *rank,
               GLOBAL int *counts, GLOBAL int *cursors, GLOBAL uint *tallies, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
+#if LANES > 1
     // While points arrive: what the labels will count starts from zero.
     GLOBAL float4 *quads = (GLOBAL float4 *)(tallies + SLOT * TALLY_WORDS);
     FOR_EACH(k, TALLY_WORDS / 4) quads[k] = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+#endif
     for (int k = LOCAL_ID; GROUP_ID == 0 && k < CURSORS; k += LOCAL_SIZE) cursors[CURSORS * SLOT + k] = 0;
     GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
     int count = frame->count;

@@ -59,7 +59,7 @@ class CoarseLattice:
         launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
         if self._shaping is not self.points:
             packing = self.points, self._shaping, self._lists
-            launches = [self._launch("coarse", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
+            launches = [self._launch("pack", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
         return [*launches, *self._climb(frames)] if coarse.climb and not carried else launches
 
     def _iterations_of(self, carried: bool) -> int:

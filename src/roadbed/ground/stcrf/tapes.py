@@ -69,7 +69,7 @@ class Tapes:
 
     @property
     def _over_points(self) -> tuple[int, int]:
-        """Enough work-groups to fill the device; each takes tiles of a large scan, or on a CPU a run of points."""
+        """Enough work-groups to fill the device; each takes several tiles of a large scan, on a CPU a run of points."""
         device = self._backend.device
         if device.lanes == 1:
             return self._runs
@@ -96,6 +96,8 @@ class Tapes:
             self._launch("allocate", self._over_nodes, *allocate),
             self._launch("place", self._over_points, b.frames, b.located, b.rank, b.segments, b.sorted, capacity),
         ]
+        if self._backend.device.lanes == 1 and LabelRules.of(self._config).around:
+            launches = [self._launch("empty_tallies", self._runs, b.segments, b.tallies), *launches]
         if selects(self._config):
             launches += self._select()
         if coarse:
@@ -143,9 +145,10 @@ class Tapes:
         launches = []
         if LabelRules.of(self._config).around:
             over, state = b.rank, b.states[0]  # ranks are no longer needed: heights take their room
+            measure = (b.frames, b.located, b.segments, b.sorted, b.surface, over, b.tallies)
             decide = (b.frames, b.located, over, b.tallies, b.kinds, state, b.standing, b.decisions, capacity)
             launches = [
-                self._launch("measure", over_points, b.frames, b.located, b.surface, over, b.tallies, capacity),
+                self._launch("measure", over_points, *measure, capacity),
                 self._launch("sum_rows", self._over_rows, b.tallies, b.row_sums),
                 self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.segments, b.kinds),
                 self._launch("decide", over_points, *decide),

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Eight float32 at once, said outright: `load(x, k) * 2 + load(y, k)` is vector instructions on every machine.
+
+LLVM makes vectors of plain loops only where it can see that no two arrays overlap, and then leaves the last numbers of
+a short loop to scalars: of a row of fifty nodes a half. Loops over lanes step by STEP, and keep all in registers.
+
+    for k in range(first, last, STEP):
+        store(out, k, where(load(x, k) < limit, load(x, k), splat(limit)))
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from roadbed.compute.kernels import inlined
+
+LANES = 8
+STEP = np.uint64(LANES)
+_FLAGS = ("contract", "nsz")  # products and sums may be one instruction; no sum is reordered
+_FLOATS, _BITS, _WHOLE = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(1), ir.IntType(32)))
+
+
+class _Floats(types.Type):
+    """Eight numbers; they live in kernels only."""
+
+
+class _Mask(types.Type):
+    """Eight answers to a comparison."""
+
+
+FLOATS, MASK = _Floats("float32x8"), _Mask("bool_x8")
+
+
+@register_model(_Floats)
+class _FloatsModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, _FLOATS)
+
+
+@register_model(_Mask)
+class _MaskModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, _BITS)
+
+
+def _in_all(builder, number):
+    """The same number in every lane."""
+    first = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, ir.Constant(_FLOATS, ir.Undefined), ir.Constant(_WHOLE, [0] * LANES))
+
+
+_NUMBERS = (FLOATS, FLOATS), (FLOATS, types.float32), (types.float32, FLOATS)  # one number is in all lanes
+
+
+def _register(function, pairs, result, write):
+    """`write(builder, a, b)` is what an operator does to lanes."""
+    cases = [signature(result, *pair) for pair in pairs]
+    infer_global(function)(type("Lanes", (ConcreteTemplate,), {"key": function, "cases": cases}))
+
+    def lower(_context, builder, sig, arguments):
+        lanes = [_in_all(builder, a) if kind is types.float32 else a for kind, a in zip(sig.args, arguments)]
+        return write(builder, *lanes)
+
+    for pair in pairs:
+        lower_builtin(function, *pair)(lower)
+
+
+def _compared(builder, a, b, sign):
+    return builder.fcmp_ordered(sign, a, b, flags=("nsz",))
+
+
+_register(operator.add, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b, flags=_FLAGS))
+_register(operator.sub, _NUMBERS, FLOATS, lambda builder, a, b: builder.fsub(a, b, flags=_FLAGS))
+_register(operator.mul, _NUMBERS, FLOATS, lambda builder, a, b: builder.fmul(a, b, flags=_FLAGS))
+_register(operator.truediv, _NUMBERS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=_FLAGS))
+for _function, _sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">=")):
+    _register(_function, _NUMBERS, MASK, partial(_compared, sign=_sign))
+_register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
+
+
+def _pointer(context, builder, signature, arguments, kind=_FLOATS):
+    """To the first of the lanes of an array that begin at an index: of its last axis, if it has two."""
+    array, index = signature.args[0], arguments[1]
+    inside = cgutils.unpack_tuple(builder, index) if isinstance(signature.args[1], types.BaseTuple) else [index]
+    given = list(getattr(signature.args[1], "types", [signature.args[1]]))
+    places = [context.cast(builder, place, number, types.intp) for place, number in zip(inside, given)]
+    beside = [ir.Constant(places[0].type, 0)] * (array.ndim - len(places))  # of points all axes
+    held, checked = context.make_array(array)(context, builder, arguments[0]), context.enable_boundscheck
+    if checked:
+        last = [*places[:-1], builder.add(places[-1], ir.Constant(places[-1].type, LANES - 1)), *beside]
+        cgutils.get_item_pointer(context, builder, array, held, last, boundscheck=True)
+    found = cgutils.get_item_pointer(context, builder, array, held, [*places, *beside], boundscheck=checked)
+    return builder.bitcast(found, kind.as_pointer())
+
+
+@intrinsic
+def load(_typing_context, array, index):
+    """LANES numbers of a float32 array from `index` on, or of its row k from column c on: `load(array, (k, c))`."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(_pointer(context, builder, signature, arguments), align=4)
+
+    return FLOATS(array, index), codegen
+
+
+@intrinsic
+def store(_typing_context, array, index, lanes):
+    """The opposite of `load`."""
+
+    def codegen(context, builder, signature, arguments):
+        builder.store(arguments[2], _pointer(context, builder, signature, arguments), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, index, FLOATS), codegen
+
+
+@intrinsic
+def load_points(_typing_context, points, first):
+    """x, y and z of LANES points, from an array (N, 3) in which they lie one after the other."""
+
+    def codegen(context, builder, signature, arguments):
+        start = _pointer(context, builder, signature, arguments, ir.VectorType(ir.FloatType(), 3 * LANES))
+        held = builder.load(start, align=4)
+        undefined = ir.Constant(held.type, ir.Undefined)
+        orders = ([axis + 3 * lane for lane in range(LANES)] for axis in range(3))
+        lanes = [builder.shuffle_vector(held, undefined, ir.Constant(_WHOLE, order)) for order in orders]
+        return context.make_tuple(builder, signature.return_type, lanes)
+
+    return types.UniTuple(FLOATS, 3)(points, first), codegen
+
+
+@intrinsic
+def splat(_typing_context, number):
+    """The same number in every lane."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return _in_all(builder, arguments[0])
+
+    return FLOATS(types.float32), codegen
+
+
+@intrinsic
+def where(_typing_context, mask, lanes, others):
+    """Of `lanes` where the mask says so, else of `others`."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return builder.select(*arguments)
+
+    return FLOATS(MASK, FLOATS, FLOATS), codegen
+
+
+def _joined(builder, held, join):
+    """One number of all lanes, by halves: always in the same order."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        order = ir.Constant(ir.VectorType(ir.IntType(32), width), list(range(width)))
+        other = ir.Constant(order.type, list(range(width, 2 * width)))
+        undefined = ir.Constant(held.type, ir.Undefined)
+        held = join(*(builder.shuffle_vector(held, undefined, half) for half in (order, other)))
+    return builder.extract_element(held, ir.Constant(ir.IntType(32), 0))
+
+
+@intrinsic
+def total(_typing_context, lanes):
+    """Sum of all lanes."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return _joined(builder, arguments[0], lambda a, b: builder.fadd(a, b, flags=_FLAGS))
+
+    return types.float32(FLOATS), codegen
+
+
+@intrinsic
+def least(_typing_context, lanes):
+    """The smallest of all lanes, of which none is NaN."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return _joined(builder, arguments[0], lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+
+    return types.float32(FLOATS), codegen
+
+
+@intrinsic
+def none_of(_typing_context, array, index, bits):
+    """Where the numbers of a uint16 array from `index` on have none of these bits."""
+    kind = ir.VectorType(ir.IntType(16), LANES)
+
+    def codegen(context, builder, signature, arguments):
+        held = builder.load(_pointer(context, builder, signature, arguments, kind), align=2)
+        first = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
+        wanted = builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(_WHOLE, [0] * LANES))
+        return builder.icmp_unsigned("==", builder.and_(held, wanted), ir.Constant(kind, [0] * LANES))
+
+    return MASK(array, index, types.uint16), codegen
+
+
+@intrinsic
+def store_mask(_typing_context, array, index, mask):
+    """Answers to an array of booleans, from `index` on."""
+    kind = ir.VectorType(ir.IntType(8), LANES)
+
+    def codegen(context, builder, signature, arguments):
+        pointer = _pointer(context, builder, signature, arguments, kind)
+        builder.store(builder.zext(arguments[2], kind), pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, index, MASK), codegen
+
+
+@intrinsic
+def numbers(_typing_context):
+    """0, 1, 2 and so on, one in each lane."""
+
+    def codegen(_context, _builder, _signature, _arguments):
+        return ir.Constant(_FLOATS, [float(lane) for lane in range(LANES)])
+
+    return FLOATS(), codegen
+
+
+@intrinsic
+def floor(_typing_context, lanes):
+    """The next whole number below each."""
+
+    def codegen(_context, builder, _signature, arguments):
+        kind = ir.FunctionType(_FLOATS, [_FLOATS])
+        floor = cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{LANES}f32")
+        return builder.call(floor, arguments)
+
+    return FLOATS(FLOATS), codegen
+
+
+@intrinsic
+def _power_of_two(_typing_context, whole):
+    """2^n for whole numbers -126..127."""
+
+    def codegen(_context, builder, _signature, arguments):
+        number = builder.fptosi(arguments[0], _WHOLE)
+        exponent = builder.add(number, ir.Constant(_WHOLE, [127] * LANES))
+        return builder.bitcast(builder.shl(exponent, ir.Constant(_WHOLE, [23] * LANES)), _FLOATS)
+
+    return FLOATS(FLOATS), codegen
+
+
+@inlined()
+def larger(a, b):
+    """The larger of two numbers in each lane; of `b` where `a` is none."""
+    return where(a >= b, a, b)
+
+
+@inlined()
+def exp2_lanes(x):
+    """`cpu.exp2_negative` of each lane: 2^x for x <= 0 to 5e-6."""
+    limited = larger(x, splat(np.float32(-80)))
+    whole = floor(limited)
+    part = limited - whole
+    series = part * np.float32(0.013534168) + np.float32(0.052011461)
+    series = series * part + np.float32(0.241442757)
+    series = series * part + np.float32(0.693003834)
+    return (series * part + np.float32(1.000002593)) * _power_of_two(whole)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Eight numbers at once compute what each of them would alone, and are refused beyond the end of an array."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+from roadbed.compute.cpu import F, U, njit
+from roadbed.compute.lanes import (
+    LANES,
+    STEP,
+    exp2_lanes,
+    floor,
+    larger,
+    least,
+    load,
+    load_points,
+    none_of,
+    numbers,
+    splat,
+    store,
+    total,
+    where,
+)
+
+RNG = np.random.default_rng(5)
+
+
+@njit(nogil=True, allocates=False)
+def every_operator(planes, out):
+    for c in range(U(0), U(planes.shape[1]), STEP):
+        a, b = load(planes, (0, c)), load(planes, (1, c))
+        store(out, (0, c), (a + b) * F(2) - a / b)
+        store(out, (1, c), where((a < b) & (F(0.5) >= a), larger(a, splat(F(0.25))), floor(b * F(3))))
+        store(out, (2, c), exp2_lanes(F(0) - a * a * F(40)))
+        store(out, (3, c), splat(total(a)))
+        store(out, (4, c), splat(least(b)) + numbers())
+
+
+@njit(nogil=True, allocates=False)
+def coordinates(points, marks, out):
+    for k in range(U(0), U(points.shape[0]), STEP):
+        x, y, z = load_points(points, k)
+        store(out, (0, k), x)
+        store(out, (1, k), y)
+        store(out, (2, k), where(none_of(marks, k, np.uint16(0x8001)), z, splat(F(-1))))
+
+
+def test_lanes_compute_what_numpy_does():
+    planes = RNG.uniform(0, 1, (2, 5 * LANES)).astype(np.float32)
+    planes[1] += 0.01
+    out = np.zeros((5, planes.shape[1]), np.float32)
+    every_operator(planes, out)
+    a, b = planes.astype(np.float64)
+    np.testing.assert_allclose(out[0], (a + b) * 2 - a / b, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(out[1], np.where((a < b) & (a <= 0.5), np.maximum(a, 0.25), np.floor(b * 3)), rtol=1e-6)
+    np.testing.assert_allclose(out[2], 2.0 ** (-40 * a * a), rtol=2e-5)
+    by_vector = lambda values: values.reshape(-1, LANES)  # noqa: E731
+    np.testing.assert_allclose(out[3], np.repeat(by_vector(a).sum(1), LANES), rtol=1e-6)
+    np.testing.assert_allclose(out[4], (by_vector(b).min(1)[:, None] + np.arange(LANES)).ravel(), rtol=1e-6)
+
+
+def test_points_and_marks_come_apart():
+    points = RNG.normal(size=(3 * LANES, 3)).astype(np.float32)
+    marks = RNG.integers(0, 1 << 16, len(points)).astype(np.uint16)
+    out = np.zeros((3, len(points)), np.float32)
+    coordinates(points, marks, out)
+    assert np.array_equal(out[:2], points.T[:2])
+    assert np.array_equal(out[2], np.where(marks & 0x8001, np.float32(-1), points[:, 2]))
+    assert 0 < (out[2] == -1).sum() < len(points)
+
+
+def test_a_comparison_with_nan_is_false():
+    planes = np.full((2, LANES), np.nan, np.float32)
+    out = np.zeros((5, LANES), np.float32)
+    planes[0], planes[1] = 0.3, np.nan
+    every_operator(planes, out)
+    assert np.isnan(out[1]).all()  # neither less nor more: the other side is taken, floor(NaN)
+
+
+_BEYOND = """
+import numpy as np
+from roadbed.compute.kernels import njit
+from roadbed.compute.lanes import load, store
+
+@njit()
+def copy(values, k, out):
+    store(out, 0, load(values, k))
+
+values, out = np.zeros(12, np.float32), np.zeros(8, np.float32)
+copy(values, 4, out)
+try:
+    copy(values, 5, out)
+except IndexError:
+    print("refused")
+"""
+
+
+def test_the_last_lane_is_checked_where_bounds_are(tmp_path):
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", _BEYOND], env=environment, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "refused" in ran.stdout
