@@ -99,6 +99,21 @@ def test_a_crest_is_reported_as_high_as_its_points():
 
 
 @pytest.mark.parametrize("name", BACKENDS)
+def test_across_a_slanting_line_of_points_both_slopes_are_in_doubt(name):
+    """On level ground nothing disagrees: what is left is what the points fix, and the slope that they do not tell."""
+    along = np.arange(-10, 10, 0.05)
+    line = np.column_stack([along, 0.6 * along + 0.35, np.zeros(along.size)])
+    engine, _ = frame("cpu", 1.5, line)
+    inverse = lean_on_own(engine)[1]
+    rests_on_slope = STCRF.slope_information**2 * (inverse[..., 0, 1] ** 2 + inverse[..., 0, 2] ** 2)
+    expected = np.minimum(inverse[..., 0, 0] * 0.0015**2 + 0.25**2 * rests_on_slope, STCRF.known_sigma**2)
+    _, found = frame(name, 1.5, line)
+    known = np.isfinite(found.elevation) & (engine._fine.data[1:-1, 0, 1 : SIZE + 1] > 1)
+    assert known.sum() > 15
+    np.testing.assert_allclose(found.variance[known], expected[known], rtol=0.02)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
 def test_what_lies_beside_a_single_ring_is_as_uncertain_as_its_slope(name):
     """One line of points at the edge of its nodes says nothing about the ground across it; a whole patch does."""
     x = np.arange(-12, 12, 0.05)

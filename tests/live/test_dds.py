@@ -75,7 +75,7 @@ for name in os.listdir("/proc/self/fd"):
     except OSError:  # a file, or the folder that was listed
         continue
     if opened.type == socket.SOCK_DGRAM:
-        print(opened.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+        print(*(opened.getsockopt(socket.SOL_SOCKET, side) for side in (socket.SO_RCVBUF, socket.SO_SNDBUF)))
 joined.close()
 """
 
@@ -83,9 +83,10 @@ joined.close()
 def test_sockets_hold_as_much_of_a_cloud_as_the_system_lets_them(domain):
     reader = domain.start("reader", sys.executable, "-c", SOCKETS)
     assert reader.wait(PATIENCE) == 0, domain.said("reader")
-    allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
-    # Linux doubles what it is asked for, for its own bookkeeping.
-    assert max(map(int, domain.said("reader").split())) >= 2 * min(allowed, 4 << 20)
+    received, sent = np.loadtxt(domain.said("reader").splitlines(), dtype=int, ndmin=2).max(axis=0)
+    for size, most in ((received, "rmem_max"), (sent, "wmem_max")):
+        allowed = int((Path("/proc/sys/net/core") / most).read_text())
+        assert size >= 2 * min(allowed, 4 << 20)  # Linux doubles what it is asked for, for its own bookkeeping
 
 
 def test_a_domain_that_does_not_exist_is_one_line(domain, tmp_path):

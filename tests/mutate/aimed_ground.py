@@ -25,7 +25,7 @@ LABELS = [
         ("ground[k] = (dz[k] < highest) & (dz[k] >= lowest)", "ground[k] = dz[k] < highest"),
         ("LOW_OUTLIER if d < -rules.low_outlier else", "LOW_OUTLIER if d < -100 else"),
     ),
-    *_of(_CPU.format("decide"), _LABELS, ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:")),
+    *_of(_CPU.format("decide"), ("ground/test_label_rules.py",), ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:")),
     *_of(
         _DEVICE.format("labels"),
         _LABELS,
@@ -122,6 +122,8 @@ STCRF = [
         ("record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y", "record.vehicle_slope_x, record.vehicle_slope_y = 0.0, 0.0"),
     ),
     *_of(_CPU.format("em"), _EM, ("limit = rules.slope_limit", "limit = F(1e9)")),
+    *_of(_CPU.format("report"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
+    *_of(_DEVICE.format("surface"), ("ground/test_uncertainty.py",), ("by_x = l1 * inverse1 + by_y * l3", "by_x = l1 * inverse1")),
     *_of(_DEVICE.format("em"), _EM, ("float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.z")),
     *_of(_DEVICE.format("select"), _EM, ("float z = under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y;", "float z = under;")),
     *_of("ground/variance/variance_cpu.py", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, columns - 1)", "column")),

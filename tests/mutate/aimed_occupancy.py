@@ -73,7 +73,7 @@ OCCUPANCY = [
         "masses_cpu.py",
         _ONE_CELL,
         ("k = seen * u if rules.keep_unknown else u", "k = seen * u"),
-        ("e += rules.vacated * seen * d", "e += seen * d"),
+        ("e + rules.vacated * seen * d", "e + seen * d"),
     ),
     *_of(
         "rules.py",
@@ -84,7 +84,7 @@ OCCUPANCY = [
         "velocities_cpu.py",
         _CELLS,
         ("alike += dx * dx + dy * dy <= limit", "alike += 1"),
-        ("alike = -1  # the cell itself will be counted", "alike = 0"),
+        ("alike, hits = -1, 0", "alike, hits = 0, 0"),
     ),
     *_of(
         "velocities_cpu.py",
