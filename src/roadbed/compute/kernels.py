@@ -4,17 +4,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numba
 from numba.core import types
+from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
 
 from roadbed.compute import compilation
 from roadbed.compute.kernel_cache import KernelCache
-from roadbed.compute.lean import LeanCompiler
 
 _njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
+_LEAN_FROM, _LEAN_UNTIL = (0, 68), (0, 69)  # versions of Numba whose inside `lean` and `shortcuts` know
+
+
+@cache
+def _compiler() -> Any:
+    """Ours where it knows Numba from inside; elsewhere Numba's own, which takes longer for the same."""
+    if not _LEAN_FROM <= numba.version_info.short < _LEAN_UNTIL:
+        return Compiler
+    from roadbed.compute.lean import LeanCompiler
+
+    return LeanCompiler
 
 
 def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Callable[[Callable], Any]:
@@ -27,7 +39,7 @@ def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Call
     def decorate(function: Callable) -> Any:
         options.update(_nrt=allocates)  # said always: what is not said is as in the kernel that calls
         # Nothing calls a kernel from C: the wrapper for that would be compiled for nothing.
-        kernel: Any = _njit(no_cfunc_wrapper=True, pipeline_class=LeanCompiler, **options)(function)
+        kernel: Any = _njit(no_cfunc_wrapper=True, pipeline_class=_compiler(), **options)(function)
         compiled = isinstance(kernel, Dispatcher)  # with NUMBA_DISABLE_JIT it stays a function
         if compiled:
             compilation.enrol(kernel)

@@ -12,16 +12,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from llvmlite import binding as llvm
-from numba.core import errors, ir, transforms
-from numba.core.postproc import PostProcessor, VariableLifetime
+from numba.core import ir
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
-from roadbed.compute import lean_lowering
-
 _resolve = BaseFunction.get_call_type
-_usual_post_processing = PostProcessor.run
 _known = {}  # by the id of a function: itself, and what it returns for arguments and options
 _NO_VARIABLES = frozenset({str, int, float, bool, type(None), ir.Loc, ir.Const, ir.Global, ir.FreeVar, ir.Arg})
 
@@ -71,27 +67,6 @@ def _handed_down():
     return options.nrt, options.error_model, options.forceinline, frozenset(options.fastmath.flags)
 
 
-def _post_process(processor, emit_dels=False, extend_lifetimes=False):
-    """How long variables live is worked out only where references to them are counted, and in generators."""
-    function = processor.func_ir
-    if function.is_generator:
-        _usual_post_processing(processor, emit_dels, extend_lifetimes)
-        return
-    function.blocks = transforms.canonicalize_cfg(function.blocks)
-    function.variable_lifetime = VariableLifetime(function.blocks)
-    function.generator_info = None
-    options = ConfigStack.top_or_none()
-    if emit_dels and (options is None or options.nrt):
-        processor._insert_var_dels(extend_lifetimes=extend_lifetimes)
-
-
-class _NoColour:
-    """What no template takes is an error that nobody sees, for which Numba asks the screen about its colours."""
-
-    def __getattr__(self, _style):
-        return lambda message: message
-
-
 def _variables(values: Iterable, found: list) -> list:
     for value in values:
         kind = type(value)
@@ -115,7 +90,4 @@ _SHORTCUTS = (
     (_OverloadFunctionTemplate, "_get_impl", _implementation),
     (ir.Stmt, "list_vars", lambda statement: _variables(vars(statement).values(), [])),
     (ir.Expr, "list_vars", lambda expression: _variables(expression._kws.values(), [])),
-    (PostProcessor, "run", _post_process),
-    (errors, "_termcolor_inst", _NoColour()),
-    *lean_lowering.SHORTCUTS,
 )
