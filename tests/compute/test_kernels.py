@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from llvmlite import binding as llvm
 from numba.core import event
+from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
 from numba.core.types.functions import BaseFunction
 
 import roadbed
+from roadbed.compute import kernels
 from roadbed.compute.kernels import inlined, inner, njit
 
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
@@ -138,3 +140,16 @@ def test_a_kernel_that_says_so_allocates_nothing():
                 if said.get("allocates", str(kind == "njit")) == "False" and named & _ALLOCATE:
                     wrong.append(f"{path.name}: {function.name}: {named & _ALLOCATE}")
     assert wrong == []
+
+
+def test_where_numba_is_not_known_from_inside_its_own_compiler_does_the_work(monkeypatch):
+    values, weights = np.ones((3, 4), np.float32), np.ones(4, np.float32)
+    expected = njit()(smooth)(values, weights)
+    monkeypatch.setattr(kernels, "_LEAN_UNTIL", kernels._LEAN_FROM)
+    kernels._compiler.cache_clear()
+    try:
+        kernel = njit()(smooth)
+        assert kernel._compiler.pipeline_class is Compiler
+        np.testing.assert_array_equal(kernel(values, weights), expected)
+    finally:
+        kernels._compiler.cache_clear()
