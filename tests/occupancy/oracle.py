@@ -113,7 +113,6 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
     split = config.unknown_hit if hit else config.unknown_free
     k_s, k_d = split.static, split.dynamic
     if hit:
-        k_s, k_d = (0.0, k_s + k_d) if beside else (k_s, k_d)
         k_s, k_d = k_s + mature * k_d, k_d * (1 - mature)
     looked = seen * u if config.keep_unknown else u
     s, born, e, u = s + k_s * looked, born + k_d * looked, e + (1 - k_s - k_d) * looked, u - looked

@@ -113,10 +113,10 @@ FUNCTION void compose(Cell *cell, real arriving, GLOBAL const CellRules *rules) 
 }
 
 // U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking.
-FUNCTION void resolve_unknown(Cell *cell, real seen, int hit, real mature, int beside, GLOBAL const CellRules *rules) {
-    real k = rules->keep_unknown ? seen * cell->u : cell->u, occupied = rules->hit_static + rules->hit_dynamic;
-    real k_d = hit ? (beside ? occupied : rules->hit_dynamic) * ((real)1 - mature) : rules->free_dynamic;
-    real k_s = hit ? occupied - k_d : rules->free_static;
+FUNCTION void resolve_unknown(Cell *cell, real seen, int hit, real mature, GLOBAL const CellRules *rules) {
+    real k = rules->keep_unknown ? seen * cell->u : cell->u;
+    real k_s = hit ? rules->hit_static + rules->hit_dynamic * mature : rules->free_static;
+    real k_d = hit ? rules->hit_dynamic * ((real)1 - mature) : rules->free_dynamic;
     cell->s += k_s * k;
     cell->e += ((real)1 - k_s - k_d) * k;
     cell->born += k_d * k;
@@ -286,7 +286,7 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         if (hit && arriving > (real)0) claim(&cell, seen, tested / arriving, rules);
         cell.s = fmin(cell.s + stopped, (real)CEILING);
         compose(&cell, arriving, rules);
-        resolve_unknown(&cell, seen, hit, mature, beside, rules);
+        resolve_unknown(&cell, seen, hit, mature, rules);
 
         if (hit && arriving > (real)0)
             compete(&crowd, rules->surface_precision > (real)0 && surface[at] != 0, moves, arriving);

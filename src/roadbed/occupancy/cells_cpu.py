@@ -204,7 +204,7 @@ def _update_busy(begin, end, prior, observation, registered, start, particles, r
             s, u = claim(s, u, seen, tested / arriving, rules)
         s = min(s + stopped, CEILING)
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
-        s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, beside, rules)
+        s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rules)
 
         # Particles of a hit cell compete for the surface seen in it; the cell's mass is not touched by this.
         if hit and arriving > 0 and rules.surface_precision > 0 and surface[row, column] != 0:

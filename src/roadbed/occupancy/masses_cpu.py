@@ -119,13 +119,12 @@ def compose_without_arrivals(s, e, born, u, rules):
 
 
 @njit(cache=True, inline="always")
-def resolve_unknown(s, e, born, u, seen, hit, mature, beside, rules):
+def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
     k = seen * u if rules.keep_unknown else u
     if hit:
-        occupied = rules.hit_static + rules.hit_dynamic
-        k_d = (occupied if beside else rules.hit_dynamic) * (1 - mature)
-        k_s = occupied - k_d
+        k_d = rules.hit_dynamic * (1 - mature)
+        k_s = rules.hit_static + rules.hit_dynamic * mature
     else:
         k_s, k_d = rules.free_static, rules.free_dynamic
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
