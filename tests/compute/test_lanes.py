@@ -58,9 +58,9 @@ def test_lanes_compute_what_numpy_does():
     np.testing.assert_allclose(out[0], (a + b) * 2 - a / b, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(out[1], np.where((a < b) & (a <= 0.5), np.maximum(a, 0.25), np.floor(b * 3)), rtol=1e-6)
     np.testing.assert_allclose(out[2], 2.0 ** (-40 * a * a), rtol=2e-5)
-    by_vector = lambda values: values.reshape(-1, LANES)  # noqa: E731
-    np.testing.assert_allclose(out[3], np.repeat(by_vector(a).sum(1), LANES), rtol=1e-6)
-    np.testing.assert_allclose(out[4], (by_vector(b).min(1)[:, None] + np.arange(LANES)).ravel(), rtol=1e-6)
+    a, b = (values.reshape(-1, LANES) for values in (a, b))
+    np.testing.assert_allclose(out[3], np.repeat(a.sum(1), LANES), rtol=1e-6)
+    np.testing.assert_allclose(out[4], (b.min(1)[:, None] + np.arange(LANES)).ravel(), rtol=1e-6)
 
 
 def test_points_and_marks_come_apart():

@@ -10,14 +10,7 @@ import math
 import numpy as np
 
 from roadbed.compute.kernels import inner, njit
-from roadbed.occupancy.register_cpu import (
-    extent_of,
-    former_points,
-    partner_of,
-    points_of,
-    set_velocity,
-    total_agreement,
-)
+from roadbed.occupancy.register_cpu import lay_over, set_velocity, total_agreement
 
 
 @inner()
@@ -44,7 +37,7 @@ def _mean_shift(present, former, now, old, between, expected_x, expected_y, scor
 @njit(cache=True, nogil=True)
 def refine_velocities(first, last, now, old, between, rule, velocity):
     """Of some components of now, where they are known and not slow; `old` is younger than what these were laid over."""
-    columns, per_velocity = now.label.shape[1], rule.age / rule.subcell
+    per_velocity = rule.age / rule.subcell
     votes, voted = np.zeros(old.start.shape[0], np.int32), np.full(old.start.shape[0], -1, np.int32)
     present, former = np.empty((2 * rule.points, 2), np.int32), np.empty((2 * rule.points, 2), np.int32)
     scores = np.empty((2 * rule.around + 1, 2 * rule.around + 1), np.int32)
@@ -53,14 +46,8 @@ def refine_velocities(first, last, now, old, between, rule, velocity):
         if not vx * vx + vy * vy >= rule.refined_speed * rule.refined_speed:  # nor where it is not a number
             continue
         cells = now.cells[now.start[k] : now.start[k + 1]]
-        partner = partner_of(cells, old.label, between, votes, voted)
-        if partner < 0:
-            continue
-        if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], columns) > rule.partner_extent:
-            continue
-        count = points_of(now.picture, cells, rule.points, present)
-        old_count = former_points(old, partner, between, rule.points, former)
-        if count < rule.fewest_points or old_count < rule.fewest_points:
+        count, old_count = lay_over(cells, now, old, between, (votes, voted), (present, former), rule)
+        if count == 0:
             continue
         laid = present[:count], former[:old_count], now.picture, old.picture, between
         expected = math.floor(vx * per_velocity + 0.5), math.floor(vy * per_velocity + 0.5)

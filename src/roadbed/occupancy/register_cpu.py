@@ -198,6 +198,20 @@ def set_velocity(velocity, k, dx, dy, rule):
     velocity[k, 1] = np.float32(dy / rule.age) * np.float32(rule.subcell)
 
 
+@inner()
+def lay_over(cells, now, old, between, voting, points, rule):
+    """Points of a component and of its old partner, and how many of each; none where there is no partner, or too few."""
+    partner = partner_of(cells, old.label, between, voting[0], voting[1])
+    if partner < 0:
+        return 0, 0
+    if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], now.label.shape[1]) > rule.partner_extent:
+        return 0, 0
+    count = points_of(now.picture, cells, rule.points, points[0])
+    old_count = former_points(old, partner, between, rule.points, points[1])
+    enough = count >= rule.fewest_points and old_count >= rule.fewest_points
+    return (count, old_count) if enough else (0, 0)
+
+
 @njit(cache=True, nogil=True)
 def register_components(first, last, now, old, stood, between, rule, velocity):
     """Velocities of some components of now, (components, 2) in m/s; what is known already stays."""
@@ -213,14 +227,8 @@ def register_components(first, last, now, old, stood, between, rule, velocity):
         extent = extent_of(cells, columns)
         if extent > rule.extent or extent < rule.least_extent:
             continue
-        partner = partner_of(cells, old.label, between, votes, voted)
-        if partner < 0:
-            continue
-        if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], columns) > rule.partner_extent:
-            continue
-        count = points_of(now.picture, cells, rule.points, present)
-        old_count = former_points(old, partner, between, rule.points, former)
-        if count < rule.fewest_points or old_count < rule.fewest_points:
+        count, old_count = lay_over(cells, now, old, between, (votes, voted), (present, former), rule)
+        if count == 0:
             continue
         reach = int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
         laid = present[:count], former[:old_count], now.picture, old.picture, between
