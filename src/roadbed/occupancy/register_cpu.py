@@ -200,7 +200,7 @@ def set_velocity(velocity, k, dx, dy, rule):
 
 @inner()
 def lay_over(cells, now, old, between, voting, points, rule):
-    """Points of a component and of its old partner, and how many of each; none where there is no partner, or too few."""
+    """Points of a component and of its old partner, and how many; none where there is no partner, or too few."""
     partner = partner_of(cells, old.label, between, voting[0], voting[1])
     if partner < 0:
         return 0, 0
