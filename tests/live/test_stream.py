@@ -10,6 +10,7 @@ import pytest
 from roadbed import Config, Pose, Scan
 from roadbed.live import Stream
 from roadbed.live.queues import SensorQueues, Waiting
+from tests.live.processes import wait_until
 
 PATIENCE = 300.0  # s, a hang guard: the first scan may compile, and the machine may be busy
 LONG = 60.0  # s that a pose is waited for where it surely comes
@@ -208,6 +209,7 @@ def test_stopping_at_once_drops_what_waits():
         stream.push(scan(time))
     ender = threading.Thread(target=stream.stop, kwargs={"finish": False})
     ender.start()
+    wait_until(lambda: stream.statistics().total.dropped == 2)
     gate.release.set()
     ender.join(PATIENCE)
     counts = stream.statistics().total

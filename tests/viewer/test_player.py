@@ -28,7 +28,7 @@ def play(until):
         player.on_error = lambda index, error: player.errors.append((index, str(error)))
         players.append(player)
         player.start()
-        until(lambda: player.shown or player.scans.live, "the first frame, compiled", 300)
+        until(lambda: player.shown or player.scans.live, "the first frame, compiled")
         return player
 
     yield start
@@ -172,7 +172,7 @@ def test_a_wish_made_while_a_frame_fails_is_not_lost(play, scans, until):
 
     player = play(Impatient(scans, broken=[2]))
     player.seek(2)
-    until(lambda: player.shown.index == 4, "the frame asked for meanwhile", 30)
+    until(lambda: player.shown.index == 4, "the frame asked for meanwhile")
     assert [index for index, _ in player.errors] == [2]
 
 
@@ -213,7 +213,7 @@ def test_a_live_source_that_is_ahead_costs_one_frame_each(play, scans, until):
         yield from scans[1:]
 
     player = play(arriving(), occupancy=True)
-    until(lambda: player.shown and player.shown.index == 0, "the first frame, compiled", 300)
+    until(lambda: player.shown and player.shown.index == 0, "the first frame, compiled")
     all_at_once.set()
     until(lambda: player.shown.index == 7, "the newest")
     assert [shown.past for shown in player.frames] == list(range(len(player.frames)))
