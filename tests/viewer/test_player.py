@@ -176,6 +176,31 @@ def test_a_wish_made_while_a_frame_fails_is_not_lost(play, scans, until):
     assert [index for index, _ in player.errors] == [2]
 
 
+def test_a_frame_is_shown_once_it_is_drawn(play, short_drive, until):
+    player = play(short_drive())
+    while_drawn = []
+    player.on_frame = lambda shown: while_drawn.append((shown.index, player.shown.index))
+    player.seek(3)
+    until(lambda: player.shown.index == 3, "frame 3")
+    assert while_drawn == [(3, 0)]
+
+
+def test_closing_does_not_wait_for_the_rest_of_a_past(play, scans, until):
+    class Long(ShortDrive):
+        def __getitem__(self, index):
+            if index == 3:
+                reached.set()
+                until(lambda: player._closed, "the end")
+            return super().__getitem__(index)
+
+    reached, drive = threading.Event(), Long(scans)
+    player = play(drive)
+    player.seek(7)
+    assert reached.wait(300)
+    player.close()
+    assert [index for index, _ in drive.reads] == [0, 2, 3]
+
+
 def test_a_source_without_scans_is_told():
     with pytest.raises(InputError, match="found none"):
         Player([], Config())
