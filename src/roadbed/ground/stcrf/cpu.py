@@ -51,7 +51,7 @@ from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
-from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, SortRoom, sort_by_node
+from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, Runs, SortRoom, sort_by_node
 from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
     NODE_COST,
@@ -112,6 +112,7 @@ class StcrfCpu:
     def _grow(self, points: int) -> None:
         """Buffers for at least `points` points."""
         capacity = max(4096, int(points * 1.25))
+        self._runs = Runs.of(capacity, len(self._sort_room.count))
         self._place, self._sample_nodes = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
         self._sorted = np.empty((3, capacity + LANES), F)
@@ -161,7 +162,7 @@ class StcrfCpu:
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         known = _NOTHING_STANDS if standing is None else standing
-        given = points, known, turn, move, self._fine.shape, self._anchored, self._sort_room, out
+        given = points, known, turn, move, self._fine.shape, self._anchored, self._sort_room, self._runs, out
         together(sort_by_node, SORT_PHASES, *given)
         return out
 

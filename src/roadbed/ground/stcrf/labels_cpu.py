@@ -87,17 +87,17 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
 
 
 @inner(fastmath=FAST)
-def _write(first, last, place, rules, work, out):
+def _write(first, last, points, rules, work, out):
     """Labels, probabilities c_j and heights of a range of input points, in blocks that stay in cache."""
+    place, on_no_node = points.place, points.start[points.start.shape[0] - 1]  # from this place on
     dz, ground, label, probability, height = work.dz, work.ground, out.label, out.probability, out.height
     up, down = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up), HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
     for block in range(U(first), U(last), _BLOCK):
         end = min(block + _BLOCK, U(last))
         outside = 0
         for i in range(block, end):
-            k = place[i]
-            outside += k < 0
-            at = U(max(k, 0))
+            at = U(place[i])
+            outside += place[i] >= on_no_node
             d = dz[at]
             height[i] = d
             other = LOW_OUTLIER if d < -rules.low_outlier else (OVERHANG if d >= rules.clearance else OBSTACLE)
@@ -105,7 +105,7 @@ def _write(first, last, place, rules, work, out):
         for i in range(block, end):
             probability[i] = exp2_negative(height[i] * height[i] * (up if height[i] >= F(0) else down))
         for i in range(block, end if outside > 0 else block):
-            if place[i] < 0:
+            if place[i] >= on_no_node:
                 label[i], probability[i], height[i] = UNKNOWN, F(0), F(np.nan)
 
 
@@ -163,7 +163,7 @@ def label_points(crew, chunks, points, shape, side, rules, surface, work, out):
             if phase == MEASURE:
                 _measure_rows(first, last, points, shape, side, rules, mean, work)
             elif phase == WRITE:
-                _write(part * count // parts, (part + 1) * count // parts, points.place, rules, work, out)
+                _write(part * count // parts, (part + 1) * count // parts, points, rules, work, out)
             elif rules.around and phase == DECIDE:
                 _decide_rows(first, last, points, shape, side, rules, p00, work)
             elif phase == FOLLOW:
