@@ -121,12 +121,16 @@ def _pointer(context, builder, signature, arguments, kind=None):
 
 @intrinsic
 def load(_typing_context, array, index):
-    """LANES numbers of an array from `index` on, or of its row k from column c on: `load(array, (k, c))`."""
+    """LANES numbers of an array from `index` on, or of its row k from column c on: `load(array, (k, c))`.
+
+    Of whole numbers without sign there may be fewer bits.
+    """
 
     def codegen(context, builder, signature, arguments):
-        return builder.load(_pointer(context, builder, signature, arguments), align=4)
+        held = builder.load(_pointer(context, builder, signature, arguments), align=array.dtype.bitwidth // 8)
+        return held if array.dtype in _LANES_OF else builder.zext(held, _WHOLE)
 
-    return _LANES_OF[array.dtype](array, index), codegen
+    return _LANES_OF.get(array.dtype, WHOLES)(array, index), codegen
 
 
 @intrinsic
@@ -209,16 +213,14 @@ def least(_typing_context, lanes):
 
 @intrinsic
 def none_of(_typing_context, array, index, bits):
-    """Where the numbers of a uint16 array from `index` on have none of these bits."""
-    kind = ir.VectorType(ir.IntType(16), LANES)
+    """Where the numbers of an array of uint16, or booleans, from `index` on have none of these bits."""
 
     def codegen(context, builder, signature, arguments):
-        held = builder.load(_pointer(context, builder, signature, arguments, kind), align=2)
-        first = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
-        wanted = builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(_WHOLE, [0] * LANES))
-        return builder.icmp_unsigned("==", builder.and_(held, wanted), ir.Constant(kind, [0] * LANES))
+        held = builder.load(_pointer(context, builder, signature, arguments), align=1)
+        marked = builder.and_(held, _in_all(builder, arguments[2]))
+        return builder.icmp_unsigned("==", marked, ir.Constant(held.type, [0] * LANES))
 
-    return MASK(array, index, types.uint16), codegen
+    return MASK(array, index, types.uint8 if array.dtype == types.boolean else array.dtype), codegen
 
 
 @intrinsic

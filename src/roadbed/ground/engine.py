@@ -59,6 +59,7 @@ class FrameInput:
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
     standing: NDArray[np.bool_] | None = None  # (N,) points that are not ground whatever the surface; None: any may be
+    own: NDArray[np.bool_] | None = None  # (N,) points on the own vehicle, where `points` holds them as returns
 
 
 @dataclass(frozen=True, eq=False)

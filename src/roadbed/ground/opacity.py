@@ -23,12 +23,17 @@ from roadbed.ground.opacity_cpu import MOST, find_directions, mark_standing, sor
 _POINTS = 8192  # that are worth waking a thread
 
 
+def looks_at(scan: Scan, config: OpacityConfig) -> bool:
+    """Whether a scan is sparse enough to be asked; every direction may hold so many points, wherever they lie."""
+    most = config.layered * round(360 / config.direction) * max(len(scan.mounts), 1)
+    return config.enabled and 0 < len(scan.points) <= most
+
+
 def standing_points(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> NDArray[np.bool_] | None:
     """(N,) points that a beam passed beneath or that stand above each other; None where the scan is dense."""
-    directions, count = round(360 / config.direction), len(scan.points)
-    # Every direction may hold so many: beyond it nothing is read, wherever the points lie.
-    if not config.enabled or not 0 < count <= config.layered * directions * max(len(scan.mounts), 1):
+    if not looks_at(scan, config):
         return None
+    directions, count = round(360 / config.direction), len(scan.points)
     origins = np.array([mount.T_vehicle_sensor.translation for mount in scan.mounts] or np.zeros((1, 3)), np.float64)
     points, sensor = to_host(scan.points), np.zeros(count, np.int64)
     if scan.mounts:

@@ -9,7 +9,6 @@ from functools import cache
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from roadbed.compute.compilation import announce
 from roadbed.compute.lanes import LANES
@@ -22,7 +21,6 @@ from roadbed.ground.engine import (
     FrameOutput,
     Misalignment,
     MovingMask,
-    Placement,
     Rolled,
     Turned,
     Vehicle,
@@ -70,7 +68,7 @@ from roadbed.timing import timed
 
 F = np.float32
 _ROWS = 40  # of nodes that are worth a thread
-_NOTHING_STANDS = np.zeros(0, np.bool_)
+_NONE = np.zeros(0, np.bool_)  # of the points: any may be ground
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
 
 
@@ -135,7 +133,7 @@ class StcrfCpu:
         self._warm = given.warm
         with timed(timings, "sort"):
             self._mark_anchors(given.vehicle, given.road)
-            points = self._sort(given.points, given.placement, given.standing)
+            points = self._sort(given)
         with timed(timings, "select"):
             shaping = self._select(points, given.moving)
         with timed(timings, "start"):
@@ -153,17 +151,18 @@ class StcrfCpu:
     def profile(self, given: FrameInput) -> dict[str, float]:
         return self.frame(given).timings
 
-    def _sort(self, points: Float32, placement: Placement, standing: NDArray[np.bool_] | None) -> SortedPoints:
+    def _sort(self, given: FrameInput) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
+        points, placement, standing = given.points, given.placement, given.standing
         if len(points) > len(self._place):
             self._grow(len(points))
-        stands = self._stands if standing is not None else _NOTHING_STANDS
+        stands = self._stands if standing is not None else _NONE
         x, y, z = self._sorted
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
-        turn, move = placement.rotation.astype(F), placement.translation.astype(F)
-        known = _NOTHING_STANDS if standing is None else standing
-        given = points, known, turn, move, self._fine.shape, self._anchored, self._sort_room, self._runs, out
-        together(sort_by_node, SORT_PHASES, *given)
+        pose = placement.rotation.astype(F), placement.translation.astype(F)
+        scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
+        room = self._sort_room, self._runs
+        together(sort_by_node, SORT_PHASES, scan, known, pose, self._fine.shape, self._anchored, *room, out)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
@@ -337,11 +336,12 @@ class StcrfCpu:
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._place):
             self._grow(len(points))
+        left_out = given.own if given.standing is None else given.standing
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         n = sample_residuals(
             points,
-            _NOTHING_STANDS if given.standing is None else given.standing,
+            _NONE if left_out is None else left_out,
             alignment_stride(len(points)),
             turn,
             move,

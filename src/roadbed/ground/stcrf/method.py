@@ -21,7 +21,7 @@ from roadbed.frames import Mounting, Moving, Scan
 from roadbed.ground.engine import FrameInput, GroundEngine, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
-from roadbed.ground.opacity import standing_points
+from roadbed.ground.opacity import looks_at, standing_points
 from roadbed.ground.stcrf.align import ScanAlignment
 from roadbed.ground.stcrf.place import Place, Places
 from roadbed.mapping.information import SurfaceRules
@@ -50,8 +50,16 @@ class Stcrf:
         self._timeline = Timeline(config.timeline)
         self._mountings = Mountings(config.ground.mounting)
 
+    def leaves_out(self, scan: Scan) -> bool:
+        opaque = looks_at(scan, self.config.ground.opacity)
+        return isinstance(self.backend, Host) and not opaque and not self._mountings.looks_at(scan)
+
     def segment(
-        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+        self,
+        scan: Scan,
+        moving: Moving | None = None,
+        meanwhile: Callable[[Mounting], object] = nothing,
+        own: NDArray[np.bool_] | None = None,
     ) -> Segmented:
         timings: dict[str, float] = {}
         notes: list[str] = []
@@ -62,7 +70,7 @@ class Stcrf:
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             notes.extend(moment.notes)
             place, warm = self._places.follow(T_world_vehicle, mounting, moment)
-            given = _input(scan.points, place, moving, warm, self._standing(scan, mounting))
+            given = _input(scan.points, place, moving, warm, self._standing(scan, mounting), own)
         alignment = None
         if warm and self._aligns:
             alignment = ScanAlignment(self.config.ground.time, place, given, notes)
@@ -134,9 +142,10 @@ def _input(
     moving: Moving | None = None,
     warm: bool = False,
     standing: NDArray[np.bool_] | None = None,
+    own: NDArray[np.bool_] | None = None,
 ) -> FrameInput:
     mask = None if moving is None else place.mask(*moving)
-    return FrameInput(points, place.placement, place.vehicle, place.road, mask, warm, standing)
+    return FrameInput(points, place.placement, place.vehicle, place.road, mask, warm, standing, own)
 
 
 def _engine(config: Config, backend: Backend | Host, stays: bool, wanted: Collection[str] | None) -> GroundEngine:

@@ -22,6 +22,7 @@ from roadbed.compute.lanes import (
     is_empty,
     load,
     load_points,
+    none_of,
     numbers,
     splat,
     store,
@@ -65,10 +66,12 @@ class Runs(NamedTuple):
 
 
 @inner()
-def _fill_up(points, first, last, out):
-    """Fewer points than a vector holds."""
+def _fill_up(points, own, first, last, out):
+    """Fewer points than a vector holds, `own` ones made missing."""
     out[:] = F(0)
     for k in range(last - first):
+        if own.shape[0] > 0 and own[first + k]:
+            continue
         out[k, 0], out[k, 1], out[k, 2] = points[first + k, 0], points[first + k, 1], points[first + k, 2]
 
 
@@ -81,8 +84,8 @@ def _find_nodes(points, first, turn, shape, k, node):
     inside = (u >= F(0)) & (u < F(shape.columns)) & (v >= F(0)) & (v < F(shape.rows))
     # Comparisons with NaN are false; (0, 0, 0) is how sensors write a missing return.
     is_return = (F(0) < x * x + y * y + z * z) & (w < FARTHEST_HEIGHT) & (w > -FARTHEST_HEIGHT)
-    found, none = whole(v) * np.int32(shape.columns) + whole(u), np.int32(shape.rows * shape.columns)
-    store(node, k, where(inside & is_return, found, splat(none)))
+    none = splat(np.int32(shape.rows * shape.columns))
+    store(node, k, where(inside & is_return, whole(v) * np.int32(shape.columns) + whole(u), none))
 
 
 @inlined()
@@ -97,16 +100,19 @@ def _node_place(points, first, turn, shape, k, block):
 
 
 @inner()
-def _count_runs(points, turn, shape, count, room, runs, first, last, run):
+def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
     """Runs of a slice from number `run` on, none across blocks; `count` gains the points per node."""
-    node, filled_up = room
+    (points, own), (node, filled_up), nodes = scan, room, np.int32(shape.rows * shape.columns)
     for begin in range(first, last, BLOCK):
         n, known = min(BLOCK, last - begin), run
         for k in range(0, n // LANES * LANES, LANES):
             _find_nodes(points, begin + k, turn, shape, k + LANES, node)
+        for k in range(0, n // LANES * LANES if own.shape[0] > 0 else 0, LANES):
+            is_other = none_of(own, begin + k, np.uint8(1))
+            store(node, k + LANES, where(is_other, load(node, k + LANES), splat(nodes)))
         if n % LANES:
             k = n // LANES * LANES
-            _fill_up(points, begin + k, begin + n, filled_up)
+            _fill_up(points, own, begin + k, begin + n, filled_up)
             _find_nodes(filled_up, 0, turn, shape, k + LANES, node)
         node[LANES - 1] = -1  # before the first
         for k in range(0, n, LANES):
@@ -133,16 +139,16 @@ def _copy_run(block, k, n, out, i, place):
 
 
 @inner()
-def _place_runs(points, turn, shape, places, room, runs, out, first, last, run):
+def _place_runs(scan, turn, shape, places, room, runs, out, first, last, run):
     """Write each point of a slice to its place in node order, x and y relative to the node; keep the place."""
-    (next_place, end), (block, filled_up) = places, room
+    (points, own), (next_place, end), (block, filled_up) = scan, places, room
     for begin in range(first, last, BLOCK):
         n = min(BLOCK, last - begin)
         for k in range(0, n // LANES * LANES, LANES):
             _node_place(points, begin + k, turn, shape, k, block)
         if n % LANES:
             k = n // LANES * LANES
-            _fill_up(points, begin + k, begin + n, filled_up)
+            _fill_up(points, own, begin + k, begin + n, filled_up)
             _node_place(filled_up, 0, turn, shape, k, block)
         while runs.first[run] < begin + n:
             node, i = U(runs.node[run]), U(runs.first[run])
@@ -206,13 +212,15 @@ def _take_along(standing, out, first, last):
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def sort_by_node(crew, points, standing, rotation, translation, shape, anchored, room, runs, out):
-    """Counting sort. `translation` counts from the lattice's corner; `room` is for as many slices of the points.
+def sort_by_node(crew, scan, standing, pose, shape, anchored, room, runs, out):
+    """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
+
+    `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of the points.
 
     The sort is stable, so the order, and with it every sum, does not depend on the number of slices.
     """
-    count, slices, n = room.count, room.count.shape[0], points.shape[0]
-    turn = turn_of(rotation, translation)
+    count, slices, n = room.count, room.count.shape[0], scan[0].shape[0]
+    turn = turn_of(pose[0], pose[1])
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 1 else slices
         s = take_part(crew, phase)
@@ -221,12 +229,12 @@ def sort_by_node(crew, points, standing, rotation, translation, shape, anchored,
             run, filled_up = U(first + s), room.last[s]
             if phase == 0:
                 count[s, :] = 0
-                _count_runs(points, turn, shape, count[s], (room.node[s], filled_up), runs, first, last, run)
+                _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), runs, first, last, run)
             elif phase == 1:
                 _begin_nodes(room, anchored, shape, out.start, out.listed)
             else:
                 places = count[s], room.end[s]
-                _place_runs(points, turn, shape, places, (room.block[s], filled_up), runs, out, first, last, run)
+                _place_runs(scan, turn, shape, places, (room.block[s], filled_up), runs, out, first, last, run)
                 _take_along(standing, out, first, min(last, standing.shape[0]))
             s = take_next(crew, phase)
         wait_for_all(crew, phase, parts)
