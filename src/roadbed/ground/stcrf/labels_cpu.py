@@ -91,10 +91,11 @@ def _write(first, last, points, rules, work, out):
         for i in range(block, end):
             at = U(place[i])
             outside += place[i] >= on_no_node
-            d = dz[at]
-            height[i] = d
+            height[i], label[i] = dz[at], ground[at]
+        for i in range(block, end):  # apart from what is gathered, which does not vectorise
+            d = height[i]
             other = LOW_OUTLIER if d < -rules.low_outlier else (OVERHANG if d >= rules.clearance else OBSTACLE)
-            label[i] = GROUND if ground[at] else other
+            label[i] = GROUND if label[i] else other
         for i in range(block, end):
             probability[i] = exp2_negative(height[i] * height[i] * (up if height[i] >= F(0) else down))
         for i in range(block, end if outside > 0 else block):
@@ -131,7 +132,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
     classify_rows(first_row, last_row, listed, work.sums, p00, rules, work.kinds)
     pillars = side * side
-    around = np.empty((pillars, BANDS_ROOM), np.uint32)
+    around = np.empty((pillars, BANDS_ROOM), np.int32)
     scratch = Scratch(np.zeros(BANDS_ROOM, np.uint16), around, np.full(pillars, -1))
     first_listed, last_listed = listed.row[first_row], listed.row[last_row]
     decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
