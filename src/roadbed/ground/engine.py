@@ -69,6 +69,7 @@ class FrameInput:
     warm: bool = False  # whether the prior is used
     standing: NDArray[np.bool_] | None = None  # (N,) points that are not ground whatever the surface; None: any may be
     views: Views | None = None  # from which an engine that can finds those points itself
+    own: NDArray[np.bool_] | None = None  # (N,) points on the own vehicle, where `points` holds them as returns
 
 
 @dataclass(frozen=True, eq=False)
