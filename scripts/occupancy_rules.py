@@ -37,6 +37,7 @@ OFF: dict[str, dict[str, Any]] = {
     "H": {"observation": {"sparse_hit": 0.8}},
     "L": {"filter": {"registration": {"refined_span": 0.0}}},
     "E": {"filter": {"moving": {"test_free": 0.0}}},
+    "C": {"filter": {"registration": {"confirmed": 0.0}}},
     "N": {"filter": {"beside_moving": 0.0, "birth": {"seeded": 0.5}}},
 }
 

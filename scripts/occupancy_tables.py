@@ -32,7 +32,7 @@ VARIANTS = {
     "R, M, Q, O": "RMQO",
     "R, M, Q, O, B": "RMQOB",
     "R, M, Q, O, B, F": "RMQOBF",
-    "all": "RMQOBFSTUAHLEN",
+    "all": "RMQOBFSTUAHLENC",
 }
 FIGURES = {
     "speed error %": "error_percent",

@@ -182,17 +182,22 @@ class Laying:
 
 def refined(now, old, age, config, spacing, velocities):
     """Velocities that are known, in m/s, as the mean of the shifts that are nearly the best around the expected one,
-    where that is longer along them."""
+    where that is longer along them; not known where the scan agrees nearly as well with rest, or tells nothing."""
     laying, out = Laying(now, old, config, spacing), velocities.copy()
     reach = round(config.refined_reach / (spacing / 4))
     around = [(dx, dy) for dy in range(-reach, reach + 1) for dx in range(-reach, reach + 1)]
     for k, velocity in enumerate(velocities):
-        points = None if np.isnan(velocity[0]) else laying.points(np.argwhere(laying.label == k))
-        if points is None or np.hypot(*velocity) < config.refined_speed:
+        if not np.hypot(*velocity) >= config.refined_speed:
+            continue
+        points = laying.points(np.argwhere(laying.label == k))
+        if points is None:
+            out[k] = np.nan if config.confirmed > 0 else velocity
             continue
         expected = np.floor(velocity * age / (spacing / 4) + 0.5).astype(int)
         scores = np.array([laying.agreement(points, *(expected + shift)) for shift in around])
-        if scores.max() < config.good - 1e-9:
+        if config.confirmed > 0 and scores.max() - laying.agreement(points, 0, 0) < config.confirmed - 1e-9:
+            out[k] = np.nan
+        if np.isnan(out[k, 0]) or scores.max() < config.good - 1e-9:
             continue
         nearly = np.array(around)[scores >= scores.max() - config.refined_slack - 1e-9]
         younger = (expected + nearly.mean(axis=0)) * spacing / 4 / age

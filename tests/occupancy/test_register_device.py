@@ -13,7 +13,7 @@ from roadbed.occupancy.register import Registration
 from roadbed.occupancy.register_device import RegistrationDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
-from tests.occupancy.test_register import SHAPE, SPACING, changing_speed, rectangle, seen
+from tests.occupancy.test_register import SHAPE, SPACING, behind_a_gap, changing_speed, rectangle, seen
 
 CELLS = Cells(*SHAPE, SPACING)
 
@@ -135,6 +135,12 @@ def test_only_what_speeds_up_is_refined_as_on_the_cpu(device):
     registered, refined = velocities
     assert refined[0, 0] > registered[0, 0] + 0.3
     np.testing.assert_array_equal(refined[1], registered[1])
+
+
+@pytest.mark.parametrize(("between", "moving"), [("still", 0), ("hidden", 0), ("moving", 1)])
+def test_what_did_not_move_in_between_does_not_move_as_on_the_cpu(device, between, moving):
+    both = Both(device, RegistrationConfig(fast_span=0))
+    assert [both.step(scan) for scan in behind_a_gap(between)][-1] == moving
 
 
 def test_what_stood_starts_as_on_the_cpu(device):

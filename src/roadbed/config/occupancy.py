@@ -160,6 +160,7 @@ class RegistrationConfig(Stage):
     refined_speed: float = Field(1.5, ge=0, le=150, description="m/s, the slowest that is refined")
     refined_reach: float = Field(0.25, ge=0, le=5, description="m around the shift expected there that are tried")
     refined_slack: float = Field(0.05, ge=0, le=2, description="by which shifts may be worse than the best to be meant")
+    confirmed: float = Field(0.4, ge=0, le=2, description="by which it must agree better with motion than rest; 0: off")
     static_rate: Probability = Field(0.4, description="static mass that starts to move, per 0.1 s")
     share: Probability = Field(0.7, description="of the newborn particles that take the registered velocity")
     spread: float = Field(0.5, ge=0, le=20, description="m/s added to it")

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is registered, laid once more over a younger scan: what speeds up is faster by now. One work-group per component.
+// What is registered, laid once more over a younger scan: what speeds up is faster by now, and what had not moved by then
+// does not move at all. One work-group per component.
 
 // Mean of the shifts around the expected one that agree nearly as well as the best, times how many they are, and these.
-// Their number is 0 where the best is not good. `shared` has room for four numbers.
+// Their number is 0 where the best is not good. `shared` has room for four numbers, of which the first is the best score.
 FUNCTION int mean_shift(const Compared *c, int2 expected, int2 *sum, LOCAL int *shared, LOCAL int *sums) {
     GLOBAL const Laying *lay = c->lay;
     Shifts shifts = shifts_around(expected, lay->around, 1, 1e18);
@@ -45,10 +46,15 @@ KERNEL_OF(REGISTER_GROUP) refine_hits(GLOBAL const Laying *layings, GLOBAL const
     for (int k = next_of(tickets + laid, shared); k < components; k = next_of(tickets + laid, shared)) {
         double vx = velocity[2 * k], vy = velocity[2 * k + 1];
         if (!(vx * vx + vy * vy >= c.lay->refined_speed * c.lay->refined_speed)) continue;  // nor if it is not a number
-        if (!lay_over(&c, &s, k, scratch, shared)) continue;
+        int laid_over = lay_over(&c, &s, k, scratch, shared), points = c.count + c.old_count;
+        int still = laid_over ? unmoved(&c, 0, shared) : 0;
         int2 sum, expected = INT2((int)floor(vx * per_velocity + 0.5), (int)floor(vy * per_velocity + 0.5));
-        double alike = mean_shift(&c, expected, &sum, shared, scratch);
-        if (LOCAL_ID == 0 && alike > 0) {
+        double alike = laid_over ? mean_shift(&c, expected, &sum, shared, scratch) : 0;
+        // A wall behind a gap is seen elsewhere after a while, and in between still where it is.
+        int confirmed = c.lay->confirmed == 0 || (laid_over && shared[0] - still >= c.lay->confirmed * points);
+        if (LOCAL_ID == 0 && !confirmed) {
+            velocity[2 * k] = velocity[2 * k + 1] = NOT_A_NUMBER;
+        } else if (LOCAL_ID == 0 && alike > 0) {
             double dx = expected.x + sum.x / alike, dy = expected.y + sum.y / alike;
             // What keeps its speed or slows down is known better over the longer time.
             if (dx * vx + dy * vy > (vx * vx + vy * vy) * per_velocity) set_velocity(velocity, k, dx, dy, c.lay);

@@ -277,19 +277,19 @@ FUNCTION int stands(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOBAL c
     return shared[0] >= STANDING * box[4];
 }
 
-// Points of now where it was free, and former ones where it is free now.
-FUNCTION int contradicted(const Compared *c, LOCAL int *shared) {
-    int count = 0;
+// Score if nothing moved; or, with `free_only`, how many points lie where it was free, or is now.
+FUNCTION int unmoved(const Compared *c, int free_only, LOCAL int *shared) {
+    int total = 0;
     TOGETHER();
     if (LOCAL_ID == 0) shared[0] = 0;
     TOGETHER();
-    for (int k = LOCAL_ID; k < c->count; k += LOCAL_SIZE) {
-        int2 was = was_at(c->lay, c->present[k].x, c->present[k].y);
-        count += agreement(c->lay, c->old, was.x, was.y) < 0;
+    for (int k = LOCAL_ID; k < c->count + c->old_count; k += LOCAL_SIZE) {
+        int former = k - c->count;
+        int2 was = former < 0 ? was_at(c->lay, c->present[k].x, c->present[k].y) : c->former[former];
+        int here = agreement(c->lay, former < 0 ? c->old : c->now, was.x, was.y);
+        total += free_only ? here < 0 : here;
     }
-    for (int k = LOCAL_ID; k < c->old_count; k += LOCAL_SIZE)
-        count += agreement(c->lay, c->now, c->former[k].x, c->former[k].y) < 0;
-    if (count) ATOMIC_ADD(&shared[0], count);
+    if (total) ATOMIC_ADD(&shared[0], total);
     TOGETHER();
     return shared[0];
 }
@@ -371,7 +371,7 @@ KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL con
             same = lay->small_same;
             gain = lay->small_gain;
         } else if (stands(lay, s.labels, maturity + lay->maturity, box, k, shared) &&
-                   contradicted(&c, shared) >= lay->standing_freed * (c.count + c.old_count)) {
+                   unmoved(&c, 1, shared) >= lay->standing_freed * (c.count + c.old_count)) {
             // Its flank agrees for long with where it stood, but free space opens behind it, or closes before it.
             same = lay->standing_same;
             gain = lay->standing_gain;

@@ -139,6 +139,7 @@ class RegistrationRule(NamedTuple):
     refined_speed: float  # m/s
     around: int  # subcells around the expected shift
     nearly: float
+    confirmed: float
     subcell: float  # m
 
     @classmethod
@@ -172,6 +173,7 @@ class RegistrationRule(NamedTuple):
             refined_speed=config.refined_speed,
             around=round(config.refined_reach / subcell),
             nearly=config.refined_slack,
+            confirmed=config.confirmed,
             subcell=subcell,
         )
 
