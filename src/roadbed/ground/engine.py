@@ -49,6 +49,15 @@ class MovingMask:
 
 
 @dataclass(frozen=True, eq=False)
+class Views:
+    """From where the points of a scan were seen: what tells which of them stand."""
+
+    rotation: Float64  # (3, 3) takes points to level axes
+    origins: Float64  # (sensors, 3) m, where each sensor stands in the points' frame
+    sensor: NDArray[np.uint16] | None = None  # (N,) which of them saw each point; None: all the first
+
+
+@dataclass(frozen=True, eq=False)
 class FrameInput:
     """All that one frame is computed from, beside the engine's prior."""
 
@@ -59,6 +68,8 @@ class FrameInput:
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
     standing: NDArray[np.bool_] | None = None  # (N,) points that are not ground whatever the surface; None: any may be
+    views: Views | None = None  # from which an engine that can finds those points itself
+    own: NDArray[np.bool_] | None = None  # (N,) points on the own vehicle, where `points` holds them as returns
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from roadbed.ground.engine import (
     Turned,
     nothing,
 )  # fmt: skip
+from roadbed.ground.opacity.device import OpacityDevice
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
@@ -70,6 +71,8 @@ class StcrfDevice:
         self._carries = False  # the prior has a plane for every node, known or not
         self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it,
         self._mask_taken: tuple[Tape, ...] = ()  # to be run before the next frame's
+        self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
+        self._looks = False  # which points stand has to be found before the next frame
         self._joined = JoinedTapes(backend)
         self._resident: Resident | None = None  # what the last frame left here
 
@@ -118,9 +121,8 @@ class StcrfDevice:
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
-        for tape in self._post(given.warm):
-            tape.run()
-        return self._tapes.of_frame(given.warm, self._carries).timed()
+        tapes = *self._post(given.warm), self._tapes.of_frame(given.warm, self._carries)
+        return {phase: seconds for tape in tapes for phase, seconds in tape.timed().items()}
 
     def keep(self) -> None:
         """The posterior becomes the prior of the next frame, where the ground was seen if only that is asked for."""
@@ -200,14 +202,22 @@ class StcrfDevice:
         self._frames["rotation"][slot] = placement.rotation.ravel()
         self._frames["translation"][slot] = placement.translation
         record.points = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
-        record.some_stand = given.standing is not None
-        if given.standing is not None:
-            mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
-            self.backend.upload(mask, self._buffers.standing, start)
+        self._describe_standing(record, given, slot)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
         record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y
         self._describe_moving(record, given.moving, slot)
+
+    def _describe_standing(self, record: Any, given: FrameInput, slot: int) -> None:
+        """The points that cannot be ground: found before the frame from where they were seen, or known already."""
+        record.some_stand = given.views is not None or given.standing is not None
+        if given.views is not None:
+            record.sensors = len(given.views.origins)
+            self._opacity.look(given.views, slot)
+            self._looks = True
+        elif given.standing is not None:
+            mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
+            self.backend.upload(mask, self._buffers.standing, start)
 
     def _describe_alignment(self, alignment: Alignment) -> None:
         """How the only slot of a drive is laid onto the prior surface."""
@@ -243,8 +253,8 @@ class StcrfDevice:
 
     def _post(self, warm: bool) -> tuple[Tape, ...]:
         """Describe the frame to its kernels; the tapes that have to be run before theirs."""
-        before = (*self._moved(), *self._mask_taken)
-        self._mask_taken = ()
+        before = (*self._moved(), *self._mask_taken, *((self._opacity.tape,) if self._looks else ()))
+        self._mask_taken, self._looks = (), False
         frames, buffers = self._frames, self._buffers
         for record in self._records:
             record.warm, record.wanted = warm, self.wanted
