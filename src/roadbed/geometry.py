@@ -177,11 +177,11 @@ class Pose:
         points = np.asarray(other)
         if points.shape == (3,):
             return np.array(self.of(*points.tolist()), np.float32 if points.dtype == np.float32 else np.float64)
-        along_x, along_y, along_z = (points[..., axis].astype(np.float64) for axis in range(3))
+        xs, ys, zs = (points[..., axis].astype(np.float64) for axis in range(3))
         moved = np.empty(points.shape, np.float32 if points.dtype == np.float32 else np.float64)
         for axis in range(3):
-            a, b, c = self.rotation[axis]
-            moved[..., axis] = a * along_x + b * along_y + c * along_z + self.translation[axis]
+            along_x, along_y, along_z = self.numbers[3 * axis : 3 * axis + 3]
+            moved[..., axis] = along_x * xs + along_y * ys + along_z * zs + self.numbers[9 + axis]
         return moved
 
     def of(self, x: float, y: float, z: float) -> tuple[float, float, float]:

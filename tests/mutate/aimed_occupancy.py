@@ -36,7 +36,7 @@ OCCUPANCY = [
         ("(self.trust(sensor) * math.exp(", "(math.exp("),
         ("math.exp(-(time - item.time) / self.config.age_constant)", "1.0"),
         ("if s not in reporting and time - item.time > self.config.forget]", "if False]"),
-        ("self._watched[sensor] = replace(item, motion=item.motion.then(motion))", "self._watched[sensor] = item"),
+        ("item.motion = item.motion.then(motion)", "pass"),
     ),
     *_of(
         "fuse_cpu.py",
@@ -108,8 +108,8 @@ OCCUPANCY = [
     *_of(
         "placement.py",
         _CELLS,
-        ("self._T_home_grid.rotation.T @ travelled / dt", "self._T_home_grid.rotation @ travelled / dt"),
-        ("self._T_home_grid.rotation.T @ travelled / dt", "travelled / dt"),
+        ("self._T_home_grid.inverse().turned(*travelled)", "self._T_home_grid.turned(*travelled)"),
+        ("self._T_home_grid.inverse().turned(*travelled)", "travelled"),
     ),
     *_of(
         "objects.py",

@@ -144,10 +144,13 @@ def _views_on_device(scan: Scan, ground: GroundFrame) -> tuple[NDArray[np.uint8]
     if not scan.mounts:
         count = len(scan) - (0 if own is None else int(np.count_nonzero(own)))
         return None, (SensorView(scan.sensor, None, count, T_lattice_sensor.xyz),)
-    index = to_host(scan.channels["sensor_index"])
-    known = index < len(scan.mounts) if own is None else (index < len(scan.mounts)) & ~own
-    belongs = np.where(known, index, NOBODYS).astype(np.uint8)
-    counts = np.bincount(belongs, minlength=NOBODYS + 1).tolist()
+    belongs, sensors, counts = to_host(scan.channels["sensor_index"]), len(scan.mounts), []
+    if own is None and belongs.dtype == np.uint8:
+        counts = np.bincount(belongs, minlength=sensors).tolist()
+    if len(counts) != sensors:  # some points are the own vehicle's, or no sensor's
+        known = belongs < sensors if own is None else (belongs < sensors) & ~own
+        belongs = np.where(known, belongs, NOBODYS).astype(np.uint8)
+        counts = np.bincount(belongs, minlength=sensors).tolist()
     return belongs, tuple(
         SensorView(mount.name, None, count, T_lattice_sensor.of(*mount.T_vehicle_sensor.xyz))
         for mount, count in zip(scan.mounts, counts)

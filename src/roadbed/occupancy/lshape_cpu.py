@@ -35,13 +35,18 @@ def _best_heading(points, around):
     Closeness after Zhang et al. 2017 (Efficient L-shape fitting for vehicle detection): the sum of inverse distances to
     the nearer of the two sides that a point could lie on. All headings are tried side by side, point by point.
     """
-    table = np.empty((7, _TURNS), np.float64)
-    cosine, sine, closeness = table[0], table[1], table[2]
-    low_u, low_v, high_u, high_v = table[3], table[4], table[5], table[6]
+    cosine, sine, closeness = np.empty(_TURNS), np.empty(_TURNS), np.zeros(_TURNS)
+    low_u, high_u = np.full(_TURNS, np.inf), np.full(_TURNS, -np.inf)
+    low_v, high_v = np.full(_TURNS, np.inf), np.full(_TURNS, -np.inf)
     for k in range(_TURNS):
         heading = around + (k - _TURNS // 2) * _TURN
-        cosine[k], sine[k], closeness[k] = math.cos(heading), math.sin(heading), 0.0
-        low_u[k], low_v[k], high_u[k], high_v[k] = _bounds(points, cosine[k], sine[k])
+        cosine[k], sine[k] = math.cos(heading), math.sin(heading)
+    for i in range(points.shape[0]):
+        x, y = points[i, 0], points[i, 1]
+        for k in range(_TURNS):
+            u, v = cosine[k] * x + sine[k] * y, cosine[k] * y - sine[k] * x
+            low_u[k], high_u[k] = min(low_u[k], u), max(high_u[k], u)
+            low_v[k], high_v[k] = min(low_v[k], v), max(high_v[k], v)
     for i in range(points.shape[0]):
         x, y = points[i, 0], points[i, 1]
         for k in range(_TURNS):

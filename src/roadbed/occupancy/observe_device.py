@@ -46,6 +46,7 @@ class ObserveDevice:
         self._program = backend.build(OBSERVE)
         self._frame = 0
         self._sensors = self._points = self._bins = self._nodes = 0  # room there is, the last two per sensor
+        self._models: dict[tuple[int, bool], SensorModel] = {}  # by their kind
         self._tapes: dict[tuple, tuple[Tape, tuple]] = {}  # with the buffers of the caller that they read
 
     def __call__(self, given: OccupancyInput) -> Reports:
@@ -55,7 +56,7 @@ class ObserveDevice:
 
     def prepare(self, given: OccupancyInput) -> tuple[Reports, Tape]:
         views = given.sensors
-        models = self._models(given)
+        models = [self._model(given, view) for view in views]
         self._reserve(given, models)
         points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._intakes))
         layers = self._layers(given.surface)
@@ -66,13 +67,13 @@ class ObserveDevice:
         tape = self._tape(len(views), models[0].azimuth_bins, faces, buffers)
         return Reports(tuple(view.name for view in views), *self._reports), tape
 
-    def _models(self, given: OccupancyInput) -> list[SensorModel]:
-        lattice = given.lattice
-        reaches = (reach_of(view, lattice, given.T_lattice_grid) for view in given.sensors)
-        return [
-            SensorModel.of(self.config, lattice.spacing, reach, view.count)
-            for view, reach in zip(given.sensors, reaches)
-        ]
+    def _model(self, given: OccupancyInput, view: SensorView) -> SensorModel:
+        """The same for a sensor scan after scan: only the cells to the grid's farthest corner change a little."""
+        spacing, reach = given.lattice.spacing, reach_of(view, given.lattice, given.T_lattice_grid)
+        kind = SensorModel.kind(self.config.occupancy.observation, spacing, reach, view.count)
+        if kind not in self._models:
+            self._models[kind] = SensorModel.of(self.config, spacing, reach, view.count)
+        return self._models[kind]
 
     def _readable(self, array: Any, intake: Any) -> OnDevice:
         """An array of the host or of another library is offered to the kernels; what lies on the device stays."""

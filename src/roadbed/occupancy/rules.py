@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from roadbed.config import Config
-from roadbed.config.occupancy import FilterConfig, RegistrationConfig
+from roadbed.config.occupancy import FilterConfig, ObservationConfig, RegistrationConfig
 from roadbed.occupancy.model import (
     FEWEST_POINTS,
     LEAST_WEIGHT,
@@ -57,11 +57,11 @@ class SensorModel(NamedTuple):
         """Of a sensor that returned `points` beams: few of them in each direction make it a sparse one."""
         config = whole.occupancy.observation
         azimuth_bins = round(360 / config.azimuth_step)
-        sparse = points < config.sparse * azimuth_bins
+        range_bins, sparse = cls.kind(config, spacing, reach, points)
         hit, false_alarm = (config.sparse_hit, 1 - config.sparse_hit) if sparse else (config.hit, config.false_alarm)
         return cls(
             azimuth_bins=azimuth_bins,
-            range_bins=math.ceil(reach / spacing) + 1,
+            range_bins=range_bins,
             min_range=config.min_range,
             range_margin=config.range_margin,
             obstacle_height=config.obstacle_height,
@@ -84,6 +84,11 @@ class SensorModel(NamedTuple):
             rays_beside=1 if sparse else 0,
             face=config.face if sparse else 0.0,
         )
+
+    @staticmethod
+    def kind(config: ObservationConfig, spacing: float, reach: float, points: int) -> tuple[int, bool]:
+        """All that tells one model from another: its bins along a ray, and whether its sensor is a sparse one."""
+        return math.ceil(reach / spacing) + 1, points < config.sparse * round(360 / config.azimuth_step)
 
 
 class MotionRule(NamedTuple):

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poses are plain numbers that behave as the matrices they stand for."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from roadbed.geometry import Pose, rotation_to_level
+
+
+@pytest.fixture(params=range(4))
+def poses(request) -> tuple[Pose, Pose]:
+    """Two poses anywhere, turned about all axes."""
+    x, y, z, roll, pitch, yaw = np.random.default_rng(request.param).normal(
+        0, [[50], [50], [5], [1], [0.5], [2]], (6, 2)
+    )
+    return tuple(Pose.from_euler(*at, roll=r, pitch=p, yaw=w) for *at, r, p, w in zip(x, y, z, roll, pitch, yaw))
+
+
+def test_chains_and_inverses_are_those_of_the_matrices(poses):
+    one, other = poses
+    np.testing.assert_allclose((one @ other).matrix, one.matrix @ other.matrix, atol=1e-13)
+    np.testing.assert_allclose(one.inverse().matrix, np.linalg.inv(one.matrix), atol=1e-13)
+    assert one.inverse() is one.inverse()
+
+
+def test_places_and_directions_are_mapped_as_points_are(poses):
+    pose, place = poses[0], (3.0, -2.0, 0.5)
+    np.testing.assert_array_equal(pose.of(*place), pose @ np.array(place))
+    np.testing.assert_array_equal(pose @ np.array([place, place]), [pose.of(*place)] * 2)
+    np.testing.assert_allclose(pose.turned(*place), pose.rotation @ place, atol=1e-14)
+    np.testing.assert_array_equal(pose.xyz, pose.translation)
+
+
+def test_distances_and_angles_are_those_between_the_poses(poses):
+    one, other = poses
+    assert one.distance_to(other) == pytest.approx(np.linalg.norm(one.translation - other.translation))
+    cosine = (np.trace(one.rotation.T @ other.rotation) - 1) / 2
+    assert one.angle_to(other) == pytest.approx(np.arccos(cosine))
+    assert (one @ one.inverse()).angle_to(Pose.identity()) < 1e-7
+
+
+def test_a_pose_survives_another_process(poses):
+    again = pickle.loads(pickle.dumps(poses[0] @ poses[1]))
+    assert again.numbers == (poses[0] @ poses[1]).numbers
+    np.testing.assert_array_equal(again.rotation, (poses[0] @ poses[1]).rotation)
+
+
+def test_a_plane_is_turned_level():
+    turn = np.reshape(rotation_to_level(0.3, -0.2), (3, 3))
+    np.testing.assert_allclose(turn @ turn.T, np.eye(3), atol=1e-15)
+    for along in ([1.0, 0.0, 0.3], [0.0, 1.0, -0.2]):
+        assert abs((turn @ along)[2]) < 1e-15
