@@ -224,7 +224,7 @@ class MountingEstimator:
     def _mounting(self, T_level_sensor: Pose, plane: Plane) -> Mounting:
         config = self.config
         tilt = rotation_to_level(plane.slope_x, plane.slope_y)
-        pose = Pose.trusted(tilt, np.array([0.0, 0.0, plane.height])) @ T_level_sensor
+        pose = Pose.of_numbers((*tilt, 0.0, 0.0, plane.height)) @ T_level_sensor
         if config.pitch is not None or config.roll is not None:
             pitch = pose.pitch if config.pitch is None else math.radians(config.pitch)
             roll = pose.roll if config.roll is None else math.radians(config.roll)

@@ -176,7 +176,7 @@ class StcrfCpu:
         self._point_chunks[-1] = fine.shape.rows
         moves = _NOTHING_MOVES
         if moving is not None:
-            moves = Moving(moving.mask, moving.corner.astype(F), F(1 / moving.spacing))
+            moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
