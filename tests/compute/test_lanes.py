@@ -12,8 +12,10 @@ from roadbed.compute.cpu import F, U, njit
 from roadbed.compute.lanes import (
     LANES,
     STEP,
+    bits,
     exp2_lanes,
     floor,
+    is_empty,
     larger,
     least,
     load,
@@ -24,6 +26,7 @@ from roadbed.compute.lanes import (
     store,
     total,
     where,
+    whole,
 )
 
 RNG = np.random.default_rng(5)
@@ -47,6 +50,26 @@ def coordinates(points, marks, out):
         store(out, (0, k), x)
         store(out, (1, k), y)
         store(out, (2, k), where(none_of(marks, k, np.uint16(0x8001)), z, splat(F(-1))))
+
+
+@njit(nogil=True, allocates=False)
+def whole_numbers(values, counts, own, out, begins, empty):
+    for n, k in enumerate(range(U(0), U(values.shape[0]), STEP)):
+        cell = whole(load(values, k)) * np.int32(3) + load(counts, k)
+        store(out, k, where(none_of(own, k, np.uint8(1)), cell, splat(np.int32(-7))))
+        begins[n] = bits(load(out, k) != splat(np.int32(-7)))
+        empty[n] = is_empty(counts, k)
+
+
+def test_whole_numbers_compute_what_numpy_does():
+    values, own = RNG.uniform(-900, 900, 4 * LANES).astype(np.float32), RNG.random(4 * LANES) < 0.5
+    counts = RNG.integers(1, 1 << 16, 4 * LANES).astype(np.uint16)
+    counts[LANES : 2 * LANES] = 0
+    out, begins, empty = np.zeros(4 * LANES, np.int32), np.zeros(4, np.uint64), np.zeros(4, np.bool_)
+    whole_numbers(values, counts, own, out, begins, empty)
+    assert np.array_equal(out, np.where(own, -7, values.astype(np.int32) * 3 + counts))
+    assert np.array_equal(begins, np.packbits(out.reshape(4, LANES) != -7, axis=1, bitorder="little")[:, 0])
+    assert empty.tolist() == [False, True, False, False]
 
 
 def test_lanes_compute_what_numpy_does():

@@ -102,3 +102,21 @@ def test_the_own_body_is_no_obstacle():
         x = x - scan.T_world_sensor.translation[0]
         near = (np.abs(x) < 3) & (np.abs(y) < 2)
         assert bool((frame.observation[near] > 0.5).any()) is not found
+
+
+def test_leaving_points_out_by_their_mask_is_the_same_as_without_them(monkeypatch):
+    """Dense scans are not copied; what is said of every other point must not depend on it."""
+    world = road(np.random.default_rng(3), [posts(np.random.default_rng(4))])
+    body = {"front": 2.0, "rear": -1.1, "left": 1.15, "right": -1.15, "top": 2.0}
+    config = Config.parse({"vehicle": {"body": body}, "ground": {"opacity": {"enabled": False}}})
+    drive = list(scans(world, count=4))
+    by_mask, copied = roadbed.GroundFilter(config), roadbed.GroundFilter(config)
+    assert by_mask._method.leaves_out(drive[0])
+    monkeypatch.setattr(copied._method, "leaves_out", lambda scan: False)
+    for scan in drive:
+        one, other = by_mask(scan), copied(scan)
+        assert one.own_vehicle.any()
+        assert (one.label[one.own_vehicle] == Label.UNKNOWN).all()
+        for name in ("label", "height_above_ground", "ground_probability", "elevation", "variance"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.used_prior

@@ -85,11 +85,11 @@ class StcrfCpu:
         self._fine = Field(rows, columns, stcrf.spacing, CHUNKS, VECTOR)
         self._side = side_of(self.config)
         self._coarse = CoarseStart(self.config, self._fine.shape) if stcrf.start == "coarse" else None
-        self._low_side = np.int32(low_side_of(self.config) if self._coarse else 0)
         self._start = np.zeros(nodes + 1, np.int32)
         self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
         self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
+        self._selection = self._make_selection()
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:
             self._bands = np.zeros((nodes, self._side**2, BANDS_ROOM), np.uint16)
@@ -102,7 +102,7 @@ class StcrfCpu:
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
-        self._em_rules = cache(self._make_em_rules)
+        self._em_rules, self._surface_rules = cache(self._make_em_rules), cache(self._make_surface_rules)
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._grow(0)
@@ -168,31 +168,34 @@ class StcrfCpu:
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
         """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added."""
         stcrf, fine = self.config.stcrf, self._fine
-        limit, columns = stcrf.points_per_node, fine.shape.columns
-        reserve(points.start, points.listed, limit, self._anchored, columns, fine.reserved)
+        columns = fine.shape.columns
+        reserve(points.start, points.listed, stcrf.points_per_node, self._anchored, columns, fine.reserved)
         share_rows(points.start, fine.shape, fine.row_chunks, NODE_COST)
         # Two rows of nodes hold a whole number of vote cells, so that no two threads share one.
         self._point_chunks[:] = fine.row_chunks // VOTE_PILLARS * VOTE_PILLARS
         self._point_chunks[-1] = fine.shape.rows
-        walls = stcrf.walls
-        rules = Selection(
-            limit=stcrf.points_per_node,
-            side=np.int32(self._side),
-            wall_low=F(walls.low),
-            wall_high=F(walls.high if walls.enabled or self._rules.around else 0),
-            walls_out=walls.enabled,
-            low_side=self._low_side,
-        )
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
-        given = self._point_chunks, points, fine.shape, rules, anchors, moves, self._low, shaping
+        given = self._point_chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
         together(select_points, 1, *given)
         share_rows(fine.reserved, fine.shape, fine.row_chunks, NODE_COST)
         return shaping
+
+    def _make_selection(self) -> Selection:
+        """Which points may shape the surface, as plain numbers."""
+        stcrf, walls = self.config.stcrf, self.config.stcrf.walls
+        return Selection(
+            limit=stcrf.points_per_node,
+            side=np.int32(self._side),
+            wall_low=F(walls.low),
+            wall_high=F(walls.high if walls.enabled or self._rules.around else 0),
+            walls_out=walls.enabled,
+            low_side=np.int32(low_side_of(self.config) if self._coarse else 0),
+        )
 
     def _mark_anchors(self, vehicle: Vehicle, road: float) -> None:
         """Nodes under the vehicle, and the plane (h, sx, sy) of its wheels there."""
@@ -246,6 +249,21 @@ class StcrfCpu:
             slope_information=F(stcrf.slope_information),
         )
 
+    def _make_surface_rules(self, warm: bool) -> SurfaceRules:
+        """With a prior or without; heights count from the base."""
+        stcrf = self.config.stcrf
+        return SurfaceRules(
+            seen_only=stcrf.seen_only,
+            height_information=self._height_information,
+            slope_information=F(stcrf.slope_information),
+            scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
+            disagreement=F(stcrf.disagreement),
+            gamma=F(stcrf.gamma if warm else 0),
+            spacing=F(stcrf.spacing),
+            largest_variance=F(stcrf.known_sigma**2),
+            base=F(0),
+        )
+
     def _label(self, points: SortedPoints, out: Outputs) -> None:
         """One label, ground probability c_j and height over the surface per input point."""
         rules, fine = self._rules, self._fine
@@ -263,17 +281,7 @@ class StcrfCpu:
         stcrf, fine = self.config.stcrf, self._fine
         shape = fine.shape.rows, fine.shape.columns
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
-        rules = SurfaceRules(
-            seen_only=stcrf.seen_only,
-            height_information=self._height_information,
-            slope_information=F(stcrf.slope_information),
-            scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
-            disagreement=F(stcrf.disagreement),
-            gamma=F(stcrf.gamma if self._warm else 0),
-            spacing=F(stcrf.spacing),
-            largest_variance=F(stcrf.known_sigma**2),
-            base=F(base),
-        )
+        rules = self._surface_rules(self._warm)._replace(base=F(base))
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
         together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given)

@@ -8,14 +8,24 @@ import numpy as np
 
 from roadbed.compute.components_cpu import root_of
 from roadbed.compute.cpu import ONE, F, U, inner, njit
+from roadbed.compute.lanes import STEP, bits, load
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
+
+
+@inner()
+def _are_above(variance, column, limit):
+    """Whether a whole vector of nodes from a column on is above a limit, as most of a lattice is."""
+    return column + STEP <= U(variance.shape[0]) and not bits(load(variance, column) <= limit)
 
 
 @inner()
 def _find_runs(variance, first, runs):
     """Clean nodes of a row, as runs [from, to) of columns from number `first` on; returns the number after the last."""
-    n, inside = first, False
-    for column in range(variance.shape[0]):
+    n, inside, column = first, False, U(0)
+    while column < U(variance.shape[0]):
+        if not inside and _are_above(variance, column, CLEAN_VARIANCE):
+            column += STEP
+            continue
         clean = variance[column] <= CLEAN_VARIANCE
         if clean and not inside:
             runs[n, 0] = column
@@ -23,6 +33,7 @@ def _find_runs(variance, first, runs):
             runs[n, 1] = column
             n += 1
         inside = clean
+        column += ONE
     if inside:
         runs[n, 1] = variance.shape[0]
         n += 1
@@ -77,7 +88,12 @@ def drop_islands(fewest, largest_variance, unknown_variance, elevation, slope, v
     for row in range(rows):
         for c in range(U(columns + 2)):
             beside[c] = mainland[row, c] | mainland[row + 1, c] | mainland[row + 2, c]
-        for c in range(U(columns)):
+        c = U(0)
+        while c < U(columns):
+            if _are_above(variance[row], c, largest_variance):
+                c += STEP
+                continue
             if variance[row, c] <= largest_variance and not (beside[c] | beside[c + ONE] | beside[c + U(2)]):
                 variance[row, c] = unknown_variance
                 elevation[row, c] = slope[row, c, 0] = slope[row, c, 1] = F(np.nan)
+            c += ONE
