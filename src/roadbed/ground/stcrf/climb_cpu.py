@@ -42,7 +42,7 @@ def climb_arrays(rows: int, columns: int) -> ClimbArrays:
     return ClimbArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((4, rows, columns), np.int32))
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
     """The second lowest point of each wide node, so that one stray return below ground counts for nothing."""
     z, reserved, length = lowest.z, lowest.reserved, lowest.length
@@ -63,7 +63,7 @@ def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
         heights[row + 1, column + 1] = min(heights[row + 1, column + 1], road)
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, allocates=False, fastmath=FAST)
 def lower_envelope(heights, slope, shape):
     """No node higher over a neighbour than `slope` allows, as many nodes far as rounds; ends in heights[0]."""
     straight = slope * shape.spacing
@@ -83,7 +83,7 @@ def _height_or(heights, r, c, road):
     return heights[r, c] if heights[r, c] < FAR_ABOVE else road
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def expect_envelope(heights, road, slope, shape, expected):
     """The envelope as expected planes; at the border, and where nothing is known, level."""
     double = F(2) * shape.spacing
@@ -100,7 +100,7 @@ def expect_envelope(heights, road, slope, shape, expected):
                 expected[r, 2, c] = min(max(rise_y / double, -slope), slope)
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, allocates=False, fastmath=FAST)
 def count_explained(lowest, mean, shape, explained):
     """How many of each node's lowest points lie on its plane."""
     x, y, z, reserved, length = lowest.x, lowest.y, lowest.z, lowest.reserved, lowest.length
@@ -114,7 +114,7 @@ def count_explained(lowest, mean, shape, explained):
             explained[row, column] = n
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def count_all(lowest, shape, counts):
     """How many lowest points each node has."""
     for node in range(shape.rows * shape.columns):
@@ -132,7 +132,7 @@ def _is_better(points, level, climbing):
     return F(climbing) > CLIMB_BETTER * F(level) and (more > CLIMB_MANY_MORE or nearly_all)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def may_be_better(counts, sums):
     """Whether the climbing start would be taken anywhere if it explained everything; regions' sums stay in `sums`."""
     box_sum(counts[0], CLIMB_REGION, sums[3], sums[0])
@@ -144,7 +144,7 @@ def may_be_better(counts, sums):
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def take_better(counts, sums, climbed, climbed_mean, information, mean):
     """Where the climbing start explains its region better, its information and planes replace the level start's."""
     box_sum(counts[2], CLIMB_REGION, sums[3], sums[2])
