@@ -7,6 +7,8 @@ block = scratch(_ROOM, np.float64)
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -14,8 +16,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 
-@intrinsic(prefer_literal=True)
-def scratch(_typing_context, count, kind):
+def _scratch(_typing_context, count, kind):
     """An array of `count` zeros, a constant of the module and of some thousands at most; gone when the kernel ends."""
     length, number = count.literal_value, kind.dtype
 
@@ -28,3 +29,6 @@ def scratch(_typing_context, count, kind):
         return array._getvalue()
 
     return types.Array(number, 1, "C")(count, kind), codegen
+
+
+scratch: Any = intrinsic(prefer_literal=True)(_scratch)

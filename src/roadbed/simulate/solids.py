@@ -234,7 +234,7 @@ def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     ox, oy, oz = origin[0], origin[1], origin[2]
     ux, uy, uz = ray[0], ray[1], ray[2]
     rows, columns = grid.high.shape
-    nearest, part_hit = limit, -1
+    nearest, part_hit = limit, np.int64(-1)
     x, y = (ox - grid.x0) / SQUARE, (oy - grid.y0) / SQUARE
     column, row = math.floor(x), math.floor(y)
     step_x = 1 if ux > 0 else -1
