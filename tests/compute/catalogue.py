@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from roadbed.compute import primitives
 from roadbed.config import Config
-from roadbed.config.ground import VarianceConfig
+from roadbed.config.ground import OpacityConfig, VarianceConfig
+from roadbed.ground.opacity import model as opacity
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
 from roadbed.occupancy.programs import FUSE, OBSERVE, register_program
@@ -16,6 +17,7 @@ PROGRAMS = {
     "stcrf paper": fine_program(Config.preset("paper")),
     "stcrf default": fine_program(Config.preset("default")),
     "stcrf coarse": coarse_program(Config.preset("default")),
+    "opacity": opacity.program(OpacityConfig()),
     "variance": variance.program(VarianceConfig()),
     "occupancy observation": OBSERVE,
     "occupancy fusion": FUSE,

@@ -11,13 +11,18 @@ from roadbed import Config, GroundFilter, Label, Pose, Scan
 from roadbed.config.ground import OpacityConfig
 from roadbed.errors import InputError
 from roadbed.frames import SensorMount
-from roadbed.ground import opacity_beside_cpu as beside
-from roadbed.ground import opacity_cpu as rules
-from roadbed.ground.opacity import standing_points
+from roadbed.ground.opacity import cpu
+from roadbed.ground.opacity import model as rules
+from roadbed.ground.opacity.views import views_of
 from tests.devices import BACKENDS, backend
 from tests.ground import engines
 
 LEVEL = Pose.identity()
+
+
+def standing_points(scan, T_vehicle_sensor, config):
+    views = views_of(scan, T_vehicle_sensor, config)
+    return None if views is None else cpu.standing_points(scan.points, views, config)
 
 
 def oracle(scan, T_vehicle_sensor, config):
@@ -55,10 +60,10 @@ def beside_oracle(level, r, z, cell, standing):
         standing[p] |= (q & (r[p] - r < rules.BEHIND) & (z - z[p] < rules.BEHIND_LOWER)).any()
     road, stood = level[~standing], standing.copy()
     for p in np.flatnonzero(stood):
-        above = (cell == cell[p]) & (z > z[p] + rules.RISE) & (np.abs(r - r[p]) < beside.FOOT_NEAR)
-        if above.any() and (r[above] - r[p]).mean() > beside.FOOT_BEFORE:
-            standing[p] = near(level[p], road, beside.FOOT, beside.FOOT_HEIGHT) < beside.FOOT_FROM
-    many = [near(p, level[standing], beside.GROW, beside.GROW_HEIGHT) >= beside.GROW_FROM for p in level]
+        above = (cell == cell[p]) & (z > z[p] + rules.RISE) & (np.abs(r - r[p]) < rules.FOOT_NEAR)
+        if above.any() and (r[above] - r[p]).mean() > rules.FOOT_BEFORE:
+            standing[p] = near(level[p], road, rules.FOOT, rules.FOOT_HEIGHT) < rules.FOOT_FROM
+    many = [near(p, level[standing], rules.GROW, rules.GROW_HEIGHT) >= rules.GROW_FROM for p in level]
     return standing | many
 
 
@@ -106,6 +111,14 @@ def in_one_direction(*returns):
 )
 def test_what_cannot_be_ground(returns, expected):
     assert standing_points(in_one_direction(*returns), LEVEL, OpacityConfig()).tolist() == expected
+
+
+@pytest.mark.parametrize("turned", [-179.9, -90, -0.1, 0.1, 90, 179.9])
+def test_every_direction_is_looked_at(turned):
+    """A door all around, in the first and the last direction too, and on the border between two."""
+    door = in_one_direction((8, -0.4), (8.05, -0.2), (20, 0.0))
+    around = Scan(door.points @ Pose.from_euler(yaw=np.radians(turned)).rotation.T)
+    assert standing_points(around, LEVEL, OpacityConfig()).tolist() == [True, True, False]
 
 
 LAYERED = OpacityConfig(densest=1)

@@ -2,12 +2,14 @@
 """A Velodyne on the wire: the packets of a real capture, sent to loopback in real time."""
 
 import json
+import re
 import signal
 import socket
 import sys
 import threading
 import time
 from itertools import islice
+from types import SimpleNamespace
 
 import dpkt
 import numpy as np
@@ -15,8 +17,10 @@ import pytest
 from mcap.reader import make_reader
 
 from roadbed import DeviceError, InputError
-from roadbed.sources import open_source
+from roadbed.sources import open_source, velodyne_udp
 from roadbed.sources.selection import part_of
+from roadbed.sources.velodyne_udp import PacketClock
+from tests.live.datagrams import send, wait_until_taken
 from tests.live.processes import PATIENCE, Processes
 
 
@@ -31,23 +35,23 @@ def packets(capture):
         return [(when, bytes(dpkt.ethernet.Ethernet(frame).ip.udp.data)) for when, frame in dpkt.pcap.Reader(file)]
 
 
-def replay(capture, port, pace=1.0):
-    """Each packet when it is due."""
+def replay(capture, port):
+    """Each packet when it is due, or later where the machine is slow."""
     sent = packets(capture)
     start, first = time.monotonic(), sent[0][0]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         for when, packet in sent:
-            time.sleep(max(start + (when - first) / pace - time.monotonic(), 0))
-            out.sendto(packet, ("127.0.0.1", port))
+            time.sleep(max(start + when - first - time.monotonic(), 0))
+            send(port, packet, out)
 
 
 def test_packets_on_the_wire_make_the_scans_of_their_capture(capture):
     expected = list(islice(open_source(capture), 3))
     source = open_source("velodyne:0")
     assert source.address == f"UDP 127.0.0.1:{source.port}"
-    threading.Thread(target=replay, args=(capture, source.port), daemon=True).start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-        stranger.sendto(b"hello", ("127.0.0.1", source.port))
+        send(source.port, b"hello", stranger)
+    threading.Thread(target=replay, args=(capture, source.port), daemon=True).start()
     found = list(islice(source, len(expected)))
     source.close()
     assert source.foreign_packets == 1
@@ -57,17 +61,45 @@ def test_packets_on_the_wire_make_the_scans_of_their_capture(capture):
         np.testing.assert_array_equal(mine.ring, theirs.ring)
 
 
+def test_a_turn_that_is_read_late_and_in_bursts_stays_one(capture, monkeypatch):
+    """As by a computer that was busy with something else for half a second, now and then."""
+    expected = list(islice(open_source(capture), 3))
+    sent = [(when, packet) for when, packet in packets(capture) if len(packet) == 1206]
+    reads = iter([when + 0.5 * (k % 50 > 10) * (1 - k % 50 / 50) for k, (when, _) in enumerate(sent)])
+    monkeypatch.setattr(velodyne_udp, "time", SimpleNamespace(time=lambda: next(reads)))
+    source = open_source("velodyne:0")
+    source.close()
+    source._packets = [packet for _, packet in sent]
+    found = list(islice(source, len(expected)))
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine.points, theirs.points)
+        assert theirs.time <= mine.time < theirs.time + 0.1
+
+
+def test_the_time_of_packets_follows_the_sensor_and_this_computer():
+    def packet(microseconds):
+        return bytes(1200) + int(microseconds).to_bytes(4, "little") + bytes(2)
+
+    clock = PacketClock()
+    hour = 3_600_000_000
+    assert clock.stamp(packet(hour - 5000), 100.0) == 100.0
+    assert clock.stamp(packet(5000), 100.5) == pytest.approx(100.01, abs=1e-4)  # read late, and over the full hour
+    assert clock.stamp(packet(15_000), 100.015) == 100.015  # never before it was sent
+    assert clock.stamp(packet(500_000_000), 200.0) == 200.0  # the sensor's clock was set
+    late = [clock.stamp(packet(500_000_000 + 1e5 * k), 200.3 + 0.1 * k) for k in range(1, 4000)]
+    assert late[0] == pytest.approx(200.1, abs=1e-3)
+    assert late[-1] == pytest.approx(200.3 + 0.1 * 3999)  # what stays late is how long packets take
+
+
 def test_live_perceives_what_is_sent_and_ends_cleanly_with_everything_written(capture, tmp_path):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     with Processes(tmp_path, {}) as processes:
-        command = ("live", f"velodyne:{port}", "-o", tmp_path / "drive.mcap", "--no-occupancy", "--foxglove")
+        command = ("live", "velodyne:0", "-o", tmp_path / "drive.mcap", "--no-occupancy", "--foxglove")
         run = processes.start("live", sys.executable, "-m", "roadbed", *command, "--port", "0")
-        processes.wait_for("live", f"UDP 127.0.0.1:{port}; Ctrl+C stops it")
+        processes.wait_for("live", "Ctrl+C stops it")
         assert "open a connection to ws://127.0.0.1:" in processes.said("live")
+        port = int(re.search(r"velodyne:0: UDP 127\.0\.0\.1:(\d+); ", processes.said("live")).group(1))
         replay(capture, port)
-        time.sleep(1)
+        wait_until_taken(port)
         assert processes.stop(run, signal.SIGTERM) == 0, processes.said("live")
         last = processes.said("live").splitlines()[-1]
     with (tmp_path / "drive.mcap").open("rb") as file:

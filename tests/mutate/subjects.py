@@ -29,7 +29,7 @@ SUBJECTS = {
     "geometry.py": ("test_frames.py", "ground/test_motion.py", "sources/test_poses.py"),
     "ground": _GROUND,
     "ground/mounting": ("ground/test_mounting.py", "ground/test_mounting_fit.py"),
-    "ground/opacity.py": ("ground/test_opacity.py",),
+    "ground/opacity": ("ground/test_opacity.py", "ground/test_opacity_device.py"),
     "ground/own_body": ("ground/test_own_body.py",),
     "ground/stcrf/decide": ("ground/test_label_rules.py", "ground/test_devices.py"),
     "ground/stcrf/heights": ("ground/test_label_rules.py", "ground/test_devices.py"),

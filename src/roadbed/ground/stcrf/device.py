@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.compute import primitives
-from roadbed.compute.backend import Backend, JoinedTapes, OnDevice, Tape
+from roadbed.compute.backend import Backend, JoinedTapes, Letter, OnDevice, Tape
 from roadbed.config import Config
 from roadbed.errors import InputError
 from roadbed.frames import Resident
@@ -25,6 +25,7 @@ from roadbed.ground.engine import (
     Turned,
     nothing,
 )  # fmt: skip
+from roadbed.ground.opacity.device import OpacityDevice
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
@@ -62,17 +63,16 @@ class StcrfDevice:
         self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
         self._buffers = Buffers(backend, config, slots)
         self._tapes = Tapes(backend, config, self._buffers)
-        self._frames = np.zeros(slots, FRAME)
-        # The same memory, written five times as fast member by member.
-        as_record: Any = np.ctypeslib.as_ctypes_type
-        record = as_record(FRAME)
-        self._records = [record.from_buffer(self._frames, slot * FRAME.itemsize) for slot in range(slots)]
+        letter = Letter(FRAME, slots)
+        self._frames, self._records = letter.array, letter.records
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
         self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it,
         self._mask_taken: tuple[Tape, ...] = ()  # to be run before the next frame's
+        self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
+        self._looks = False  # which points stand has to be found before the next frame
         self._joined = JoinedTapes(backend)
         self._resident: Resident | None = None  # what the last frame left here
 
@@ -121,9 +121,8 @@ class StcrfDevice:
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
-        for tape in self._post(given.warm):
-            tape.run()
-        return self._tapes.of_frame(given.warm, self._carries).timed()
+        tapes = *self._post(given.warm), self._tapes.of_frame(given.warm, self._carries)
+        return {phase: seconds for tape in tapes for phase, seconds in tape.timed().items()}
 
     def keep(self) -> None:
         """The posterior becomes the prior of the next frame, where the ground was seen if only that is asked for."""
@@ -167,19 +166,17 @@ class StcrfDevice:
 
     def _stay(self) -> None:
         for record in self._records:
-            record.motion = record.shift_columns = record.shift_rows = 0
-            record.lower = 0.0
+            record.motion = record.shift_columns = record.shift_rows = record.lower = 0
 
     def _moved(self) -> tuple[Tape, ...]:
         """What carries out that was asked since the last frame: one tape or none, to be run once frames are posted."""
         if not self._to_move:
             return ()
-        frames = self._frames
-        current = int(frames["prior"][0])
-        if self._kept:
-            frames["prior_from"] = POSTERIOR
-        else:
-            frames["prior_from"], frames["prior"] = current, 1 - current
+        for record in self._records:
+            if self._kept:
+                record.prior_from = POSTERIOR
+            else:
+                record.prior_from, record.prior = record.prior, 1 - record.prior
         self._kept = self._to_move = False
         return (self._tapes.motion,)
 
@@ -205,20 +202,28 @@ class StcrfDevice:
         self._frames["rotation"][slot] = placement.rotation.ravel()
         self._frames["translation"][slot] = placement.translation
         record.points = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
-        record.some_stand = given.standing is not None
-        if given.standing is not None:
-            mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
-            self.backend.upload(mask, self._buffers.standing, start)
+        self._describe_standing(record, given, slot)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
         record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y
         self._describe_moving(record, given.moving, slot)
 
+    def _describe_standing(self, record: Any, given: FrameInput, slot: int) -> None:
+        """The points that cannot be ground: found before the frame from where they were seen, or known already."""
+        record.some_stand = given.views is not None or given.standing is not None
+        if given.views is not None:
+            record.sensors = len(given.views.origins)
+            self._opacity.look(given.views, slot)
+            self._looks = True
+        elif given.standing is not None:
+            mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
+            self.backend.upload(mask, self._buffers.standing, start)
+
     def _describe_alignment(self, alignment: Alignment) -> None:
         """How the only slot of a drive is laid onto the prior surface."""
         record = self._records[0]
         record.stride, record.reach = alignment_stride(record.count), alignment.radius
-        left = np.append(alignment.poses, alignment.trust)
+        left = np.array((*alignment.poses, alignment.trust))
         for part in self._frames["laid_from"][0]:
             part[:] = left
             left -= part
@@ -248,10 +253,11 @@ class StcrfDevice:
 
     def _post(self, warm: bool) -> tuple[Tape, ...]:
         """Describe the frame to its kernels; the tapes that have to be run before theirs."""
-        before = (*self._moved(), *self._mask_taken)
-        self._mask_taken = ()
+        before = (*self._moved(), *self._mask_taken, *((self._opacity.tape,) if self._looks else ()))
+        self._mask_taken, self._looks = (), False
         frames, buffers = self._frames, self._buffers
-        frames["warm"], frames["wanted"] = warm, self.wanted
+        for record in self._records:
+            record.warm, record.wanted = warm, self.wanted
         if self._stays:
             buffers.renew_outputs()
         elif self.slots == 1:

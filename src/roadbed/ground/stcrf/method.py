@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roadbed.compute.arrays import to_host
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host
 from roadbed.config import Config
@@ -21,7 +21,9 @@ from roadbed.frames import Mounting, Moving, Scan
 from roadbed.ground.engine import FrameInput, GroundEngine, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
-from roadbed.ground.opacity import standing_points
+from roadbed.ground.opacity.cpu import standing_points
+from roadbed.ground.opacity.device import can_find
+from roadbed.ground.opacity.views import looks_at, views_of
 from roadbed.ground.stcrf.align import ScanAlignment
 from roadbed.ground.stcrf.place import Place, Places
 from roadbed.mapping.information import SurfaceRules
@@ -43,6 +45,7 @@ class Stcrf:
     ) -> None:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, stays, wanted)
+        self._finds_standing = not isinstance(backend, Host) and can_find(backend, config.ground.opacity)
         long_term_map = _long_term_map(config, map_folder)
         self._places = Places(config, self.engine, long_term_map)
         # A map believes its poses: scans fitted to the surface before them drift away from the world together.
@@ -50,8 +53,16 @@ class Stcrf:
         self._timeline = Timeline(config.timeline)
         self._mountings = Mountings(config.ground.mounting)
 
+    def leaves_out(self, scan: Scan) -> bool:
+        opaque = looks_at(scan, self.config.ground.opacity)
+        return isinstance(self.backend, Host) and not opaque and not self._mountings.looks_at(scan)
+
     def segment(
-        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+        self,
+        scan: Scan,
+        moving: Moving | None = None,
+        meanwhile: Callable[[Mounting], object] = nothing,
+        own: NDArray[np.bool_] | None = None,
     ) -> Segmented:
         timings: dict[str, float] = {}
         notes: list[str] = []
@@ -62,7 +73,7 @@ class Stcrf:
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             notes.extend(moment.notes)
             place, warm = self._places.follow(T_world_vehicle, mounting, moment)
-            given = _input(scan.points, place, moving, warm, self._standing(scan, mounting))
+            given = self._input(scan, mounting, place, moving, warm, own)
         alignment = None
         if warm and self._aligns:
             alignment = ScanAlignment(self.config.ground.time, place, given, notes)
@@ -104,8 +115,8 @@ class Stcrf:
         for scan in scans:
             notes: list[str] = []
             mounting = self._mountings.of(scan, notes)
-            place, standing = self._places.of_one_alone(mounting), self._standing(scan, mounting)
-            yield (scan, mounting, place, tuple(notes)), _input(scan.points, place, standing=standing)
+            place = self._places.of_one_alone(mounting)
+            yield (scan, mounting, place, tuple(notes)), self._input(scan, mounting, place)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
@@ -113,8 +124,7 @@ class Stcrf:
         if isinstance(self.backend, Host):
             return dict(self.segment(alone).timings)
         mounting = self._mountings.of(alone, [])
-        place, standing = self._places.of_one_alone(mounting), self._standing(scan, mounting)
-        return self.engine.profile(_input(scan.points, place, standing=standing))
+        return self.engine.profile(self._input(scan, mounting, self._places.of_one_alone(mounting)))
 
     def save_map(self) -> None:
         self._places.save_map()
@@ -124,19 +134,22 @@ class Stcrf:
         self._places.reset()
         self._mountings.reset()
 
-    def _standing(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
-        return standing_points(scan, mounting.T_vehicle_sensor, self.config.ground.opacity)
-
-
-def _input(
-    points: Any,
-    place: Place,
-    moving: Moving | None = None,
-    warm: bool = False,
-    standing: NDArray[np.bool_] | None = None,
-) -> FrameInput:
-    mask = None if moving is None else place.mask(*moving)
-    return FrameInput(points, place.placement, place.vehicle, place.road, mask, warm, standing)
+    def _input(
+        self,
+        scan: Scan,
+        mounting: Mounting,
+        place: Place,
+        moving: Moving | None = None,
+        warm: bool = False,
+        own: NDArray[np.bool_] | None = None,
+    ) -> FrameInput:
+        """What a frame is computed from; which points stand is found here for an engine that cannot itself."""
+        opacity, standing = self.config.ground.opacity, None
+        mask = None if moving is None else place.mask(*moving)
+        views = views_of(scan, mounting.T_vehicle_sensor, opacity)
+        if views is not None and not self._finds_standing:
+            standing, views = standing_points(to_host(scan.points), views, opacity), None
+        return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, standing, views, own)
 
 
 def _engine(config: Config, backend: Backend | Host, stays: bool, wanted: Collection[str] | None) -> GroundEngine:

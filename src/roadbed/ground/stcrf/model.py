@@ -138,6 +138,7 @@ FRAME = np.dtype(
         ("stride", np.int32),  # every so many-th point is compared with the prior surface
         ("reach", np.float32),  # m around the sensor
         ("some_stand", np.int32),  # the mask of points that cannot be ground is used
+        ("sensors", np.int32),  # that saw the points
         # Before the scan is laid onto the prior surface: sensor, vehicle (rotation, translation) and the share that is
         # trusted; each a double as the sum of three floats.
         ("laid_from", np.float32, (3, LAID_FROM)),

@@ -8,37 +8,49 @@ import numpy as np
 
 from roadbed.compute.cpu import inner, njit
 from roadbed.compute.primitives_cpu import fast_azimuth
-
-GAP, GAP_GROWTH = 0.5, 0.02  # m, and per m of range: how much farther a beam must have gone
-BENEATH = 0.15  # m under a return at which it passed
-NEAR = 0.25  # m of range within which returns stand above each other
-RISE, STEEP = 0.04, 1.2  # m of height and per m of range from which they do
-BETWEEN = 0.02  # m: what lies between two such returns, or this much beside, stands too
-FAR, FAR_STEEP = 20.0, 0.4  # m of range from which, and height per range at which, the next beam above shows the same
-BEHIND, BEHIND_LOWER = 0.8, 0.45  # m farther and lower than one that stands, up to which a return is its underside
-BEAM = 0.003  # of height per range: returns that differ by less are of one beam
-FAR_APART = 0.015  # two beams that differ by more leave a large gap between them
-WALL, WALL_RISE = 3.0, 0.2  # height per range and m from which two returns are of one wall
-RANGE_NOISE = 0.05  # m
-GROUND_SHARE = 0.03  # of the gap between two beams in which the ground before the wall may lie
-AZIMUTH_ERROR = 2e-5  # radians
-MOST = 4  # times as many returns as a sparse direction holds, and it is left alone: seen well enough
+from roadbed.ground.opacity.model import (
+    AZIMUTH_ERROR,
+    BEAM,
+    BEHIND,
+    BEHIND_LOWER,
+    BENEATH,
+    BETWEEN,
+    FAR,
+    FAR_APART,
+    FAR_STEEP,
+    GAP,
+    GAP_GROWTH,
+    GROUND_SHARE,
+    NEAR,
+    NEAREST,
+    RANGE_NOISE,
+    RISE,
+    STEEP,
+    WALL,
+    WALL_RISE,
+)  # fmt: skip
 
 
 @inner()
-def _turn(east, north, per_radian):
-    """The direction's number; by the true angle only where the fast one could mistake it."""
+def _turn(east, north, r, per_radian, borders):
+    """The direction's number; by the angle from the border between two only where the fast angle could mistake it.
+
+    Only sums, products and quotients, which every device rounds alike.
+    """
     part = (fast_azimuth(east, north) + np.pi) * per_radian
-    unsure = part - np.floor(part + 0.5)  # from the border between two
-    if abs(unsure) < AZIMUTH_ERROR * per_radian:
-        part = (np.arctan2(north, east) + np.pi) * per_radian
+    nearest = np.floor(part + 0.5)
+    if abs(part - nearest) < AZIMUTH_ERROR * per_radian:
+        border = np.int32(nearest)
+        beyond = (north * borders[border, 1] - east * borders[border, 2]) / r
+        part = (borders[border, 0] + beyond + np.pi) * per_radian
     return np.int32(part)
 
 
 @njit(cache=True, nogil=True, allocates=False)
-def find_directions(first, last, points, rotation, origins, sensor, directions, cell, place):
+def find_directions(first, last, points, rotation, origins, sensor, borders, cell, place):
     """`cell` of points in a range: their sensor and direction, -1 for what is no return; and `place` (N, 2): range and
     height over the sensor, m."""
+    directions = borders.shape[0] - 1
     per_radian = directions / (2 * np.pi)
     for i in range(first, last):
         cell[i] = -1
@@ -50,9 +62,9 @@ def find_directions(first, last, points, rotation, origins, sensor, directions, 
         north = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z
         place[i, 0] = np.sqrt(east * east + north * north)
         place[i, 1] = rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
-        if place[i, 0] < 0.2:  # straight below: in no direction
+        if place[i, 0] < NEAREST:
             continue
-        cell[i] = sensor[i] * directions + min(_turn(east, north, per_radian), directions - 1)
+        cell[i] = sensor[i] * directions + min(_turn(east, north, place[i, 0], per_radian, borders), directions - 1)
 
 
 @njit(cache=True, allocates=False)
@@ -60,15 +72,16 @@ def sort_by_direction(cell, order, start):
     """Points in the order of their cells; `start` (cells + 1,) zeros: where each begins. Returns how many have any."""
     for c in cell:
         if c >= 0:
-            start[c + 1] += 1
-    used = 0
-    for c in range(start.shape[0] - 1):
-        used += start[c + 1] > 0
-        start[c + 1] += start[c]
+            start[c] += 1
+    used, total = 0, 0
+    for c in range(start.shape[0]):
+        used += start[c] > 0
+        total += start[c]
+        start[c] = total
     for i in range(cell.shape[0] - 1, -1, -1):  # from the last, so that the ends of cells become their beginnings
         if cell[i] >= 0:
-            start[cell[i] + 1] -= 1
-            order[start[cell[i] + 1]] = i
+            start[cell[i]] -= 1
+            order[start[cell[i]]] = i
     return used
 
 
@@ -132,31 +145,64 @@ def _mark_undersides(order, place, standing, stood):
 
 
 @inner()
-def _sort_by_slope(order, place, slope):
-    """The returns of a direction, lowest beam first, and the slopes of their beams: there are few."""
-    for k in range(order.shape[0]):
-        own = order[k]
-        steepness = place[own, 1] / place[own, 0]
-        while k > 0 and slope[k - 1] > steepness:
-            slope[k], order[k] = slope[k - 1], order[k - 1]
-            k -= 1
-        slope[k], order[k] = steepness, own
+def _sort_by_slope(order, place, slope, spare_slope, spare_order):
+    """The returns of a direction, lowest beam first, and the slopes of their beams.
+
+    Beams come in turns from the top or from the bottom: runs that rise or fall are merged one after the other.
+    """
+    n, done = order.shape[0], 0
+    for k in range(n):
+        slope[k] = place[order[k], 1] / place[order[k], 0]
+    while done < n:
+        end = done + 1
+        if end < n and slope[end] < slope[done]:
+            while end < n and slope[end] < slope[end - 1]:
+                end += 1
+            _reverse(slope[done:end])
+            _reverse(order[done:end])
+        else:
+            while end < n and slope[end] >= slope[end - 1]:
+                end += 1
+        for k in range(end - done if done else 0):
+            spare_slope[k], spare_order[k] = slope[done + k], order[done + k]
+        before, run, to = done - 1, end - done - 1, end - 1
+        while before >= 0 and run >= 0:
+            if slope[before] > spare_slope[run]:
+                slope[to], order[to] = slope[before], order[before]
+                before -= 1
+            else:
+                slope[to], order[to] = spare_slope[run], spare_order[run]
+                run -= 1
+            to -= 1
+        for k in range(run + 1 if done else 0):
+            slope[k], order[k] = spare_slope[k], spare_order[k]
+        done = end
 
 
 @inner()
-def _mark_foot(order, place, standing, slope):
+def _reverse(values):
+    first, last = 0, values.shape[0] - 1
+    while first < last:
+        values[first], values[last] = values[last], values[first]
+        first, last = first + 1, last - 1
+
+
+@inner()
+def _mark_foot(order, place, standing, slope, spare_slope, spare_order):
     """One direction's returns on a wall whose next return is right above them, where beams are far apart.
 
     The lower beam may also have met the ground just before the wall, but few beams of all in that gap would.
     """
     n = order.shape[0]
-    _sort_by_slope(order, place, slope)
+    _sort_by_slope(order, place, slope, spare_slope, spare_order)
     for a in range(n):
+        if slope[a] >= 0:
+            break
         r, z = place[order[a], 0], place[order[a], 1]
         b = a + 1
         while b < n and slope[b] < slope[a] + BEAM:
             b += 1
-        if slope[a] >= 0 or b == n or slope[b] - slope[a] <= FAR_APART:
+        if b == n or slope[b] - slope[a] <= FAR_APART:
             continue
         gap = slope[b] - slope[a]
         apart, rise = np.inf, 0.0
@@ -176,7 +222,7 @@ def mark_standing(first, last, order, start, place, most, sparse, standing):
 
     `sparse`: by the rules for a few layers, else by the one for sixteen or thirty-two.
     """
-    scratch = np.empty(most)
+    scratch, spare, spare_order = np.empty(most), np.empty(most), np.empty(most, np.int32)
     for c in range(first, last):
         one = order[start[c] : start[c + 1]]
         if not 1 < one.shape[0] <= most:
@@ -184,4 +230,4 @@ def mark_standing(first, last, order, start, place, most, sparse, standing):
         if sparse:
             _mark_direction(one, place, standing, scratch)
         else:
-            _mark_foot(one, place, standing, scratch)
+            _mark_foot(one, place, standing, scratch, spare, spare_order)

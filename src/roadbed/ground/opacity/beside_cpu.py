@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Opaque ground, seen beside: what stands among standing returns, and the road at the foot of what stands."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.compute.cpu import inner, njit
+from roadbed.ground.opacity.model import (
+    FARTHEST_SQUARE,
+    FOOT,
+    FOOT_BEFORE,
+    FOOT_FROM,
+    FOOT_HEIGHT,
+    FOOT_NEAR,
+    GROW,
+    GROW_FROM,
+    GROW_HEIGHT,
+    RISE,
+    SQUARES,
+    WIDER,
+)  # fmt: skip
+
+
+@inner()
+def _square(along, aside):
+    """Which square a place lies in, along one axis, for what looks `aside` metres around."""
+    return np.int64(np.floor(min(max(along / (WIDER * aside), -FARTHEST_SQUARE), FARTHEST_SQUARE)))
+
+
+@inner()
+def _head(column, row):
+    """The plane is wrapped: far away squares share a list, and their places are too far to be taken for near ones."""
+    return (row & (SQUARES - 1)) * SQUARES + (column & (SQUARES - 1))
+
+
+@inner()
+def _list_place(i, level, aside, first, following):
+    """A place joins the list of its square: `first` and `following` are numbers plus one, 0 at the end."""
+    head = _head(_square(level[i, 0], aside), _square(level[i, 1], aside))
+    following[i] = first[head]
+    first[head] = i + 1
+
+
+@inner()
+def _are_near(i, level, aside, height, enough, first, following):
+    """Whether enough of the listed places lie within `aside` and `height` of one."""
+    column, row, found = _square(level[i, 0], aside), _square(level[i, 1], aside), 0
+    for v in range(row - 1, row + 2):
+        for u in range(column - 1, column + 2):
+            k = first[_head(u, v)]
+            while k > 0:
+                x, y, z = level[k - 1, 0] - level[i, 0], level[k - 1, 1] - level[i, 1], level[k - 1, 2] - level[i, 2]
+                found += x * x + y * y < aside * aside and abs(z) < height
+                if found >= enough:
+                    return True
+                k = following[k - 1]
+    return False
+
+
+@inner()
+def _lies_before(own, others, place):
+    """Whether a return lies before those above it: a wall is not nearer at its foot, the road that ends there is."""
+    r, z = place[own, 0], place[own, 1]
+    total, count = 0.0, 0
+    for other in others:
+        if place[other, 1] > z + RISE and abs(place[other, 0] - r) < FOOT_NEAR:
+            total += place[other, 0] - r
+            count += 1
+    return count > 0 and total > FOOT_BEFORE * count
+
+
+@njit(cache=True, allocates=False)
+def level_places(points, rotation, level):
+    """Points along the level axes (N, 3); what is no return is no number there."""
+    for i in range(points.shape[0]):
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        returned = np.isfinite(x + y + z) and not (x == 0 and y == 0 and z == 0)
+        for axis in range(3):
+            along = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
+            level[i, axis] = along if returned else np.nan
+
+
+@njit(cache=True, allocates=False)
+def release_feet(level, order, start, place, first, following, standing):
+    """The road just before what stands does not stand, where there is more of it around at the same height.
+
+    `first` is 0 for every square; the lists are of what does not stand in any direction.
+    """
+    for own in order[: start[-1]]:
+        if not standing[own]:
+            _list_place(own, level, FOOT, first, following)
+    for c in range(start.shape[0] - 1):
+        others = order[start[c] : start[c + 1]]
+        for own in others:
+            if standing[own] and _lies_before(own, others, place):
+                standing[own] = not _are_near(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, first, following)
+
+
+@njit(cache=True, allocates=False)
+def grow_standing(level, first, following, standing):
+    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer.
+
+    `first` is 0 for every square; the lists are of those that stand by themselves.
+    """
+    for i in range(level.shape[0]):
+        if standing[i]:
+            _list_place(i, level, GROW, first, following)
+    for i in range(level.shape[0]):
+        if not standing[i] and not np.isnan(level[i, 0]):
+            standing[i] = _are_near(i, level, GROW, GROW_HEIGHT, GROW_FROM, first, following)

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opaque ground: which direction of its sensor each return was seen in. Twin: directions_cpu.py.
+
+// The direction's number; by the angle from the border between two only where the fast angle could mistake it.
+FUNCTION int direction_of(GLOBAL const double *borders, double east, double north, double range) {
+    double per_radian = DIRECTIONS / (2 * PI), wide = fabs(east), high = fabs(north), longer = fmax(wide, high);
+    double t = longer > 0 ? fmin(wide, high) / longer : 0.0, t2 = t * t;
+    double angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))));
+    if (high > wide) angle = PI / 2 - angle;
+    if (east < 0) angle = PI - angle;
+    if (north < 0) angle = -angle;
+    double part = (angle + PI) * per_radian, nearest = floor(part + 0.5);
+    if (fabs(part - nearest) < AZIMUTH_ERROR * per_radian) {
+        GLOBAL const double *border = borders + 3 * (int)nearest;
+        part = (border[0] + (north * border[1] - east * border[2]) / range + PI) * per_radian;
+    }
+    return min((int)part, DIRECTIONS - 1);
+}
+
+// A point from its sensor, and the cell of its sensor and direction; -1 for what is no return, or straight below.
+FUNCTION int see_point(GLOBAL const double *borders, GLOBAL const double *sight, int sensor, float px, float py, float pz,
+                       GLOBAL Seen *seen) {
+    if ((px == 0.0f && py == 0.0f && pz == 0.0f) || !is_finite(px + py + pz)) return -1;
+    GLOBAL const double *origin = sight + 9 + 3 * sensor;
+    double x = px - origin[0], y = py - origin[1], z = pz - origin[2];
+    double east = along(sight, x, y, z), north = along(sight + 3, x, y, z);
+    Seen from = {sqrt(east * east + north * north), along(sight + 6, x, y, z)};
+    *seen = from;
+    return from.range < NEAREST ? -1 : sensor * DIRECTIONS + direction_of(borders, east, north, from.range);
+}
+
+// A return comes to its direction. One that finds no room is of a direction that will be left alone: road, as far as one knows.
+FUNCTION void hold_return(int i, int cell, int rank, float4 point, GLOBAL const double *sight, GLOBAL int *following,
+                          GLOBAL int *table) {
+    if (cell < 0) return;
+    if (rank < ROOM) table[HELD + cell * ROOM + rank] = i;
+    else list_place(i, level_place(sight, point), FOOT, table + ROADS, following);
+}
+
+// Points are kept with their cells, so that the kernels that follow do not read them from host memory again.
+KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL const double *sights,
+                       GLOBAL const ushort *sensors, GLOBAL float4 *located, GLOBAL Seen *seen, GLOBAL uchar *standing,
+                       GLOBAL int *following, GLOBAL int *tables, int capacity) {
+    GLOBAL const Frame *frame = &frames[SLOT];
+    if (!frame->some_stand) return;
+    GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
+    GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
+    GLOBAL int *table = tables + SLOT * TABLE_WORDS;
+    int count = frame->count, several = frame->sensors > 1, returns = 0, used = 0;
+    sensors += SLOT * capacity, located += SLOT * capacity, seen += SLOT * capacity;
+    standing += SLOT * capacity, following += SLOT * capacity;
+    FOR_EACH(k, SQUARES * SQUARES) table[STANDING + k] = 0;
+#if LANES > 1
+    LOCAL_ARRAY float tile[3 * GROUP];
+    LOCAL_ARRAY int scratch[GROUP];
+    for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
+        read_points(points, begin, count, tile);
+        BARRIER();
+        int i = begin + LOCAL_ID, cell = -1;
+        float4 point = FLOAT4(tile[3 * LOCAL_ID], tile[3 * LOCAL_ID + 1], tile[3 * LOCAL_ID + 2], 0.0f);
+        if (i < count) cell = see_point(sights, sight, several ? sensors[i] : 0, point.x, point.y, point.z, &seen[i]);
+        int rank = count_into_cell(table + COUNTS, cell);
+        if (i < count) {
+            point.w = FLOAT_OF((uint)cell);
+            located[i] = point;
+            standing[i] = 0;
+            hold_return(i, cell, rank, point, sight, following, table);
+        }
+        returns += cell >= 0, used += cell >= 0 && rank == 0;
+        BARRIER();
+    }
+    int total_returns, total_used;
+    group_scan(returns, scratch, &total_returns);
+    group_scan(used, scratch, &total_used);
+    if (LOCAL_ID == 0) ATOMIC_ADD(&table[RETURNS], total_returns);
+    if (LOCAL_ID == 0) ATOMIC_ADD(&table[USED], total_used);
+#else
+    int begin = begin_of_run(GLOBAL_ID, count), end = begin_of_run(GLOBAL_ID + 1, count), last = -1;
+    for (int i = begin; i <= end; ++i) {  // points that follow each other in one cell, from `begin` on, come there at once
+        int cell = -1;
+        if (i < end) {
+            cell = see_point(sights, sight, several ? sensors[i] : 0, points[3 * i], points[3 * i + 1], points[3 * i + 2], &seen[i]);
+            located[i] = FLOAT4(points[3 * i], points[3 * i + 1], points[3 * i + 2], FLOAT_OF((uint)cell));
+            standing[i] = 0;
+            if (cell == last) continue;
+        }
+        if (last >= 0) {
+            int rank = ATOMIC_ADD(&table[COUNTS + last], i - begin);
+            for (int k = begin; k < i; ++k) hold_return(k, last, rank + k - begin, located[k], sight, following, table);
+            returns += i - begin, used += rank == 0;
+        }
+        last = cell, begin = i;
+    }
+    if (returns) ATOMIC_ADD(&table[RETURNS], returns);
+    if (used) ATOMIC_ADD(&table[USED], used);
+#endif
+}
