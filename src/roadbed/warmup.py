@@ -84,8 +84,11 @@ def cold(jobs: Sequence[str] = tuple(JOBS)) -> list[str]:
 
 def _work(queue: deque[str], begin: Callable[[str], None], end: Callable[[str], None]) -> None:
     """One process that takes jobs from the queue until it is empty; what it says is handed on."""
-    # It must find this Roadbed, however it was found here.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),  # this Roadbed, however it was found here
+        "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1",  # messages that nobody reads: a twentieth of its time
+    }
     with (
         tempfile.TemporaryFile("w+") as complaints,
         subprocess.Popen(

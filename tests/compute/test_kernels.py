@@ -111,6 +111,24 @@ def test_what_numba_has_worked_out_is_not_worked_out_again():
     assert llvm.ffi.lib._lock._cblist is timers
 
 
+def test_steps_are_left_out_only_where_they_would_find_nothing_to_do():
+    """Functions inside a kernel, copies of one in its source, and expressions of whole arrays work as ever."""
+
+    @njit(inline="always")
+    def thrice(x):
+        return 3 * x
+
+    def kernel(values):
+        def square(x):
+            return x * x
+
+        shifted = values + 2 * values[::-1] - 1
+        return thrice(sum([square(x) for x in values])) + shifted.max()
+
+    assert njit()(kernel)(np.array([1.0, 2.0, 5.0])) == 100.0
+    assert not thrice.signatures, "compiled by itself: nobody copied it"
+
+
 _ALLOCATE = {
     "empty",
     "zeros",

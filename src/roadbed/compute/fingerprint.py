@@ -33,9 +33,9 @@ def fingerprint(kernel: Dispatcher) -> str:
     return _known[id(kernel)]
 
 
-def called_by(kernel: Dispatcher) -> Iterator[Dispatcher]:
-    """The kernels that a kernel names, in no order."""
-    for value in _named(kernel.py_func):
+def called_by(kernel: Any) -> Iterator[Dispatcher]:
+    """The kernels that a kernel, or the function it is made of, names, in no order."""
+    for value in _named(getattr(kernel, "py_func", kernel)):
         if isinstance(value, Dispatcher) and value is not kernel:
             yield value
 

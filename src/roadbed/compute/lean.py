@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import re
+from types import CodeType
 
 from llvmlite import binding as llvm
 from numba.core import config
@@ -18,12 +19,32 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.environment import lookup_environment
 from numba.core.targetconfig import ConfigStack
+from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+from numba.core.untyped_passes import (
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    InlineInlinables,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    WithLifting,
+)
 
 from roadbed.compute import shortcuts
+from roadbed.compute.fingerprint import called_by
 
 _CALLED_BY_PYTHON = "_ZN7cpython"  # how the name of the wrapper begins that Python calls
 _REORDERED = re.compile(r" = f(add|sub|mul|div) (reassoc|fast) ")
 _ENVIRONMENT = "_ZN08NumbaEnv"  # and that of the place where a function finds its constants
+# Steps for what no kernel says, `with`, `literally`, `literal_unroll` and `isinstance`; for sums of whole arrays, which
+# become one loop; and for `bool(x)`, copied into the source. One that said so would not compile, or take a loop more.
+_IDLE = frozenset(
+    {
+        WithLifting, FindLiterallyCalls, LiteralUnroll, LiteralPropagationSubPipelinePass, NopythonRewrites,
+        InlineOverloads,
+    }
+)  # fmt: skip
+_FOR_CLOSURES = frozenset({InlineClosureLikes, MakeFunctionToJitFunction})
 
 
 class _LeanLibrary(JITCodeLibrary):
@@ -88,6 +109,19 @@ class _LeanLibrary(JITCodeLibrary):
 
 class LeanCompiler(Compiler):
     """Numba's own compiler, with such libraries while a kernel is compiled; Numba lets one compile at a time."""
+
+    def define_pipelines(self):
+        """Numba's own steps without those that would find nothing to do in this function."""
+        function, idle = self.state.func_id.func, _IDLE
+        if not any(isinstance(constant, CodeType) for constant in function.__code__.co_consts):
+            idle |= _FOR_CLOSURES
+        if not any(called.targetoptions.get("inline") == "always" for called in called_by(function)):
+            idle |= {InlineInlinables}
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [step for step in pipeline.passes if step[0] not in idle]
+            pipeline.finalize()
+        return pipelines
 
     def compile_extra(self, function):
         codegen, collects = self.state.targetctx.codegen(), gc.isenabled()

@@ -134,7 +134,7 @@ def _follow_registered(first, last, particles, vx, vy, rules):
         mass[i] *= before / after
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def update_measurement(first, last, prior, observation, registered, start, particles, rules, out, birth):
     """Priors and particles meet the observation grid. Particles are sorted: cell c owns [start[c], start[c + 1]).
 

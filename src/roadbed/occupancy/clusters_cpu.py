@@ -76,12 +76,12 @@ def _components(rows, columns, reach):
     return start, members
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
 def _root_of(parent, cell):
     return root_of(parent, cell)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy")
 def mean_velocity(velocity, covariance, cells):
     """Information-weighted mean of some cells' velocities (N, 2) with covariances (N, 3), and its own: xx, xy, yy.
 
@@ -158,7 +158,7 @@ def _with_room(points, used, more):
     return larger
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
 def _lay_box(part, points, width):
     heading = math.atan2(part.vy, part.vx)
     box = fit_box(points[part.first : part.last], heading, width)
@@ -232,7 +232,7 @@ def _join(parts, chosen, both, points, used, width):
     return points
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
 def _measure_gaps(parts, i, points, most, gaps):
     """Metres from a part to those before it that move alike, infinite where that is more than `most`."""
     one = parts[i]

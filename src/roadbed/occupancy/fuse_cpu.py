@@ -9,10 +9,12 @@ import numpy as np
 
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import inlined, inner, njit
+from roadbed.compute.scratch import scratch
 from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
 
 _BLOCK = 256  # cells
 _UNSEEN, _TOTAL, _WEIGHTED = (U(k * _BLOCK) for k in range(3))  # where they lie in one array
+_ROOM = 3 * _BLOCK
 
 
 @njit(cache=True, inline="always")
@@ -25,7 +27,7 @@ def _from_log_odds(l):
     return 1 / (1 + math.exp(-l))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
 def pool(first, last, rule, probability, observedness, reliability, clip, out_probability, out_observedness):
     """Pool by one of the rules above; `reliability` (sensors,) already holds the age discount."""
     sensors = probability.shape[0]
@@ -66,10 +68,10 @@ def _was_seen(observedness, begin, count):
     return some
 
 
-@inner(allocates=True, error_model="numpy")
+@inner(error_model="numpy")
 def _pool_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness):
     """Means weighted by observedness, block by block: without branches, so that they become vector instructions."""
-    sums = np.empty(3 * _BLOCK)
+    sums = scratch(_ROOM, np.float64)
     for begin in range(first, last, _BLOCK):
         count = min(_BLOCK, last - begin)
         sums[:_BLOCK] = 1

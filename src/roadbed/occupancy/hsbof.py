@@ -133,7 +133,8 @@ class Hsbof:
     def _propagate_particles(self, dt: float, motion: GridMotion, draw: Draw) -> None:
         """Each moves on by its velocity, with random acceleration, into the grid where it is now."""
         p, rule = self.particles, MotionRule.of(self.config, dt)
-        spread(propagate, p.count, p.arrays, rule, motion.rotation, motion.shift, self.cells, draw, grain=CHUNK)
+        rotation, shift = np.array(motion.rotation), np.array(motion.shift)  # of the kind the kernel is compiled for
+        spread(propagate, p.count, p.arrays, rule, rotation, shift, self.cells, draw, grain=CHUNK)
 
     def _reorder_particles(self) -> None:
         """Sorted by cell; those that left the grid are dropped."""

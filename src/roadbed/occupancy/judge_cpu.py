@@ -13,6 +13,7 @@ import numpy as np
 
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import inlined, inner, njit
+from roadbed.compute.scratch import scratch
 from roadbed.occupancy.arrays import TOUCHED
 from roadbed.occupancy.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
 from roadbed.occupancy.observe_cpu import azimuth_bin, azimuth_part, nearest_node, plane_at
@@ -24,7 +25,7 @@ _STRETCH = 4 * _BLOCK  # of which it is asked first whether they can be seen at 
     _LOWEST, _BENEATH, _HEIGHT, _VARIANCE, _SLOPE_X, _SLOPE_Y, _HITS, _ON_GROUND,
     _DETECTION, _EXPONENT, _ODDS, _P, _SEEN,
 ) = (U(k * _BLOCK) for k in range(20))  # fmt: skip
-_NUMBERS = 20  # per cell
+_ROOM = 20 * _BLOCK
 
 
 @njit(cache=True, inline="always")
@@ -181,14 +182,14 @@ def _with_returns(n_o, odds, model):
     return min(max(p, model.clip), 1 - model.clip), seen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
 def judge_cells(first, last, collected, sensor, grid, ground, model, probability, observedness):
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 
     A beam that went beneath something, as under a car, hardly shows that the space there is free.
     """
     table, cover, farthest = collected.table, collected.cover, collected.farthest
-    block = np.zeros(_NUMBERS * _BLOCK)
+    block = scratch(_ROOM, np.float64)
     origin_x, origin_y, origin_z = sensor[0], sensor[1], sensor[2]
     for row in range(first, last):
         for column in range(U(grid.columns)):

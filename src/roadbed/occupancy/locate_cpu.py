@@ -13,6 +13,7 @@ import numpy as np
 
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import njit
+from roadbed.compute.scratch import scratch
 from roadbed.occupancy.model import SOFT_SIGMAS, SUBCELLS, SURE_SIGMAS, WEIGHT_ONE
 from roadbed.occupancy.observe_cpu import azimuth_bin, nearest_node, plane_at
 
@@ -21,7 +22,7 @@ _BLOCK = 64  # points
     _PX, _PY, _PZ, _HEIGHT, _DZ, _NODE, _RAY, _SLOPE, _LOW, _AZIMUTH, _CELL, _SUBCELL, _ON_GROUND, _OBSTACLE,
     _VARIANCE, _WEIGHT,
 ) = (U(k * _BLOCK) for k in range(16))  # fmt: skip
-_NUMBERS = 16  # per point
+_ROOM = 16 * _BLOCK
 
 
 @njit(cache=True, inline="always")
@@ -98,11 +99,11 @@ def _weigh(count, model, block):
         block[_WEIGHT + i] = np.floor(share * WEIGHT_ONE + 0.5) if block[_OBSTACLE + i] > 0 else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
 def locate_points(first, last, cloud, grid, ground, model, out):
     """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
     ground, and the polar bin where it ends if it is a low obstacle."""
-    block = np.zeros(_NUMBERS * _BLOCK)
+    block = scratch(_ROOM, np.float64)
     for begin in range(first, last, _BLOCK):
         count = min(_BLOCK, last - begin)
         for k in range(count):

@@ -11,13 +11,14 @@ import numpy as np
 from roadbed.compute.cpu import F, U
 from roadbed.compute.kernels import inlined, njit
 from roadbed.compute.philox_cpu import normals
+from roadbed.compute.scratch import scratch
 from roadbed.occupancy.draw_cpu import comb, next_tooth, units
 from roadbed.occupancy.model import PROPAGATE
 from roadbed.occupancy.quiet_cpu import bring, take
 
 _BLOCK = 64  # particles
 _X, _Y, _VX, _VY, _AX, _AY, _EX, _EY, _ORIGIN, _CELL = (U(k * _BLOCK) for k in range(10))
-_NUMBERS = 10  # per particle
+_ROOM = 10 * _BLOCK
 
 
 @inlined(allocates=False)
@@ -28,14 +29,14 @@ def _cell_at(x, y, cells):
     return row * cells.columns + column if inside else -1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def propagate(first, last, particles, rule, rotation, shift, cells, draw):
     """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
 
     The origin is the cell of the new grid in which the particle was before. Particles are taken in blocks whose numbers
     lie in one array at constant distances: what is computed of a block becomes vector instructions.
     """
-    block = np.zeros(_NUMBERS * _BLOCK)
+    block = scratch(_ROOM, np.float64)
     for begin in range(first, last, _BLOCK):
         count = U(min(_BLOCK, last - begin))
         bring(block, _X, particles.x, U(begin), count)

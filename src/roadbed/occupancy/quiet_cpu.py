@@ -11,6 +11,7 @@ import numpy as np
 
 from roadbed.compute.cpu import U
 from roadbed.compute.kernels import inlined, inner
+from roadbed.compute.scratch import scratch
 from roadbed.occupancy.masses_cpu import (
     compose_without_arrivals,
     forget_and_vacate,
@@ -27,15 +28,13 @@ _BLOCK = 256  # cells
 # Where the layers of a block lie in that array: first what is read, then what is written. Where nothing is known all
 # but the probability are 0.
 _P_Z, _SEEN, _S, _D, _E, _AGE, _FREE, _NEW_S, _NEW_D, _NEW_E, _NEW_AGE, _NEW_FREE = (U(k * _BLOCK) for k in range(12))
-_LAYERS = 12
+_ROOM, _FADED_ROOM = 12 * _BLOCK, 2 * _BLOCK
 
 
-@inner(allocates=True, error_model="numpy")
+@inner(error_model="numpy")
 def update_quiet(first, last, prior, observation, rules, out, birth):
     """Masses of the cells in a range as if they were quiet; those of the others have to be found afterwards."""
-    block = np.empty(_LAYERS * _BLOCK, np.float32)
-    block[:] = 0
-    faded = np.empty(2 * _BLOCK)
+    block, faded = scratch(_ROOM, np.float32), scratch(_FADED_ROOM, np.float64)
     probability, observedness = observation.probability.reshape(-1), observation.observedness.reshape(-1)
     static, dynamic, free = prior.static.reshape(-1), prior.dynamic.reshape(-1), prior.free.reshape(-1)
     maturity, known_free = prior.maturity.reshape(-1), prior.known_free.reshape(-1)

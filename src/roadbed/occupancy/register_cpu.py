@@ -37,7 +37,7 @@ def total_agreement(present, former, now, old, between, dx, dy, least):
     return total
 
 
-@inner(allocates=True)
+@inner()
 def best_shift(present, former, now, old, between, reach, same, gain, rule):
     """The shift (x, y) in subcells that makes the points agree best, (0, 0) where none is sure enough."""
     count = present.shape[0] + former.shape[0]

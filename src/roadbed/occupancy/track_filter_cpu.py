@@ -30,7 +30,7 @@ def odds_at(track, time):
     return track.odds * math.exp(-(time - track.seen) / _UNSEEN_FADE)
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
 def start(track, thing, velocity_variance):
     """What is known of something that is seen for the first time."""
     state, covariance = track.state, track.covariance
@@ -45,7 +45,7 @@ def start(track, thing, velocity_variance):
     covariance[0, 1] = covariance[1, 0] = thing.xy
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
 def predict(track, dt):
     """Velocities go on by the acceleration, which fades."""
     fade = math.exp(-dt / _ACCELERATION_MEMORY)

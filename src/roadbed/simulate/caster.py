@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.compute.kernels import inlined, inner, njit
+from roadbed.compute.scratch import scratch
 from roadbed.compute.threads import spread
 from roadbed.geometry import Float64, Pose
 from roadbed.simulate import heightfield
@@ -162,12 +163,12 @@ def _is_under_ground(field, origin, ray, distance):
     return origin[2] + distance * ray[2] < heightfield.height(field, x, y, False, True)[0] - 0.2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
 def _cast(first, last, firings, scene, errors, sweep_key, returns):
     azimuths, elevations, lags, rotations, origins = firings
     field, bounds, solids, movements, grid = scene
     points, exact, part, spurious, intensity = returns
-    layers, ray = elevations.size, np.empty(3)
+    layers, ray = elevations.size, scratch(3, np.float64)
     for column in range(first, last):
         origin, rotation = origins[column], rotations[column]
         for layer in range(layers):

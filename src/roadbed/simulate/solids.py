@@ -234,7 +234,7 @@ def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     ox, oy, oz = origin[0], origin[1], origin[2]
     ux, uy, uz = ray[0], ray[1], ray[2]
     rows, columns = grid.high.shape
-    nearest, part_hit = limit, -1
+    nearest, part_hit = limit, np.int64(-1)
     x, y = (ox - grid.x0) / SQUARE, (oy - grid.y0) / SQUARE
     column, row = math.floor(x), math.floor(y)
     step_x = 1 if ux > 0 else -1
@@ -250,7 +250,7 @@ def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
         if max(z_in, z_out) >= grid.low[row, column] and min(z_in, z_out) <= grid.high[row, column]:
             square = row * columns + column
             for place in range(grid.start[square], grid.start[square + 1]):
-                part = grid.items[place]
+                part = np.int64(grid.items[place])
                 # Most parts are missed: try the ball around them first.
                 cx, cy, cz = solids.centre[part, 0] - ox, solids.centre[part, 1] - oy, solids.centre[part, 2] - oz
                 along, radius = cx * ux + cy * uy + cz * uz, grid.radius[part]

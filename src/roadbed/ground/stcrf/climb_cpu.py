@@ -43,7 +43,7 @@ def climb_arrays(rows: int, columns: int) -> ClimbArrays:
     return ClimbArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((4, rows, columns), np.int32))
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
     """The second lowest point of each wide node, so that one stray return below ground counts for nothing."""
     z, reserved, length = lowest.z, lowest.reserved, lowest.length
@@ -64,7 +64,7 @@ def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
         heights[row + 1, column + 1] = min(heights[row + 1, column + 1], road)
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, allocates=False, fastmath=FAST)
 def lower_envelope(heights, slope, shape):
     """No node higher over a neighbour than `slope` allows, as many nodes far as rounds; ends in heights[0]."""
     straight = slope * shape.spacing
@@ -84,7 +84,7 @@ def _height_or(heights, r, c, road):
     return heights[r, c] if heights[r, c] < FAR_ABOVE else road
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def expect_envelope(heights, road, slope, shape, expected):
     """The envelope as expected planes; at the border, and where nothing is known, level."""
     double = F(2) * shape.spacing
@@ -123,7 +123,7 @@ def _is_better(points, level, climbing):
     return F(climbing) > CLIMB_BETTER * F(level) and (more > CLIMB_MANY_MORE or nearly_all)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def may_be_better(counts, sums):
     """Whether the climbing start would be taken anywhere if it explained everything; regions' sums stay in `sums`."""
     box_sum(counts[0], CLIMB_REGION, sums[3], sums[0])
@@ -135,7 +135,7 @@ def may_be_better(counts, sums):
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def take_better(counts, sums, climbed, climbed_mean, information, mean):
     """Where the climbing start explains its region better, its information and planes replace the level start's."""
     box_sum(counts[2], CLIMB_REGION, sums[3], sums[2])

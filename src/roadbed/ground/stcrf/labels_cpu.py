@@ -141,7 +141,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
         cast_votes(first_listed, last_listed, points, shape, side, work)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, allocates=False, fastmath=FAST)
 def label_points(crew, chunks, points, shape, side, rules, surface, work, out):
     """One label per input point. `chunks` are ranges of rows of nodes between which no cell of the vote is shared;
     `surface` is (planes, effective points) of the padded lattice."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import FAST, F, U, inner, njit, solve3
+from roadbed.compute.scratch import scratch
 from roadbed.geometry import Float32
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
 
@@ -61,7 +62,7 @@ def _plane(p, height_information, slope_information):
     )
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, allocates=False, fastmath=FAST)
 def solve_field(information, height_information, slope_information, columns, mean):
     """The planes of padded information (rows + 2, 9, stride)."""
     for r in range(1, information.shape[0] - 1):
@@ -78,14 +79,14 @@ def planes_of(information: Float32, height_information: float, slope_information
     return mean[1:-1, :, 1:-1].transpose(1, 0, 2)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, allocates=False, fastmath=FAST)
 def transport(first_row, last_row, source, shape, origin, rotation, translation, weak, out, mean):
     """The previous frame's information as seen from rows of the new one: p_old = rotation p_new + translation.
 
     `origin` is node [0][0] in the vehicle frame, `weak` what counts as known of any height and slope. `source` and
     `out` are padded (rows + 2, 9, stride); `mean` takes the carried planes.
     """
-    columns, spacing, total = shape.columns, shape.spacing, np.empty(9, np.float32)
+    columns, spacing, total = shape.columns, shape.spacing, scratch(9, np.float32)
     yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
     cosine, sine = F(np.cos(yaw)), F(np.sin(yaw))
     for row in range(first_row, last_row):
@@ -149,7 +150,7 @@ def _shift_row(layer, columns, width, edges, out):
             out[c] = out[last - 1]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def shift(first_row, last_row, layers, out, width, columns, rows, edges):
     """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
 

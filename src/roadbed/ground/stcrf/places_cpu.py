@@ -138,7 +138,7 @@ def classify_rows(first_row, last_row, listed, sums, p00, rules, kinds):
     ground, walls = around[_GROUND], around[_WALLS]
     for row in range(first_row, last_row):
         for k in range(SUMS):
-            _slide(sums[k], _REACH[k], row, row == first_row, around[k])
+            _slide(sums[k], _REACH[k], np.int64(row), row == first_row, around[k])
         for i in range(U(listed.row[row]), U(listed.row[row + 1])):
             node = U(listed.nodes[i])
             column = node - U(row * columns)

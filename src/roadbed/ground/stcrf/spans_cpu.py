@@ -67,7 +67,7 @@ def find_spans(listed, prior, use_prior, shape, reach, spans):
             wide_hi[r] = wide_lo[r] + whole
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def clear_outside(information, written, spans):
     """Empty what earlier frames have written where this one will not; `written` becomes its spans."""
     for row in range(spans.lo.shape[0]):
@@ -84,7 +84,7 @@ def clear_outside(information, written, spans):
                     information[buffer, row + 1, k, c] = F(0)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def share_known(listed, length, prior, columns, known_from):
     """Share of the nodes with points that shape the surface of which the prior knows `known_from` or more."""
     seen = known = 0
@@ -96,7 +96,7 @@ def share_known(listed, length, prior, columns, known_from):
     return known / max(1, seen)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def fill_expected(expected, spans, height):
     """A level surface at `height` as what to expect."""
     for row in range(spans.lo.shape[0]):
@@ -106,7 +106,7 @@ def fill_expected(expected, spans, height):
             expected[row + 1, 2, c] = F(0)
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def share_rows(reserved, shape, chunks, node_cost):
     """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
     rows, columns = shape.rows, shape.columns

@@ -56,7 +56,7 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
 
-@njit(cache=True)
+@njit(cache=True, allocates=False)
 def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
     """The carried plane in the middle of each wide node is where its EM starts."""
     for coarse_row in range(coarse_shape.rows):

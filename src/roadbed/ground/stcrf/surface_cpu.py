@@ -143,7 +143,7 @@ def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence
 SURFACE_PHASES = 2
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def describe_surface(crew, chunks, information, arrays, use_prior, spans, rules, evidence, layers):
     """Elevation and slope, NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
 
