@@ -176,14 +176,10 @@ def test_what_swerves_does_not_speed_up():
 
 def behind_a_gap(between):
     """Five scans of two things alike, of which first one and then the other is seen, as if it had gone there."""
-    first, second = rectangle(5.0, 4.0, 1.6, 0.8), rectangle(5.8, 4.0, 1.6, 0.8)
-    hidden = np.ones(SHAPE, np.bool_)
-    middle = {
-        "still": seen(second),
-        "hidden": seen(np.empty((0, 2)), hidden=hidden),
-        "moving": seen(first + [0.4, 0.0]),
-    }
-    return [seen(first), seen(first), middle[between], seen(second), seen(second)]
+    first, halfway, second = (seen(rectangle(x, 4.0, 1.6, 0.8)) for x in (5.0, 5.4, 5.8))
+    nothing = seen(np.empty((0, 2)), hidden=np.ones(SHAPE, np.bool_))
+    middle = {"still": second, "hidden": nothing, "moving": halfway}[between]
+    return [first, first, middle, second, second]
 
 
 @pytest.mark.parametrize(
