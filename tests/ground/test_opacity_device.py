@@ -101,7 +101,7 @@ def scattered(seed, count=1500, around=6.0):
     points = np.round(rng.normal(0, (around, around, 0.5), (count, 3)) * 20) / 20
     points[: count // 4] = 2 * points[-(count // 4) :]  # on the same beams
     points[::11], points[::13, 0], points[::17, 1] = 0, np.nan, np.inf
-    points[1] = 3e38
+    points[1] = 3e38, 3e38, -3e38  # their sum is no number, a beam beneath everything there
     points[2] = 2e30, -1e30, 5
     return points.astype(np.float32)
 
@@ -158,6 +158,17 @@ def test_the_first_of_equals_decides(any_device, densest, returns, stands):
     for order, expected in zip((others, others[::-1]), stands):
         scan = Scan(np.array([first, *order]))
         assert on_cpu(scan, config, LEVEL)[0] == on_device(scan, T_vehicle_sensor=LEVEL)[0][0] == expected
+
+
+def test_road_in_a_direction_without_room_is_road(any_device):
+    """The road that ends at a wall, where eight returns that tell so are the last of a crowded direction."""
+    config = with_opacity(densest=3, layered=3)
+    stack = [(9.9, 0.02, -0.5), (10, 0.02, -0.4), (10, 0.02, -0.3)]
+    crowd = [(29.7, 3.0, -1.0)] * model.room_of(config.ground.opacity) + [(9.9, 1.0, -0.48)] * 8
+    scan = Scan(np.concatenate([stack, crowd, around(31, (50,), (-2,))]))
+    found = OnDevice(any_device, config)(scan, T_vehicle_sensor=LEVEL)[0]
+    assert found[:3].tolist() == [False, True, True]
+    np.testing.assert_array_equal(found, on_cpu(scan, config, LEVEL))
 
 
 def test_slots_look_by_their_own_rules(any_device):
