@@ -12,10 +12,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# No deadlines: the first example may compile. CI draws the same examples each time, people draw new ones.
-settings.register_profile("roadbed", deadline=None, derandomize="CI" in os.environ)
+# No limits of time: the first example may compile, and the machine may be busy. CI draws the same examples each time,
+# people draw new ones.
+UNHURRIED = (HealthCheck.too_slow,)
+settings.register_profile("roadbed", deadline=None, suppress_health_check=UNHURRIED, derandomize="CI" in os.environ)
 settings.load_profile("roadbed")
 
 ROOT = Path(__file__).parent.parent

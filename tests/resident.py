@@ -16,7 +16,7 @@ class Peak:
 
 
 @contextmanager
-def measured(hang_guard_s: int = 60) -> Iterator[Peak]:
+def measured(hang_guard_s: int = 300) -> Iterator[Peak]:
     """Memory that the block took at its worst; a block that hangs ends in TimeoutError."""
     peak = Peak()
     before = _status("VmRSS")

@@ -9,7 +9,7 @@ from tests.conftest import ROOT
 
 
 def run(name):
-    out = subprocess.run([sys.executable, ROOT / "examples" / name], capture_output=True, text=True, timeout=300)
+    out = subprocess.run([sys.executable, ROOT / "examples" / name], capture_output=True, text=True, timeout=900)
     assert out.returncode == 0, out.stderr
     return out.stdout
 

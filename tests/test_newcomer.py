@@ -4,7 +4,6 @@
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -90,10 +89,7 @@ def test_4_a_configuration(place):
 
 
 def test_5_the_viewer(place):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    arguments = ["view", "scan.pcd", "--port", str(port), "--no-occupancy"]
+    arguments = ["view", "scan.pcd", "--port", "0", "--no-occupancy"]
     with subprocess.Popen(
         [sys.executable, "-m", "roadbed", *arguments],
         cwd=place,

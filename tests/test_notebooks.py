@@ -3,10 +3,12 @@
 
 import os
 import sys
+from tempfile import TemporaryDirectory
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 from tests.conftest import ROOT
 
@@ -19,7 +21,9 @@ def test_a_notebook_runs_and_shows_a_picture(path, monkeypatch, tmp_path):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "kept with results: clear them"
-    NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
+    with TemporaryDirectory() as folder:  # sockets with names: ports that were free may be taken when the kernel starts
+        pipes = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
+        NotebookClient(notebook, timeout=900, startup_timeout=300, kernel_name="python3", config=pipes).execute()
     shown = [output.data for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
     assert any("image/png" in data or "data:image/png" in data.get("text/html", "") for data in shown)
 

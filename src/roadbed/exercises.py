@@ -122,7 +122,7 @@ def _level_ground(scan: Scan) -> GroundFrame:
         flat,
         np.zeros((*lattice.shape, 2), np.float32),
         np.full(lattice.shape, 1e-4, np.float32),
-        replace(scan.T_world_sensor),
+        scan.T_world_sensor,
         Mounting(scan.T_vehicle_sensor, estimated=False),
         scan,
         scan.time,

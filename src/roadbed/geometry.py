@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from operator import mul
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,17 +19,21 @@ Float64 = NDArray[np.float64]
 FARTHEST_M = 1e9
 
 
-@dataclass(frozen=True, eq=False)
-class Pose:
-    """A rigid motion `T_a_b` from frame b to frame a: `T_a_b @ T_b_c` chains, `T_a_b @ points_b` maps."""
+_IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
-    rotation: Float64  # (3, 3)
-    translation: Float64  # (3,) m
+
+class Pose:
+    """A rigid motion `T_a_b` from frame b to frame a: `T_a_b @ T_b_c` chains, `T_a_b @ points_b` maps.
+
+    It is twelve plain numbers: Python chains them faster than NumPy multiplies matrices of three rows, and alike on
+    every machine. Arrays of them are made for whoever asks.
+    """
+
+    __slots__ = ("_inverse", "_rotation", "_translation", "numbers")
 
     @np.errstate(over="ignore", invalid="ignore")  # what is no number is refused below, without a warning
-    def __post_init__(self) -> None:
-        rotation = np.asarray(self.rotation, np.float64)
-        translation = np.asarray(self.translation, np.float64)
+    def __init__(self, rotation: ArrayLike, translation: ArrayLike) -> None:
+        rotation, translation = np.asarray(rotation, np.float64), np.asarray(translation, np.float64)
         if rotation.shape != (3, 3) or translation.shape != (3,):
             raise InputError(
                 f"pose: expected a 3x3 rotation and 3 translations, found {rotation.shape} and {translation.shape}"
@@ -43,19 +47,44 @@ class Pose:
         deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
         if not deviation <= 1e-3 or np.linalg.det(rotation) < 0:
             raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
-        object.__setattr__(self, "rotation", rotation)
-        object.__setattr__(self, "translation", translation)
+        self.numbers: tuple[float, ...] = (*rotation.ravel().tolist(), *translation.tolist())
+        self._rotation: Float64 | None = None
+        self._translation: Float64 | None = None
+        self._inverse: Pose | None = None
 
     @classmethod
-    def trusted(cls, rotation: Float64, translation: Float64) -> Pose:
-        """From parts that are known to be a rotation and finite: checking them costs more than using them."""
+    def of_numbers(cls, numbers: tuple[float, ...]) -> Pose:
+        """Rotation row by row, then translation, known to be a rotation and finite: checking costs more than using."""
         pose = object.__new__(cls)
-        pose.__dict__["rotation"], pose.__dict__["translation"] = rotation, translation
+        pose.numbers = numbers
+        pose._rotation = pose._translation = pose._inverse = None
         return pose
 
     @classmethod
     def identity(cls) -> Pose:
-        return cls.trusted(np.eye(3), np.zeros(3))
+        return cls.of_numbers(_IDENTITY)
+
+    def __repr__(self) -> str:
+        return f"Pose(rotation={self.rotation!r}, translation={self.translation!r})"
+
+    @property
+    def rotation(self) -> Float64:
+        """(3, 3)"""
+        if self._rotation is None:
+            self._rotation = np.array(self.numbers[:9]).reshape(3, 3)
+        return self._rotation
+
+    @property
+    def translation(self) -> Float64:
+        """(3,) m"""
+        if self._translation is None:
+            self._translation = np.array(self.numbers[9:])
+        return self._translation
+
+    @property
+    def xyz(self) -> tuple[float, ...]:
+        """The translation in numbers, m."""
+        return self.numbers[9:]
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
@@ -99,7 +128,7 @@ class Pose:
         )
         return cls(rotation, np.asarray(translation, np.float64))
 
-    @cached_property
+    @property
     def matrix(self) -> Float64:
         m = np.eye(4)
         m[:3, :3] = self.rotation
@@ -122,39 +151,52 @@ class Pose:
     @property
     def is_identity(self) -> bool:
         """Exactly."""
-        return bool((self.rotation == np.eye(3)).all() and not self.translation.any())
+        return self.numbers == _IDENTITY
 
     def inverse(self) -> Pose:
         """Kept: it is asked for many times per scan."""
-        found = self.__dict__.get("_inverse")
-        if found is None:
-            found = self.__dict__["_inverse"] = Pose.trusted(self.rotation.T, -self.rotation.T @ self.translation)
-        return found
+        if self._inverse is None:
+            a, b, c, d, e, f, g, h, i, x, y, z = self.numbers
+            back = (-(a * x + d * y + g * z), -(b * x + e * y + h * z), -(c * x + f * y + i * z))
+            self._inverse = Pose.of_numbers((a, d, g, b, e, h, c, f, i, *back))
+        return self._inverse
 
     def __matmul__(self, other):  # type: ignore[no-untyped-def]
         if isinstance(other, Pose):
-            rotation = self.rotation @ other.rotation
-            return Pose.trusted(rotation, self.rotation @ other.translation + self.translation)
+            a, b, c, d, e, f, g, h, i, x, y, z = self.numbers
+            j, k, l, m, n, o, p, q, r, u, v, w = other.numbers
+            return Pose.of_numbers(
+                (
+                    a * j + b * m + c * p, a * k + b * n + c * q, a * l + b * o + c * r,
+                    d * j + e * m + f * p, d * k + e * n + f * q, d * l + e * o + f * r,
+                    g * j + h * m + i * p, g * k + h * n + i * q, g * l + h * o + i * r,
+                    a * u + b * v + c * w + x, d * u + e * v + f * w + y, g * u + h * v + i * w + z,
+                )
+            )  # fmt: skip
         # Written out: a matrix library spreads this over all cores, which costs more than the sums themselves.
         points = np.asarray(other)
         if points.shape == (3,):
             return np.array(self.of(*points.tolist()), np.float32 if points.dtype == np.float32 else np.float64)
-        x, y, z = (points[..., axis].astype(np.float64) for axis in range(3))
+        along_x, along_y, along_z = (points[..., axis].astype(np.float64) for axis in range(3))
         moved = np.empty(points.shape, np.float32 if points.dtype == np.float32 else np.float64)
         for axis in range(3):
             a, b, c = self.rotation[axis]
-            moved[..., axis] = a * x + b * y + c * z + self.translation[axis]
+            moved[..., axis] = a * along_x + b * along_y + c * along_z + self.translation[axis]
         return moved
 
     def of(self, x: float, y: float, z: float) -> tuple[float, float, float]:
         """One place, in numbers."""
-        (a, b, c), (d, e, f), (g, h, i) = self.rotation.tolist()
-        u, v, w = self.translation.tolist()
+        a, b, c, d, e, f, g, h, i, u, v, w = self.numbers
         return a * x + b * y + c * z + u, d * x + e * y + f * z + v, g * x + h * y + i * z + w
+
+    def turned(self, x: float, y: float, z: float) -> tuple[float, float, float]:
+        """One direction, in numbers."""
+        a, b, c, d, e, f, g, h, i = self.numbers[:9]
+        return a * x + b * y + c * z, d * x + e * y + f * z, g * x + h * y + i * z
 
     @property
     def yaw(self) -> float:
-        return math.atan2(self.rotation[1, 0], self.rotation[0, 0])
+        return math.atan2(self.numbers[3], self.numbers[0])
 
     @property
     def pitch(self) -> float:
@@ -165,21 +207,21 @@ class Pose:
         return float(np.arctan2(self.rotation[2, 1], self.rotation[2, 2]))
 
     def distance_to(self, other: Pose) -> float:
-        return math.dist(self.translation.tolist(), other.translation.tolist())
+        return math.dist(self.xyz, other.xyz)
 
     def angle_to(self, other: Pose) -> float:
         """Angle between the two rotations, radians."""
-        cosine = (float(np.vdot(self.rotation, other.rotation)) - 1) / 2
+        cosine = (sum(map(mul, self.numbers[:9], other.numbers[:9])) - 1) / 2
         return math.acos(min(max(cosine, -1.0), 1.0))
 
 
-def rotation_to_level(slope_x: float, slope_y: float) -> Float64:
-    """The smallest rotation that makes the plane z = slope_x x + slope_y y horizontal."""
+def rotation_to_level(slope_x: float, slope_y: float) -> tuple[float, ...]:
+    """The smallest rotation that makes the plane z = slope_x x + slope_y y horizontal, row by row."""
     up = 1 / math.sqrt(slope_x**2 + slope_y**2 + 1)
     a, b = -slope_y * up, slope_x * up  # of the axis, as long as the sine of the angle, in the plane z = 0
     # 1 + K + K^2 / (1 + cosine), written out: many small arrays take longer than a frame's arithmetic.
     s = 1 / (1 + up)
-    return np.array([[1 - b * b * s, a * b * s, b], [a * b * s, 1 - a * a * s, -a], [-b, a, 1 - (a * a + b * b) * s]])
+    return 1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s
 
 
 def interpolate(first: Pose, second: Pose, fraction: float) -> Pose:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,34 +70,48 @@ def results(job):
     return {name: data for name, data in content(job.folder).items() if name.startswith(("drives/", "map/"))}
 
 
+def hold(monkeypatch, held):
+    """Workers wait in the middle of a drive, after its first frame, as long as `held(drive)` says so."""
+    task = tasks.drive_task
+
+    def slow_task(job, drive):
+        for told in task(job, drive):
+            yield told
+            while held(drive):
+                time.sleep(0.02)
+
+    monkeypatch.setattr(tasks, "drive_task", slow_task)
+
+
 def parent(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def test_a_killed_worker_and_a_removed_node_lose_nothing(cluster, engine, drives, expected, tmp_path):
+def test_a_killed_worker_and_a_removed_node_lose_nothing(cluster, engine, drives, expected, tmp_path, monkeypatch):
     removed_raylet = cluster.second.all_processes["raylet"][0].process.pid
-    done = []
+    struck, workers = tmp_path / "struck", {}
+    hold(monkeypatch, lambda drive: not struck.exists())
 
     def sabotage(progress, event):
-        if event["event"] != "frames":
+        """Once each of the two nodes is in the middle of a drive."""
+        if event["event"] != "frames" or struck.exists():
             return
-        on_second = parent(event["worker"]) == removed_raylet
-        if "node" not in done and on_second:
-            done.append("node")
+        workers[parent(event["worker"]) == removed_raylet] = event["worker"]
+        if len(workers) == 2:
+            os.kill(workers[False], signal.SIGKILL)
             cluster.remove_node(cluster.second, allow_graceful=False)
-        elif "worker" not in done and not on_second:
-            done.append("worker")
-            os.kill(event["worker"], signal.SIGKILL)
+            struck.touch()
 
     job = job_in(tmp_path / "out")
     progress = run(job, drives, engine, sabotage)
-    assert sorted(done) == ["node", "worker"]
     assert (progress.done, progress.failures, progress.retries) == (3, {}, 2)
     assert results(job) == expected
     assert not job.unfinished.exists()
 
 
-def test_a_worker_that_always_dies_ends_in_a_failure_and_the_rest_goes_on(engine, drives, expected, tmp_path):
+def test_a_worker_that_always_dies_ends_in_a_failure_and_the_rest_goes_on(
+    engine, drives, expected, tmp_path, monkeypatch
+):
     doomed = drives[1].name
 
     def sabotage(progress, event):
@@ -104,7 +119,9 @@ def test_a_worker_that_always_dies_ends_in_a_failure_and_the_rest_goes_on(engine
             os.kill(event["worker"], signal.SIGKILL)
 
     job = job_in(tmp_path / "out")
-    progress = run(job, drives, engine, sabotage)
+    with monkeypatch.context() as patched:
+        hold(patched, lambda drive: drive.name == doomed)
+        progress = run(job, drives, engine, sabotage)
     assert progress.failures == {doomed: "its worker was killed (2 attempts)"}
     assert progress.done == 2
     page = (job.folder / "report.html").read_text()

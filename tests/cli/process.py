@@ -9,7 +9,7 @@ import sys
 
 def roadbed(*arguments, cwd=None):
     return subprocess.run(
-        [sys.executable, "-m", "roadbed", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=300
+        [sys.executable, "-m", "roadbed", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=900
     )
 
 

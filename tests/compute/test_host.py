@@ -57,7 +57,7 @@ def run(script, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -106,8 +106,8 @@ if __name__ == "__main__":
     queue = context.Queue()
     child = context.Process(target=work, args=(queue,))
     child.start()
-    print(queue.get(timeout=120))
-    child.join(60)
+    print(queue.get(timeout=600))
+    child.join(600)
     assert child.exitcode == 0
     GroundFilter()(points)
 """

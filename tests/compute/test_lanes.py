@@ -102,6 +102,6 @@ except IndexError:
 def test_the_last_lane_is_checked_where_bounds_are(tmp_path):
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     ran = subprocess.run(
-        [sys.executable, "-c", _BEYOND], env=environment, capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", _BEYOND], env=environment, capture_output=True, text=True, timeout=900, check=True
     )
     assert "refused" in ran.stdout

@@ -59,7 +59,7 @@ def test_every_part_is_done_once(threads, count, grain):
 
 def test_ranges_are_as_large_as_the_grain_and_go_to_several_threads(threads):
     workers = min(threads, 2)
-    seen, together = [], threading.Barrier(workers, timeout=60)
+    seen, together = [], threading.Barrier(workers, timeout=300)
 
     def kernel(first, last):
         seen.append((first, last, threading.get_ident()))
@@ -76,7 +76,7 @@ def test_callers_in_several_threads_do_not_wait_for_each_other_forever():
     for caller in callers:
         caller.start()
     for caller in callers:
-        caller.join(timeout=60)
+        caller.join(timeout=300)
     assert (counts == 1).all()
 
 
@@ -93,7 +93,7 @@ def test_a_forked_child_has_helpers_of_its_own():
     spread(count_up, 1000, np.zeros(1000, np.int64))
     child = multiprocessing.get_context("fork").Process(target=_count_in_a_child)
     child.start()
-    child.join(timeout=60)
+    child.join(timeout=300)
     assert child.exitcode == 0
 
 
@@ -120,7 +120,7 @@ def test_crews_of_several_callers_do_not_wait_for_each_other_forever():
     for caller in callers:
         caller.start()
     for caller in callers:
-        caller.join(timeout=60)
+        caller.join(timeout=300)
     assert (values == values[:, :, :1]).all()
     assert values.all()
 

@@ -79,7 +79,7 @@ MERGE_BOMB = "a: &a {k: 1}\n" + "\n".join(
     ids=range(28),
 )
 def test_hostile_text_is_one_line_in_bounded_time(text, message):
-    with measured(hang_guard_s=120) as peak, pytest.raises(ConfigError, match=message) as caught:
+    with measured(hang_guard_s=600) as peak, pytest.raises(ConfigError, match=message) as caught:
         Config.loads(text, "my.yaml")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
@@ -122,7 +122,7 @@ def test_sensor_files_are_read_the_same_way(tmp_path):
     assert load_rig(str(path)) == rig
     for text in (ALIAS_BOMB, nested("[", "]"), "sensors: !!int x", '{"sensors": "\ud800"}'):
         path.write_text(text, errors="surrogatepass")
-        with measured(hang_guard_s=120), pytest.raises(ConfigError, match=r"rig\.yaml: "):
+        with measured(hang_guard_s=600), pytest.raises(ConfigError, match=r"rig\.yaml: "):
             load_rig(str(path))
     path.unlink()
     os.mkfifo(path)

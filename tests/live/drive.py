@@ -31,12 +31,14 @@ def check_clouds(sent, arrived) -> None:
 
 
 def drive_records(messages: RosMessages, period: float, start: float = 1000.0):
-    """(topic, kind, bytes, s after the start): scans every `period` s, each before the odometry around it."""
+    """(topic, kind, bytes, s after the start): scans every `period` s, each before the odometry around it.
+
+    The first one comes before its mounting too: on connections of their own messages overtake each other.
+    """
     scans = drive_scans()
     T_vehicle_sensor = scans[0].T_vehicle_sensor
     header = messages.header(messages.stamp(0.0), "base_link")
     static = messages.transform(header, "velodyne", T_vehicle_sensor)
-    yield "/tf_static", TRANSFORMS, messages.to_bytes(static), 0.0
     for number, scan in enumerate(scans):
         time, due = start + 0.1 * number, period * number
         columns = {axis: scan.points[:, k] for k, axis in enumerate("xyz")}
@@ -44,7 +46,9 @@ def drive_records(messages: RosMessages, period: float, start: float = 1000.0):
         columns["echo"] = np.arange(len(scan), dtype=np.uint32)  # a field that nobody knows
         cloud = cloud_of_columns(messages, messages.header(messages.stamp(time), "velodyne"), columns)
         yield "/points", CLOUD, messages.to_bytes(cloud), due
+        if number == 0:
+            yield "/tf_static", TRANSFORMS, messages.to_bytes(static), 0.1
         for aside in (-0.04, 0.04):
             place = messages.header(messages.stamp(time + aside), "odom")
             odometry = messages.odometry(place, "base_link", scan.T_world_vehicle)
-            yield "/odom", ODOMETRY, messages.to_bytes(odometry), due + 0.01
+            yield "/odom", ODOMETRY, messages.to_bytes(odometry), due + 0.1

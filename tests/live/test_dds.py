@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ROS 2 node as a DDS participant: player, node and checker are processes of their own on a real DDS domain."""
 
-import os
 import pickle
 import signal
 import sys
@@ -16,15 +15,16 @@ from roadbed.messages.store import CLOUD, RosMessages
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes
+from tests.reserved import reserved
 
 HERE = ROOT / "tests" / "live"
 
 
 @pytest.fixture
 def domain(tmp_path):
-    """A domain that no other test run on this machine is likely to use."""
+    """A domain that no other test on this machine has; its ports lie below those that the system hands out."""
     require(find_spec("cyclonedds") is not None, "no cyclonedds: make .stamps/dds")
-    with Processes(tmp_path, {"ROS_DOMAIN_ID": str(50 + os.getpid() % 150)}) as processes:
+    with Processes(tmp_path, {"ROS_DOMAIN_ID": str(reserved("DDS domain", range(1, 50)))}) as processes:
         processes.folder = tmp_path
         yield processes
 

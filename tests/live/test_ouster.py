@@ -5,7 +5,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import islice
 
@@ -16,19 +15,19 @@ import roadbed
 from roadbed import DeviceError, InputError
 from roadbed.sources import open_source
 from roadbed.sources.ouster_packets import read_metadata
-from tests.live.processes import Processes, free_port
+from tests.live.datagrams import send, wait_until_taken
+from tests.live.processes import Processes
+from tests.reserved import free_port
 from tests.sources import ouster_files as ouster
 
 PROFILES = list(ouster.PIXEL_BYTES)
 
 
-def send(port, turns):
-    """Turns of packets to loopback, slowly enough for its buffers."""
+def send_turns(port, turns):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         for turn in turns:
             for packet in turn:
-                out.sendto(packet, ("127.0.0.1", port))
-                time.sleep(0.0005)
+                send(port, packet, out)
 
 
 def described(folder, profile, **more):
@@ -58,7 +57,8 @@ def test_packets_on_the_wire_make_scans(tmp_path, profile):
     assert source.address == f"UDP 127.0.0.1:{source.port}"
     turns = [list(ouster.packets(profile, frame, lost=(300,) if frame == 1 else ())) for frame in (65535, 0, 1, 2)]
     stale = turns[0][:1]  # a packet that took another way comes after its turn is over
-    sender = threading.Thread(target=send, args=(source.port, [turns[0], turns[1], [b"hello"], stale, *turns[2:]]))
+    sent = [turns[0], turns[1], [b"hello"], stale, turns[2], turns[3][:1]]  # which ends the turn before
+    sender = threading.Thread(target=send_turns, args=(source.port, sent))
     sender.start()
     scans = list(islice(source, 3))
     sender.join()
@@ -86,7 +86,8 @@ def test_packets_on_the_wire_make_scans(tmp_path, profile):
 
 def test_the_road_under_an_ouster_is_ground(tmp_path):
     source = open_source(f"ouster:0?metadata={described(tmp_path, PROFILES[1])}")
-    sender = threading.Thread(target=send, args=(source.port, [ouster.packets(PROFILES[1], k) for k in range(2)]))
+    first, second = (list(ouster.packets(PROFILES[1], k)) for k in range(2))
+    sender = threading.Thread(target=send_turns, args=(source.port, [first, second[:1]]))
     sender.start()
     (scan,) = islice(source, 1)
     sender.join()
@@ -114,17 +115,17 @@ class Sensor(BaseHTTPRequestHandler):
 
 
 def test_a_sensor_is_asked_for_its_metadata_viewed_and_recorded(tmp_path):
-    Sensor.port = free_port()
+    Sensor.port = free_port(socket.SOCK_DGRAM)
     server = HTTPServer(("127.0.0.1", 0), Sensor)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     recorded = tmp_path / "drive.mcap"
     with Processes(tmp_path, {}) as processes:
         place = f"ouster:127.0.0.1:{server.server_port}"
-        options = ("--no-occupancy", "--port", str(free_port()), "--save-as", tmp_path / "c.yaml", "--record", recorded)
+        options = ("--no-occupancy", "--port", "0", "--save-as", tmp_path / "c.yaml", "--record", recorded)
         view = processes.start("view", sys.executable, "-m", "roadbed", "view", place, *options)
         processes.wait_for("view", "Ctrl+C stops it")
-        send(Sensor.port, [ouster.packets(PROFILES[1], frame) for frame in range(6)])
-        time.sleep(1)
+        send_turns(Sensor.port, [ouster.packets(PROFILES[1], frame) for frame in range(6)])
+        wait_until_taken(Sensor.port)
         assert processes.stop(view, signal.SIGTERM) == 0, processes.said("view")
         assert f"{recorded}: 5 scans" in processes.said("view")
     server.shutdown()

@@ -14,7 +14,8 @@ from roadbed.messages.results import TOPICS
 from roadbed.messages.store import DIAGNOSTICS, RosMessages
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
-from tests.live.processes import PATIENCE, Processes, free_port, wait_until
+from tests.live.processes import PATIENCE, Processes, wait_until
+from tests.reserved import free_port
 
 PYTHON = ROOT / ".venv-ros" / "bin" / "python"
 HERE = ROOT / "tests" / "live"

@@ -10,6 +10,7 @@ import pytest
 from roadbed import Config, Pose, Scan
 from roadbed.live import Stream
 from roadbed.live.queues import SensorQueues, Waiting
+from tests.live.processes import wait_until
 
 PATIENCE = 300.0  # s, a hang guard: the first scan may compile, and the machine may be busy
 LONG = 60.0  # s that a pose is waited for where it surely comes
@@ -128,6 +129,41 @@ def test_scans_wait_for_the_first_pose_only_where_poses_are_expected():
         assert next(results).result.scan.T_world_sensor.translation[0] == pytest.approx(2.0)
 
 
+def test_a_mounting_that_comes_after_its_scan_is_waited_for():
+    mounted = Pose.from_euler(1.0, 0.0, 2.0)
+    with Stream(config(pose_wait=LONG), occupancy=False) as stream:
+        results = stream.results()
+        stream.expect_mountings()
+        for time, x in ((0.9, 0.0), (1.1, 2.0)):
+            stream.push_pose(time, place(x))
+        stream.push(scan(1.0))
+        stream.set_mounting("lidar", mounted, over_road=True)
+        found = next(results)
+        stream.set_mounting("lidar", mounted)
+        stream.push(scan(1.05))
+        assert next(results).result.scan.T_vehicle_sensor is not mounted  # as the scan itself says
+    assert found.notes == ()
+    assert found.result.scan.T_vehicle_sensor is mounted
+    np.testing.assert_allclose(found.result.scan.T_world_sensor.matrix, (place(1.0) @ mounted).matrix, atol=1e-9)
+
+
+def test_a_mounting_that_never_comes_delays_the_first_scan_only():
+    patience = 4.0  # s: longer than a busy machine takes to begin
+    with Stream(config(pose_wait=patience), occupancy=False) as stream:
+        results = stream.results()
+        stream.expect_mountings()
+        stream.push_pose(0.9, place(0.0))
+        stream.push_pose(1.2, place(0.0))
+        stream.push(scan(1.0))
+        first = next(results)
+        stream.push(scan(1.1))
+        second = next(results)
+    assert first.notes == second.notes == ("pose: nobody has told where 'lidar' is mounted",)
+    assert first.result.scan.T_world_sensor is None
+    assert first.latency["waited"] >= patience > second.latency["waited"]
+    assert stream.statistics().total.without_pose == 2
+
+
 def test_time_that_jumps_back_starts_anew():
     problems = []
     with Stream(config(pose_wait=LONG), on_problem=problems.append, occupancy=False) as stream:
@@ -208,6 +244,7 @@ def test_stopping_at_once_drops_what_waits():
         stream.push(scan(time))
     ender = threading.Thread(target=stream.stop, kwargs={"finish": False})
     ender.start()
+    wait_until(lambda: stream.statistics().total.dropped == 2)
     gate.release.set()
     ender.join(PATIENCE)
     counts = stream.statistics().total

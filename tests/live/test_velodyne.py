@@ -2,6 +2,7 @@
 """A Velodyne on the wire: the packets of a real capture, sent to loopback in real time."""
 
 import json
+import re
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ from mcap.reader import make_reader
 from roadbed import DeviceError, InputError
 from roadbed.sources import open_source
 from roadbed.sources.selection import part_of
+from tests.live.datagrams import send, wait_until_taken
 from tests.live.processes import PATIENCE, Processes
 
 
@@ -31,23 +33,23 @@ def packets(capture):
         return [(when, bytes(dpkt.ethernet.Ethernet(frame).ip.udp.data)) for when, frame in dpkt.pcap.Reader(file)]
 
 
-def replay(capture, port, pace=1.0):
-    """Each packet when it is due."""
+def replay(capture, port):
+    """Each packet when it is due, or later where the machine is slow."""
     sent = packets(capture)
     start, first = time.monotonic(), sent[0][0]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         for when, packet in sent:
-            time.sleep(max(start + (when - first) / pace - time.monotonic(), 0))
-            out.sendto(packet, ("127.0.0.1", port))
+            time.sleep(max(start + when - first - time.monotonic(), 0))
+            send(port, packet, out)
 
 
 def test_packets_on_the_wire_make_the_scans_of_their_capture(capture):
     expected = list(islice(open_source(capture), 3))
     source = open_source("velodyne:0")
     assert source.address == f"UDP 127.0.0.1:{source.port}"
-    threading.Thread(target=replay, args=(capture, source.port), daemon=True).start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-        stranger.sendto(b"hello", ("127.0.0.1", source.port))
+        send(source.port, b"hello", stranger)
+    threading.Thread(target=replay, args=(capture, source.port), daemon=True).start()
     found = list(islice(source, len(expected)))
     source.close()
     assert source.foreign_packets == 1
@@ -58,16 +60,14 @@ def test_packets_on_the_wire_make_the_scans_of_their_capture(capture):
 
 
 def test_live_perceives_what_is_sent_and_ends_cleanly_with_everything_written(capture, tmp_path):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     with Processes(tmp_path, {}) as processes:
-        command = ("live", f"velodyne:{port}", "-o", tmp_path / "drive.mcap", "--no-occupancy", "--foxglove")
+        command = ("live", "velodyne:0", "-o", tmp_path / "drive.mcap", "--no-occupancy", "--foxglove")
         run = processes.start("live", sys.executable, "-m", "roadbed", *command, "--port", "0")
-        processes.wait_for("live", f"UDP 127.0.0.1:{port}; Ctrl+C stops it")
+        processes.wait_for("live", "Ctrl+C stops it")
         assert "open a connection to ws://127.0.0.1:" in processes.said("live")
+        port = int(re.search(r"velodyne:0: UDP 127\.0\.0\.1:(\d+); ", processes.said("live")).group(1))
         replay(capture, port)
-        time.sleep(1)
+        wait_until_taken(port)
         assert processes.stop(run, signal.SIGTERM) == 0, processes.said("live")
         last = processes.said("live").splitlines()[-1]
     with (tmp_path / "drive.mcap").open("rb") as file:

@@ -181,7 +181,8 @@ class Laying:
 
 
 def refined(now, old, age, config, spacing, velocities):
-    """Velocities that are known, in m/s, as the mean of the shifts that are nearly the best around the expected one."""
+    """Velocities that are known, in m/s, as the mean of the shifts that are nearly the best around the expected one,
+    where that is longer along them."""
     laying, out = Laying(now, old, config, spacing), velocities.copy()
     reach = round(config.refined_reach / (spacing / 4))
     around = [(dx, dy) for dy in range(-reach, reach + 1) for dx in range(-reach, reach + 1)]
@@ -194,7 +195,8 @@ def refined(now, old, age, config, spacing, velocities):
         if scores.max() < config.good - 1e-9:
             continue
         nearly = np.array(around)[scores >= scores.max() - config.refined_slack - 1e-9]
-        out[k] = (expected + nearly.mean(axis=0)) * spacing / 4 / age
+        younger = (expected + nearly.mean(axis=0)) * spacing / 4 / age
+        out[k] = younger if (younger - velocity) @ velocity > 0 else velocity
     return out
 
 

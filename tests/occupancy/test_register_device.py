@@ -13,7 +13,7 @@ from roadbed.occupancy.register import Registration
 from roadbed.occupancy.register_device import RegistrationDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
-from tests.occupancy.test_register import SHAPE, SPACING, rectangle, seen
+from tests.occupancy.test_register import SHAPE, SPACING, changing_speed, rectangle, seen
 
 CELLS = Cells(*SHAPE, SPACING)
 
@@ -41,6 +41,7 @@ class Both:
         np.testing.assert_array_equal(label, expected.label)
         velocity = self.device.download(found.velocity, 0, expected.velocity.size).reshape(-1, 2)
         np.testing.assert_array_equal(velocity, expected.velocity)
+        self.velocity = velocity
         return np.count_nonzero(np.isfinite(expected.velocity[:, 0]))
 
 
@@ -121,6 +122,19 @@ def test_what_is_fast_is_found_as_on_the_cpu(device):
         for k in range(4):  # none of them is old enough for what is slow
             moving += both.step(seen(world(np.random.default_rng(seed), k, fastest=15.0, longest=3.0)), motion=motion)
         assert moving > 2
+
+
+def test_only_what_speeds_up_is_refined_as_on_the_cpu(device):
+    """Two cars, of which the first gains and the second loses 6 m/s^2: what the younger scan changes."""
+    velocities = []
+    for span in (0.0, 0.2):
+        both = Both(device, RegistrationConfig(refined_span=span))
+        for cars in zip(changing_speed(6, 2), changing_speed(-6, 8)):
+            both.step(seen(np.vstack(cars)))
+        velocities.append(both.velocity)
+    registered, refined = velocities
+    assert refined[0, 0] > registered[0, 0] + 0.3
+    np.testing.assert_array_equal(refined[1], registered[1])
 
 
 def test_what_stood_starts_as_on_the_cpu(device):

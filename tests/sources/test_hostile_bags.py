@@ -106,6 +106,6 @@ def test_databases_with_values_of_other_types_give_scans_or_one_line(tmp_path, c
             database.execute(f"CREATE TABLE {table} ({', '.join(names)})")
             database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(names))})", rows)
         database.execute(change)
-    with measured(hang_guard_s=120), suppress(InputError):
+    with measured(hang_guard_s=600), suppress(InputError):
         for scan in roadbed.open(file):
             assert isinstance(scan, Scan)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import roadbed
 from roadbed.errors import InputError
+from tests.conftest import UNHURRIED
 from tests.sources.damage import damaged
 
 PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
@@ -46,7 +47,7 @@ def test_poses_are_interpolated_at_the_time_of_each_turn(real_data, tmp_path):
         roadbed.open(file, poses=tmp_path / "kitti.txt")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[*UNHURRIED, HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_captures_give_scans_or_one_line(real_data, tmp_path, data):
     raw = (real_data / "formats/sample_velodyne_vlp16_gps.pcap").read_bytes()[:60_000]

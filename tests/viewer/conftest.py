@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from importlib.util import find_spec
 from time import monotonic, sleep
 
@@ -46,12 +45,6 @@ class ShortDrive(Source):
             raise InputError(f"scan {index}: found <b>half</b> a record, expected a whole one")
         self.reads.append((index, monotonic()))
         return self.scans[index]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="session")
@@ -99,8 +92,8 @@ def browser():
     browser.quit()
 
 
-def wait_until(condition, what, seconds=90.0):
-    """Ask again and again; a slow machine only takes longer."""
+def wait_until(condition, what, seconds=300.0):
+    """Ask again and again; a slow machine only takes longer, and what it has not compiled yet longer still."""
     end = monotonic() + seconds
     while monotonic() < end:
         value = condition()

@@ -12,7 +12,7 @@ import pytest
 
 from roadbed.errors import DeviceError, InputError
 from roadbed.viewer import Viewer
-from tests.viewer.conftest import free_port
+from tests.reserved import free_port
 
 pytestmark = pytest.mark.usefixtures("viser")
 EVIL = "http://evil.example.com"
@@ -20,14 +20,14 @@ EVIL = "http://evil.example.com"
 
 @pytest.fixture(scope="module")
 def local(scans):
-    with Viewer(scans, port=free_port(), occupancy=False, allow_hosts=["Robot.local"]) as viewer:
+    with Viewer(scans, port=0, occupancy=False, allow_hosts=["Robot.local"]) as viewer:
         yield viewer
 
 
 @pytest.fixture(scope="module")
 def public(scans):
     """Bound to all addresses of this machine."""
-    with Viewer(scans, host="0.0.0.0", port=free_port(), occupancy=False) as viewer:
+    with Viewer(scans, host="0.0.0.0", port=0, occupancy=False) as viewer:
         yield viewer
 
 
@@ -120,7 +120,7 @@ def test_no_other_page_may_frame_it(local):
 
 def test_the_page_does_not_follow_an_address_to_a_foreign_server(viser, local, browser, until):
     """viser's page takes `?websocket=`; a foreign server could run scripts in it that look like ours."""
-    foreign = viser.ViserServer(host="127.0.0.1", port=free_port(), verbose=False)
+    foreign = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
     try:
         browser.get(f"{local.address}/?websocket=ws://127.0.0.1:{foreign.get_port()}")
         until(lambda: [e for e in browser.get_log("browser") if "Content Security Policy" in e["message"]], "the veto")
@@ -150,7 +150,7 @@ def test_beyond_this_machine_only_who_has_the_token_is_let_in(viser, public):
 
 
 def test_each_viewer_has_its_own_token(public, scans):
-    with Viewer(scans, host="0.0.0.0", port=free_port(), occupancy=False) as other:
+    with Viewer(scans, host="0.0.0.0", port=0, occupancy=False) as other:
         assert urlsplit(other.address).query != urlsplit(public.address).query
 
 
@@ -163,7 +163,7 @@ def test_the_printed_address_works_in_a_browser(public, browser, until):
 @pytest.mark.parametrize("name", ["http://robot.local", "robot.local:80", "robot local", ""])
 def test_a_name_that_cannot_be_one_is_told(scans, name):
     with pytest.raises(InputError, match="expected a name or an address without scheme and port"):
-        Viewer(scans, port=free_port(), allow_hosts=[name])
+        Viewer(scans, port=0, allow_hosts=[name])
 
 
 def test_a_viser_that_cannot_be_guarded_is_not_served(viser, scans, monkeypatch):

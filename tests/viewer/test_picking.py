@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed.frames import Label
 from roadbed.pipeline import Pipeline
+from roadbed.viewer import Viewer
 from roadbed.viewer.picking import describe, nearest_to_ray
 
 coordinate = st.floats(-40, 40)
@@ -38,3 +42,18 @@ def test_everything_known_about_a_point_is_told(scans):
     assert float(facts["probability of ground"]) > 0.9
     assert facts["height above ground"].endswith(" m")
     assert {"ring", "intensity", "true class", "deviation of the ground"} <= set(facts)
+
+
+@pytest.mark.usefixtures("viser")
+def test_a_click_reads_the_frame_that_is_drawn(scans, short_drive, until, monkeypatch):
+    """Also while the player has yet to say that it is shown."""
+    picked = []
+    monkeypatch.setattr("roadbed.viewer.controls.describe", lambda result, index: picked.append(result) or {})
+    with Viewer(short_drive(), port=0, occupancy=False) as viewer:
+        until(lambda: viewer.player.shown, "the first frame")
+        drawn = Pipeline(occupancy=False)(scans[5])
+        viewer._scene.show(drawn)
+        eye = np.array([0.0, 0.0, 30.0])
+        _, points = viewer._scene.drawn()
+        viewer._controls._pick(SimpleNamespace(ray_origin=eye, ray_direction=points[100] - eye))
+    assert [result.scan is scans[5] for result in picked] == [True]

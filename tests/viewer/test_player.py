@@ -28,7 +28,7 @@ def play(until):
         player.on_error = lambda index, error: player.errors.append((index, str(error)))
         players.append(player)
         player.start()
-        until(lambda: player.shown or player.scans.live, "the first frame, compiled", 300)
+        until(lambda: player.shown or player.scans.live, "the first frame, compiled")
         return player
 
     yield start
@@ -73,9 +73,9 @@ def test_a_slower_speed_waits_longer_between_frames(play, short_drive, until):
     player = play(drive)
     player.set_speed(0.1)
     player.play(True)
-    until(lambda: player.shown.index >= 3, "the third frame after the first")
-    assert [index for index, _ in drive.reads[:4]] == [0, 1, 2, 3]
-    assert np.diff([time for _, time in drive.reads[1:4]]).min() > 0.8
+    until(lambda: player.shown.index >= 4, "the fourth frame after the first")
+    assert [index for index, _ in drive.reads[:5]] == [0, 1, 2, 3, 4]
+    assert drive.reads[4][1] - drive.reads[1][1] > 3 * 0.8  # together: one that was read late is followed sooner
 
 
 def test_a_jump_over_a_past_that_is_kept_gives_the_same_as_driving_there(play, short_drive, until):
@@ -172,8 +172,33 @@ def test_a_wish_made_while_a_frame_fails_is_not_lost(play, scans, until):
 
     player = play(Impatient(scans, broken=[2]))
     player.seek(2)
-    until(lambda: player.shown.index == 4, "the frame asked for meanwhile", 30)
+    until(lambda: player.shown.index == 4, "the frame asked for meanwhile")
     assert [index for index, _ in player.errors] == [2]
+
+
+def test_a_frame_is_shown_once_it_is_drawn(play, short_drive, until):
+    player = play(short_drive())
+    while_drawn = []
+    player.on_frame = lambda shown: while_drawn.append((shown.index, player.shown.index))
+    player.seek(3)
+    until(lambda: player.shown.index == 3, "frame 3")
+    assert while_drawn == [(3, 0)]
+
+
+def test_closing_does_not_wait_for_the_rest_of_a_past(play, scans, until):
+    class Long(ShortDrive):
+        def __getitem__(self, index):
+            if index == 3:
+                reached.set()
+                until(lambda: player._closed, "the end")
+            return super().__getitem__(index)
+
+    reached, drive = threading.Event(), Long(scans)
+    player = play(drive)
+    player.seek(7)
+    assert reached.wait(300)
+    player.close()
+    assert [index for index, _ in drive.reads] == [0, 2, 3]
 
 
 def test_a_source_without_scans_is_told():
@@ -213,7 +238,7 @@ def test_a_live_source_that_is_ahead_costs_one_frame_each(play, scans, until):
         yield from scans[1:]
 
     player = play(arriving(), occupancy=True)
-    until(lambda: player.shown and player.shown.index == 0, "the first frame, compiled", 300)
+    until(lambda: player.shown and player.shown.index == 0, "the first frame, compiled")
     all_at_once.set()
     until(lambda: player.shown.index == 7, "the newest")
     assert [shown.past for shown in player.frames] == list(range(len(player.frames)))

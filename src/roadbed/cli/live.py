@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,9 +20,12 @@ from roadbed.cli.warm_up import prepare
 from roadbed.errors import OutputError
 
 if TYPE_CHECKING:
+    from roadbed.config import Config
     from roadbed.frames import Scan
     from roadbed.live.counts import Statistics
     from roadbed.live.stream import LiveResult
+
+    Show = Callable[[LiveResult], object]
 
 _REPORT_S = 5.0
 
@@ -54,23 +57,11 @@ def live(
         source = Deskewed(source, ahead=False)
     say = (lambda text: None) if as_json else (lambda text: print(text, flush=True))
     with until_stopped() as stopped, ExitStack() as sinks:
-        shown: list[Callable[[LiveResult], object]] = []
+        shown: list[Show] = []
         if foxglove or mcap is not None:
-            from roadbed.live.foxglove import FoxgloveSink
-
-            sink = sinks.enter_context(FoxgloveSink(host if foxglove else None, port, mcap))
-            shown.append(lambda live: sink.show(live.result, live.notes))
-            if foxglove:
-                say(f"Foxglove: open a connection to {sink.address}")
+            shown.append(sinks.enter_context(_foxglove(host if foxglove else None, port, mcap, say)))
         if output is not None and mcap is None:
-            from roadbed.outputs.folder import OutputFolder
-            from roadbed.outputs.recording import RunFolder
-            from roadbed.sources.opening import files_of
-
-            out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(source), force=force)
-            folder = RunFolder(out, request.source, settings)
-            sinks.callback(folder.finish)
-            shown.append(lambda live: folder.add(live.result))
+            shown.append(sinks.enter_context(_folder(output, force, request, source, settings)))
 
         def show(result: LiveResult) -> None:
             for sink in shown:
@@ -112,6 +103,32 @@ def _wait(feeder: Any, stopped: Any, stream: Any, say: Any) -> None:
         if waited >= _REPORT_S:
             waited = 0.0
             say(stream.statistics().line())
+
+
+@contextmanager
+def _foxglove(host: str | None, port: int, mcap: Path | None, say: Callable[[str], object]) -> Iterator[Show]:
+    """Into a file, to the Foxglove app, or both."""
+    from roadbed.live.foxglove import FoxgloveSink
+
+    with FoxgloveSink(host, port, mcap) as sink:
+        if host is not None:
+            say(f"Foxglove: open a connection to {sink.address}")
+        yield lambda live: sink.show(live.result, live.notes)
+
+
+@contextmanager
+def _folder(output: Path, force: bool, request: Request, source: Any, settings: Config) -> Iterator[Show]:
+    """Into a folder, which has its report whatever ends the stream."""
+    from roadbed.outputs.folder import OutputFolder
+    from roadbed.outputs.recording import RunFolder
+    from roadbed.sources.opening import files_of
+
+    out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(source), force=force)
+    folder = RunFolder(out, request.source, settings)
+    try:
+        yield lambda live: folder.add(live.result)
+    finally:
+        folder.finish()
 
 
 def _checked_mcap(output: Path | None, force: bool) -> Path | None:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ from roadbed.cli.warm_up import prepare
 from roadbed.errors import InputError
 
 if TYPE_CHECKING:
-    from roadbed import Result
+    from roadbed import Config, Pipeline, Result
     from roadbed.live.foxglove import FoxgloveSink
     from roadbed.outputs.report import RunSummary
 
@@ -48,81 +49,96 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Ground and occupancy of every scan: a folder with labels, layers and a report, or with -o NAME.mcap a bag."""
-    from roadbed import Pipeline
-    from roadbed.cli.map import product_names
-    from roadbed.mapping.stored import StoredMap
-    from roadbed.outputs.bag import is_bag_name, source_notes, write_bag
-    from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.maps import export_map
-    from roadbed.outputs.maps.export import PARTS as MAP_PARTS
-    from roadbed.outputs.recording import RunFolder
-    from roadbed.sources.opening import files_of
+    from roadbed.outputs.bag import is_bag_name
 
-    settings = request.settings()
-    scans = request.scans(frames)
-    odometry = request.odometry_used(scans)
-    notes = source_notes(scans)
-    if is_bag_name(output):
-        if products is not None:
-            raise InputError(f"{output}: --products: found a bag to write, expected a folder")
-        prepare(request.source, settings, occupancy=occupancy)
-        pipeline = Pipeline(settings, occupancy=occupancy, map_folder=map_folder)
-        with _served(port, as_json) if foxglove else nullcontext() as sink:
-            results = _shown(progress(pipeline.run(scans), "perceiving", len(scans)), sink)
-            count, left_out = write_bag(output, scans, results, force)
-        pipeline.close()
+    drive = _Drive(request, request.settings(), request.scans(frames), occupancy, port if foxglove else None, as_json)
+    if not is_bag_name(output):
+        drive.into_folder(output, force, layers, map_folder, products)
+    elif products is None:
+        drive.into_bag(output, force, map_folder)
+    else:
+        raise InputError(f"{output}: --products: found a bag to write, expected a folder")
+
+
+@dataclass(frozen=True, eq=False)
+class _Drive:
+    """What is to be perceived, and where it is shown meanwhile."""
+
+    request: Request
+    settings: Config
+    scans: Any
+    occupancy: bool
+    port: int | None  # that Foxglove is served on
+    as_json: bool
+
+    def into_bag(self, output: Path, force: bool, map_folder: Path | None) -> None:
+        from roadbed.outputs.bag import source_notes, write_bag
+
+        odometry, notes = self.request.odometry_used(self.scans), source_notes(self.scans)
+        count, left_out = write_bag(output, self.scans, self._results(map_folder), force)
         notes += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
-        facts: dict[str, Any] = {
-            "source": request.source,
-            "output": str(output),
-            "frames": count,
-            "odometry": odometry,
-            "notes": notes,
-        }
-        if as_json:
-            print_json(facts)
+        if self.as_json:
+            facts = {"source": self.request.source, "output": str(output), "frames": count}
+            print_json({**facts, "odometry": odometry, "notes": notes})
         else:
             print_lines(odometry, notes)
             print(f"{count} scans: {output} (play it, or open it in RViz or Foxglove)")
-        return
-    wanted = None if products is None else product_names("" if products == "all" else products)
-    parts = RunFolder.PARTS + (MAP_PARTS if products else ())
-    out = OutputFolder(output, parts, command=command_line(), inputs=files_of(scans), force=force)
-    prepare(request.source, settings, occupancy=occupancy)
-    with map_for(products is not None, map_folder) as kept_in:
-        pipeline = Pipeline(settings, occupancy=occupancy, map_folder=kept_in)
-        folder = RunFolder(out, request.source, settings, layers)
-        with _served(port, as_json) if foxglove else nullcontext() as sink:
-            for result in _shown(progress(pipeline.run(scans), "perceiving", len(scans)), sink):
+
+    def into_folder(
+        self, output: Path, force: bool, layers: bool, map_folder: Path | None, products: str | None
+    ) -> None:
+        from roadbed.cli.map import product_names
+        from roadbed.mapping.stored import StoredMap
+        from roadbed.outputs.bag import source_notes
+        from roadbed.outputs.folder import OutputFolder
+        from roadbed.outputs.maps import export_map
+        from roadbed.outputs.maps.export import PARTS as MAP_PARTS
+        from roadbed.outputs.recording import RunFolder
+        from roadbed.sources.opening import files_of
+
+        odometry, notes = self.request.odometry_used(self.scans), source_notes(self.scans)
+        wanted = None if products is None else product_names("" if products == "all" else products)
+        parts = RunFolder.PARTS + (MAP_PARTS if products else ())
+        out = OutputFolder(output, parts, command=command_line(), inputs=files_of(self.scans), force=force)
+        with map_for(products is not None, map_folder) as kept_in:
+            results = self._results(kept_in)
+            folder = RunFolder(out, self.request.source, self.settings, layers)
+            for result in results:
                 folder.add(result)
+            if wanted is not None and kept_in is not None:
+                export_map(StoredMap(kept_in), out, wanted, limits=self.settings.traversability)
+        summary = folder.finish()
+        if self.as_json:
+            facts = run_facts(summary, output)
+            print_json({**facts, "notes": notes + facts["notes"], "odometry": odometry})
+        else:
+            print_summary(summary)
+            print_lines(odometry, notes)
+            print(f"open {output / 'report.html'}")
+
+    def _results(self, map_folder: Path | None) -> Iterator[Result]:
+        """Of every scan; what keeps the pipeline from running is said now."""
+        from roadbed import Pipeline
+
+        prepare(self.request.source, self.settings, occupancy=self.occupancy)
+        return self._shown(Pipeline(self.settings, occupancy=self.occupancy, map_folder=map_folder))
+
+    def _shown(self, pipeline: Pipeline) -> Iterator[Result]:
+        """Each result is shown in Foxglove after it was used; at the end the map is written."""
+        with nullcontext() if self.port is None else self._served(self.port) as sink:
+            for result in progress(pipeline.run(self.scans), "perceiving", len(self.scans)):
+                yield result
+                if sink is not None:
+                    sink.show(result)
         pipeline.close()
-        if wanted is not None and kept_in is not None:
-            export_map(StoredMap(kept_in), out, wanted, limits=settings.traversability)
-    summary = folder.finish()
-    if as_json:
-        facts = run_facts(summary, output)
-        print_json({**facts, "notes": notes + facts["notes"], "odometry": odometry})
-    else:
-        print_summary(summary)
-        print_lines(odometry, notes)
-        print(f"open {output / 'report.html'}")
 
+    def _served(self, port: int) -> FoxgloveSink:
+        from roadbed.live.foxglove import FoxgloveSink
 
-def _served(port: int, as_json: bool) -> FoxgloveSink:
-    from roadbed.live.foxglove import FoxgloveSink
-
-    sink = FoxgloveSink("127.0.0.1", port)
-    if not as_json:
-        print(f"Foxglove: open a connection to {sink.address}", flush=True)
-    return sink
-
-
-def _shown(results: Iterable[Result], sink: FoxgloveSink | None) -> Iterator[Result]:
-    """The results, each shown in Foxglove after it was used."""
-    for result in results:
-        yield result
-        if sink is not None:
-            sink.show(result)
+        sink = FoxgloveSink("127.0.0.1", port)
+        if not self.as_json:
+            print(f"Foxglove: open a connection to {sink.address}", flush=True)
+        return sink
 
 
 def print_lines(odometry: str, notes: list[str]) -> None:

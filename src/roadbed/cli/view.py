@@ -22,7 +22,7 @@ from roadbed.cli.warm_up import prepare
 def view(
     request: Request,
     host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")] = 8080,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(help="Another name under which the page may be opened, e.g. behind a proxy; may be repeated."),

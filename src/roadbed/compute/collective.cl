@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole-array kernels: fill, random draws, exclusive scan, balanced sums over the cells of sorted items.
+// Whole-array kernels: fill, copy, random draws, exclusive scan.
 
 KERNEL fill(GLOBAL int *values, int value, int count) {
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) values[i] = value;
@@ -67,40 +67,4 @@ KERNEL scan(GLOBAL const int *values, GLOBAL int *sums_before, GLOBAL int *progr
         sums_before[begin + k] = before;
         before += value;
     }
-}
-
-// Sum of the values of each cell, items sorted by cell. Work is split by items, not by cells: every work-item adds up a
-// strip. Cells inside one strip are written at once; a cell that crosses strips leaves a part in each of them.
-#define REDUCE_STRIP 32
-
-KERNEL reduce_strips(GLOBAL const int *cells, GLOBAL const float *values, GLOBAL float *cell_sums, GLOBAL float *heads,
-                     GLOBAL float *tails, int count) {
-    int strip = GLOBAL_ID;
-    int begin = strip * REDUCE_STRIP;
-    int end = min(begin + REDUCE_STRIP, count);
-    int i = begin;
-    while (i < end) {
-        int cell = cells[i], first = i;
-        float sum = 0.0f;
-        for (; i < end && cells[i] == cell; ++i) sum += values[i];
-        int from_before = first == begin && first > 0 && cells[first - 1] == cell;
-        int goes_on = i == end && end < count && cells[end] == cell;
-        if (from_before) heads[strip] = sum;
-        else if (goes_on) tails[strip] = sum;
-        else cell_sums[cell] = sum;
-    }
-}
-
-// Joins the parts of cells that cross strips; the work-item of the strip where a cell begins adds them in order.
-KERNEL reduce_join(GLOBAL const int *cells, GLOBAL float *cell_sums, GLOBAL const float *heads,
-                   GLOBAL const float *tails, int count) {
-    int strip = GLOBAL_ID;
-    int last = (strip + 1) * REDUCE_STRIP - 1;
-    if (last + 1 >= count || cells[last] != cells[last + 1]) return;
-    int cell = cells[last], begin = strip * REDUCE_STRIP;
-    if (cells[begin] == cell && begin > 0 && cells[begin - 1] == cell) return;
-    float sum = tails[strip];
-    for (int next = strip + 1; next * REDUCE_STRIP < count && cells[next * REDUCE_STRIP] == cell; ++next)
-        sum += heads[next];
-    cell_sums[cell] = sum;
 }

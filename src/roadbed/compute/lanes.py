@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Eight float32 at once, said outright: `load(x, k) * 2 + load(y, k)` is vector instructions on every machine.
+"""Eight float32 or int32 at once, said outright: `load(x, k) * 2 + load(y, k)` is vector instructions on every machine.
 
 LLVM makes vectors of plain loops only where it can see that no two arrays overlap, and then leaves the last numbers of
 a short loop to scalars: of a row of fifty nodes a half. Loops over lanes step by STEP, and keep all in registers.
@@ -33,17 +33,27 @@ class _Floats(types.Type):
     """Eight numbers; they live in kernels only."""
 
 
+class _Wholes(types.Type):
+    """Eight whole numbers."""
+
+
 class _Mask(types.Type):
     """Eight answers to a comparison."""
 
 
-FLOATS, MASK = _Floats("float32x8"), _Mask("bool_x8")
+FLOATS, WHOLES, MASK = _Floats("float32x8"), _Wholes("int32x8"), _Mask("bool_x8")
 
 
 @register_model(_Floats)
 class _FloatsModel(models.PrimitiveModel):
     def __init__(self, manager, kind):
         super().__init__(manager, kind, _FLOATS)
+
+
+@register_model(_Wholes)
+class _WholesModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, _WHOLE)
 
 
 @register_model(_Mask)
@@ -54,11 +64,14 @@ class _MaskModel(models.PrimitiveModel):
 
 def _in_all(builder, number):
     """The same number in every lane."""
-    first = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, ir.Constant(_FLOATS, ir.Undefined), ir.Constant(_WHOLE, [0] * LANES))
+    undefined = ir.Constant(ir.VectorType(number.type, LANES), ir.Undefined)
+    first = builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_WHOLE, [0] * LANES))
 
 
+_LANES_OF = {types.float32: FLOATS, types.int32: WHOLES}
 _NUMBERS = (FLOATS, FLOATS), (FLOATS, types.float32), (types.float32, FLOATS)  # one number is in all lanes
+_WHOLE_NUMBERS = (WHOLES, WHOLES), (WHOLES, types.int32)
 
 
 def _register(function, pairs, result, write):
@@ -67,7 +80,7 @@ def _register(function, pairs, result, write):
     infer_global(function)(type("Lanes", (ConcreteTemplate,), {"key": function, "cases": cases}))
 
     def lower(_context, builder, sig, arguments):
-        lanes = [_in_all(builder, a) if kind is types.float32 else a for kind, a in zip(sig.args, arguments)]
+        lanes = [_in_all(builder, a) if kind in _LANES_OF else a for kind, a in zip(sig.args, arguments)]
         return write(builder, *lanes)
 
     for pair in pairs:
@@ -84,11 +97,15 @@ _register(operator.mul, _NUMBERS, FLOATS, lambda builder, a, b: builder.fmul(a, 
 _register(operator.truediv, _NUMBERS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=_FLAGS))
 for _function, _sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">=")):
     _register(_function, _NUMBERS, MASK, partial(_compared, sign=_sign))
+_register(operator.add, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.add(a, b))
+_register(operator.mul, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.mul(a, b))
+_register(operator.ne, _WHOLE_NUMBERS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
 _register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
 
 
-def _pointer(context, builder, signature, arguments, kind=_FLOATS):
+def _pointer(context, builder, signature, arguments, kind=None):
     """To the first of the lanes of an array that begin at an index: of its last axis, if it has two."""
+    kind = kind or ir.VectorType(context.get_data_type(signature.args[0].dtype), LANES)
     array, index = signature.args[0], arguments[1]
     inside = cgutils.unpack_tuple(builder, index) if isinstance(signature.args[1], types.BaseTuple) else [index]
     given = list(getattr(signature.args[1], "types", [signature.args[1]]))
@@ -104,12 +121,16 @@ def _pointer(context, builder, signature, arguments, kind=_FLOATS):
 
 @intrinsic
 def load(_typing_context, array, index):
-    """LANES numbers of a float32 array from `index` on, or of its row k from column c on: `load(array, (k, c))`."""
+    """LANES numbers of an array from `index` on, or of its row k from column c on: `load(array, (k, c))`.
+
+    Of whole numbers without sign there may be fewer bits.
+    """
 
     def codegen(context, builder, signature, arguments):
-        return builder.load(_pointer(context, builder, signature, arguments), align=4)
+        held = builder.load(_pointer(context, builder, signature, arguments), align=array.dtype.bitwidth // 8)
+        return held if array.dtype in _LANES_OF else builder.zext(held, _WHOLE)
 
-    return FLOATS(array, index), codegen
+    return _LANES_OF.get(array.dtype, WHOLES)(array, index), codegen
 
 
 @intrinsic
@@ -120,7 +141,7 @@ def store(_typing_context, array, index, lanes):
         builder.store(arguments[2], _pointer(context, builder, signature, arguments), align=4)
         return context.get_dummy_value()
 
-    return types.void(array, index, FLOATS), codegen
+    return types.void(array, index, _LANES_OF[array.dtype]), codegen
 
 
 @intrinsic
@@ -145,7 +166,7 @@ def splat(_typing_context, number):
     def codegen(_context, builder, _signature, arguments):
         return _in_all(builder, arguments[0])
 
-    return FLOATS(types.float32), codegen
+    return _LANES_OF[number](number), codegen
 
 
 @intrinsic
@@ -155,7 +176,7 @@ def where(_typing_context, mask, lanes, others):
     def codegen(_context, builder, _signature, arguments):
         return builder.select(*arguments)
 
-    return FLOATS(MASK, FLOATS, FLOATS), codegen
+    return lanes(MASK, lanes, lanes), codegen
 
 
 def _joined(builder, held, join):
@@ -192,16 +213,26 @@ def least(_typing_context, lanes):
 
 @intrinsic
 def none_of(_typing_context, array, index, bits):
-    """Where the numbers of a uint16 array from `index` on have none of these bits."""
-    kind = ir.VectorType(ir.IntType(16), LANES)
+    """Where the numbers of an array of uint16, or booleans, from `index` on have none of these bits."""
 
     def codegen(context, builder, signature, arguments):
-        held = builder.load(_pointer(context, builder, signature, arguments, kind), align=2)
-        first = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
-        wanted = builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(_WHOLE, [0] * LANES))
-        return builder.icmp_unsigned("==", builder.and_(held, wanted), ir.Constant(kind, [0] * LANES))
+        held = builder.load(_pointer(context, builder, signature, arguments), align=1)
+        marked = builder.and_(held, _in_all(builder, arguments[2]))
+        return builder.icmp_unsigned("==", marked, ir.Constant(held.type, [0] * LANES))
 
-    return MASK(array, index, types.uint16), codegen
+    return MASK(array, index, types.uint8 if array.dtype == types.boolean else array.dtype), codegen
+
+
+@intrinsic
+def is_empty(_typing_context, array, index):
+    """Whether the whole numbers of an array from `index` on are all zero."""
+
+    def codegen(context, builder, signature, arguments):
+        kind = ir.IntType(LANES * signature.args[0].dtype.bitwidth)
+        held = builder.load(_pointer(context, builder, signature, arguments, kind), align=1)
+        return builder.icmp_unsigned("==", held, ir.Constant(kind, 0))
+
+    return types.boolean(array, index), codegen
 
 
 @intrinsic
@@ -215,6 +246,26 @@ def store_mask(_typing_context, array, index, mask):
         return context.get_dummy_value()
 
     return types.void(array, index, MASK), codegen
+
+
+@intrinsic
+def bits(_typing_context, mask):
+    """Answers as the lowest bits of one number, that of the first lane lowest."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return builder.zext(builder.bitcast(arguments[0], ir.IntType(LANES)), ir.IntType(64))
+
+    return types.uint64(MASK), codegen
+
+
+@intrinsic
+def whole(_typing_context, lanes):
+    """Numbers without their fractions; of what is beyond 2^31, or none, anything."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return builder.fptosi(arguments[0], _WHOLE)
+
+    return WHOLES(FLOATS), codegen
 
 
 @intrinsic

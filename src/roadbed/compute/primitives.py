@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scan, stable counting sort, balanced sums per cell and random draws, for any backend."""
+"""Scan, stable counting sort and random draws, for any backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _FILES = ("compute/philox.cl", "compute/collective.cl", "compute/cell_sort.cl")
 PROGRAM = Program(_FILES, philox.DEFINITIONS, exact=True)
 _GROUP = 256
 _SCAN_TILE = _GROUP * 8
-_REDUCE_STRIP = 32
 
 
 def _groups(count: int, per_group: int) -> int:
@@ -78,20 +77,6 @@ class CellSort:
             steps.append(Launch("sort_scatter", tiles, size, arguments))
             cells, items = cells_out, items_out
         return steps, cells, items
-
-
-def reduce_cells(cells: Any, values: Any, sums: Any, heads: Any, tails: Any, count: int) -> list[Launch]:
-    """Sums of float32 `values` per cell, items sorted by cell; heads and tails hold `reduce_parts(count)` floats."""
-    groups = _groups(reduce_parts(count), _GROUP)
-    number = np.int32(count)
-    return [
-        Launch("reduce_strips", groups, _GROUP, (cells, values, sums, heads, tails, number)),
-        Launch("reduce_join", groups, _GROUP, (cells, sums, heads, tails, number)),
-    ]
-
-
-def reduce_parts(count: int) -> int:
-    return _groups(count, _REDUCE_STRIP)
 
 
 def draw(kind: str, numbers: Any, first: int, count: int, seed: int, frame: int, stream: int) -> Launch:

@@ -17,5 +17,7 @@ class LiveConfig(Stage):
     when_full: Literal["drop_oldest", "wait"] = Field(
         "drop_oldest", description="what a full queue does: the newest scan wins, or whoever pushes waits"
     )
-    pose_wait: float = Field(0.2, ge=0, le=60, description="s that a scan waits for a pose that comes after it")
+    pose_wait: float = Field(
+        0.2, ge=0, le=60, description="s that a scan waits for its pose, and the first ones for their mounting"
+    )
     pose_memory: float = Field(10.0, gt=0, le=3600, description="s of poses that are kept")

@@ -44,7 +44,7 @@ class MovingMask:
 
     mask: Any  # [y][x] bool, or `OnDevice`
     shape: tuple[int, int]
-    corner: Float64  # (2,) m from the lattice's corner
+    corner: tuple[float, float]  # m from the lattice's corner
     spacing: float  # m
 
 
@@ -69,6 +69,7 @@ class FrameInput:
     warm: bool = False  # whether the prior is used
     standing: NDArray[np.bool_] | None = None  # (N,) points that are not ground whatever the surface; None: any may be
     views: Views | None = None  # from which an engine that can finds those points itself
+    own: NDArray[np.bool_] | None = None  # (N,) points on the own vehicle, where `points` holds them as returns
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +105,8 @@ class Alignment(Protocol):
     trust: float  # share of what is found there that is taken back
 
     @property
-    def poses(self) -> Float64:
-        """(24,) sensor, then vehicle, from the lattice's corner and the base height: rotation by rows, translation."""
+    def poses(self) -> tuple[float, ...]:
+        """Sensor, then vehicle, from the lattice's corner and the base height: rotation by rows, translation."""
         ...
 
     def lay(self, found: Misalignment | None) -> bool:

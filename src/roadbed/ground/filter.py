@@ -66,7 +66,11 @@ class GroundFilter:
         refuse_after_fork()
         with self._turn, in_words(self.backend):
             own = self._own_points(scan)
-            found = self._method.segment(without(scan, own, self._room), moving, partial(self._learn, scan))
+            learn = partial(self._learn, scan)
+            if own is not None and self._method.leaves_out(scan):
+                found = self._method.segment(scan, moving, learn, own)
+            else:
+                found = self._method.segment(without(scan, own, self._room), moving, learn)
         compilation.ready("ground")
         return found.frame(scan, own, begin)
 

@@ -69,10 +69,19 @@ def _unusable(label: Any) -> tuple[str, ...]:
 class GroundMethod(Protocol):
     """One way to find the ground in scans that come one after the other."""
 
+    def leaves_out(self, scan: Scan) -> bool:
+        """Whether `segment` leaves out points of this scan by a mask; else they must be missing returns already."""
+        ...
+
     def segment(
-        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+        self,
+        scan: Scan,
+        moving: Moving | None = None,
+        meanwhile: Callable[[Mounting], object] = nothing,
+        own: NDArray[np.bool_] | None = None,
     ) -> Segmented:
-        """One scan; `meanwhile` is called with its mounting once that is known, while a device works."""
+        """One scan, without its `own` points if it can leave some out; `meanwhile` is called with its mounting once
+        that is known, while a device works."""
         ...
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:

@@ -70,6 +70,13 @@ class Mountings:
             mounting = replace(mounting, T_vehicle_sensor=ahead)
         return mounting
 
+    def looks_at(self, scan: Scan) -> bool:
+        """Whether the mounting of this scan, the next one, will be read off its points."""
+        if scan.T_vehicle_sensor is not None:
+            return False
+        estimator = self._estimators.get(scan.sensor)
+        return estimator is None or scan.T_world_sensor is None or estimator.looks_next
+
     def reset(self) -> None:
         """Start estimating anew."""
         self._estimators.clear()
@@ -128,6 +135,11 @@ class MountingEstimator:
             median = Plane(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
             self._kept = self._mounting(self._T_level_sensor, median)
         return self._kept, note
+
+    @property
+    def looks_next(self) -> bool:
+        """Whether `track` reads the next scan, and not only counts it."""
+        return len(self._planes) < self.config.first_scans or (self._scans + 1) % _CHECK_EVERY == 0
 
     def _levelled(self, points: Float32) -> Float32:
         return points if self._T_level_sensor.is_identity else self._T_level_sensor @ points
@@ -212,7 +224,7 @@ class MountingEstimator:
     def _mounting(self, T_level_sensor: Pose, plane: Plane) -> Mounting:
         config = self.config
         tilt = rotation_to_level(plane.slope_x, plane.slope_y)
-        pose = Pose.trusted(tilt, np.array([0.0, 0.0, plane.height])) @ T_level_sensor
+        pose = Pose.of_numbers((*tilt, 0.0, 0.0, plane.height)) @ T_level_sensor
         if config.pitch is not None or config.roll is not None:
             pitch = pose.pitch if config.pitch is None else math.radians(config.pitch)
             roll = pose.roll if config.roll is None else math.radians(config.roll)

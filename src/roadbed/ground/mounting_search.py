@@ -100,4 +100,4 @@ def _scores(points: Float64, weight: Float64, normals: Float64, heights: Float64
 
 def _level(normal: Float64) -> Float64:
     """The smallest rotation that takes a normal to z."""
-    return rotation_to_level(-normal[0] / normal[2], -normal[1] / normal[2])
+    return np.reshape(rotation_to_level(-normal[0] / normal[2], -normal[1] / normal[2]), (3, 3))

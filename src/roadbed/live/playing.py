@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from roadbed.errors import RoadbedError
 from roadbed.frames import Scan
 from roadbed.live.stream import Stream
-from roadbed.sources.registry import is_live
+from roadbed.sources.registry import close_source, is_live
 
 _LONGEST_PAUSE_S = 2.0  # between two scans of a recording that is played
 
@@ -33,10 +32,7 @@ class Feeder:
 
     def close(self) -> None:
         self._closed.set()
-        end = getattr(self._source, "close", None)
-        if callable(end):
-            with suppress(Exception):
-                end()
+        close_source(self._source)
         self._thread.join()
 
     def _feed(self) -> None:

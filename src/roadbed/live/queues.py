@@ -20,7 +20,6 @@ class Waiting:
     scan: Scan
     carried: Any
     arrived: float
-    posed: bool = True  # whether a pose is to be looked for
 
 
 class SensorQueues:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
 from roadbed.config import Config
 from roadbed.config.text import parse_yaml
 from roadbed.errors import ConfigError, InputError, RoadbedError
-from roadbed.geometry import Pose
 from roadbed.live.diagnostics import diagnostics
 from roadbed.live.stream import LiveResult, Stream
 from roadbed.messages.clouds import scan_of_cloud
@@ -63,6 +62,7 @@ class RosNode:
         self._transport, self._options = transport, options
         self._messages = RosMessages(transport.version)
         self._transforms = TransformGraph()
+        self._unmounted: dict[str, str] = {}  # frames of clouds that no transform joins to the vehicle, with a topic
         self._lock = threading.Lock()
         self._said: set[str] = set()
         self._closed = threading.Event()
@@ -76,6 +76,7 @@ class RosNode:
         for topic in TOPICS if options.occupancy else GROUND_TOPICS:
             transport.advertise(self._name(topic), TOPICS[topic])
         transport.advertise("/diagnostics", DIAGNOSTICS)
+        self.stream.expect_mountings()
         if options.odometry:
             self.stream.expect_poses()
         self.stream.warm_up()
@@ -117,24 +118,18 @@ class RosNode:
 
     def _take_cloud(self, topic: str, cloud: Any) -> None:
         scan = scan_of_cloud(cloud, topic)
-        T_vehicle_sensor = self._mounting(topic, scan.sensor)
-        if T_vehicle_sensor is not None:
-            self.stream.set_mounting(scan.sensor, T_vehicle_sensor)
-            if self._options.on_road:
-                scan = replace(scan, T_vehicle_sensor=T_vehicle_sensor)
-        self.stream.push(scan, cloud, posed=T_vehicle_sensor is not None)
-
-    def _mounting(self, topic: str, sensor: str) -> Pose | None:
         with self._lock:
-            found = self._transforms.between(self._options.frames.vehicle, sensor)
-            known = ", ".join(self._transforms.frames) or "none"
-        if found is None:
-            self._say_once(
-                f"{topic}: frame {sensor!r}: found no transform to {self._options.frames.vehicle!r}; its scans stand "
-                f"alone until one comes; frames that exist: {known}",
-                key=f"{topic} {sensor}",
-            )
-        return found
+            self._mount(scan.sensor, topic)
+        self.stream.push(scan, cloud)
+
+    def _mount(self, sensor: str, topic: str) -> None:
+        """Tell the stream where a sensor sits, or remember that TF has not told yet; the lock is held around it."""
+        T_vehicle_sensor = self._transforms.between(self._options.frames.vehicle, sensor)
+        if T_vehicle_sensor is None:
+            self._unmounted[sensor] = topic
+        else:
+            self._unmounted.pop(sensor, None)
+            self.stream.set_mounting(sensor, T_vehicle_sensor, over_road=self._options.on_road)
 
     def _take_transforms(self, message: Any) -> None:
         """Mountings, and without an odometry topic the pose as well: whenever part of its chain has moved."""
@@ -143,6 +138,8 @@ class RosNode:
         message.transforms = [entry for entry in message.transforms if frame_name(entry.child_frame_id) != own]
         with self._lock:
             self._transforms.add(message)
+            for sensor, topic in tuple(self._unmounted.items()):
+                self._mount(sensor, topic)
             chain = self._transforms.chain(frames.world, frames.vehicle)
             T_world_vehicle = self._transforms.between(frames.world, frames.vehicle)
         if chain is None or T_world_vehicle is None or self._options.odometry is not None:
@@ -177,7 +174,17 @@ class RosNode:
     def _publish_rest(self, live: LiveResult) -> None:
         if live.result.occupancy is not None:
             self._publish(live, OCCUPANCY_TOPICS)
-        for note in live.notes:
+        sensor = live.result.scan.sensor
+        with self._lock:
+            topic = self._unmounted.get(sensor)
+            known = ", ".join(self._transforms.frames) or "none"
+        if topic is not None:
+            self._say_once(
+                f"{topic}: frame {sensor!r}: found no transform to {self._options.frames.vehicle!r}; its scans stand "
+                f"alone until one comes; frames that exist: {known}",
+                key=f"{topic} {sensor}",
+            )
+        for note in live.notes if topic is None else live.result.notes:
             self._say_once(note)
 
     def _publish(self, live: LiveResult, topics: dict[str, str]) -> None:

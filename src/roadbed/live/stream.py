@@ -62,10 +62,12 @@ class Stream:
         self._queues = SensorQueues(self.config.live.queue)
         self._poses = PoseBuffer(self.config.live.pose_memory, self.config.timeline.new_recording)
         self._mountings: dict[str, Pose] = {}
+        self._over_road: set[str] = set()  # sensors whose mounting is the one over the road too
+        self._first_arrivals: dict[str, float] = {}
         self._tally = Tally()
         self._out: deque[LiveResult] | None = None
         self._next_config: Config | None = None
-        self._expects_poses = self._stopping = False
+        self._expects_poses = self._expects_mountings = self._stopping = False
         self._thread = threading.Thread(target=self._work, name="roadbed-stream", daemon=True)
 
     def warm_up(self) -> None:
@@ -81,21 +83,21 @@ class Stream:
         self._thread.start()
         return self
 
-    def push(self, scan: Scan, carried: Any = None, *, posed: bool = True) -> bool:
+    def push(self, scan: Scan, carried: Any = None) -> bool:
         """Hand in a scan; `carried` comes back with its result. False once the stream has been stopped.
 
-        A full queue drops its oldest scan, or with `live.when_full: wait` holds the caller until there is room. With
-        `posed` False no pose is looked for: nobody knows where this sensor sits on the body that poses describe.
+        A full queue drops its oldest scan, or with `live.when_full: wait` holds the caller until there is room.
         """
         arrived = monotonic()
         with self._change:
+            self._first_arrivals.setdefault(scan.sensor, arrived)
             self._tally.count(scan.sensor, "received")
             while self.config.live.when_full == "wait" and self._queues.is_full(scan.sensor) and not self._stopping:
                 self._change.wait()
             if self._stopping:
                 self._tally.count(scan.sensor, "dropped")
                 return False
-            if self._queues.add(Waiting(scan, carried, arrived, posed)) is not None:
+            if self._queues.add(Waiting(scan, carried, arrived)) is not None:
                 self._tally.count(scan.sensor, "dropped")
             self._change.notify_all()
         return True
@@ -114,10 +116,17 @@ class Stream:
         with self._change:
             self._expects_poses = True
 
-    def set_mounting(self, sensor: str, T_body_sensor: Pose) -> None:
-        """Where a sensor sits on the body whose poses are pushed."""
+    def set_mounting(self, sensor: str, T_body_sensor: Pose, *, over_road: bool = False) -> None:
+        """Where a sensor sits on the body whose poses are pushed; `over_road`: that body's origin lies on the road."""
         with self._change:
             self._mountings[sensor] = T_body_sensor
+            (self._over_road.add if over_road else self._over_road.discard)(sensor)
+            self._change.notify_all()
+
+    def expect_mountings(self) -> None:
+        """Mountings will come: the first scans of a sensor wait for its own, and stand alone where none has come."""
+        with self._change:
+            self._expects_mountings = True
 
     def refuse(self, sensor: str, problem: str) -> None:
         """Count a scan that could not even be read, and say why."""
@@ -197,8 +206,8 @@ class Stream:
                         return None
                     self._change.wait()
                     continue
-                found = self._pose_of(entry.scan, entry.posed)
-                left = entry.arrived + self.config.live.pose_wait - monotonic()
+                found, since = self._pose_of(entry)
+                left = since + self.config.live.pose_wait - monotonic()
                 if found.may_come and left > 0 and not self._stopping:
                     self._change.wait(timeout=left)
                     continue
@@ -206,21 +215,29 @@ class Stream:
                     self._change.notify_all()
                     return entry, found
 
-    def _pose_of(self, scan: Scan, posed: bool) -> Found:
-        if scan.T_world_sensor is not None or scan.time is None or not (posed and self._expects_poses):
-            return Found(scan.T_world_sensor)
+    def _pose_of(self, entry: Waiting) -> tuple[Found, float]:
+        """The pose of a scan, and since when it is waited for: a mounting that never comes delays no later scan."""
+        scan = entry.scan
+        if self._expects_mountings and scan.sensor not in self._mountings:
+            found = Found(scan.T_world_sensor, True, f"nobody has told where {scan.sensor!r} is mounted")
+            return found, self._first_arrivals[scan.sensor]
+        if scan.T_world_sensor is not None or scan.time is None or not self._expects_poses:
+            return Found(scan.T_world_sensor), entry.arrived
         found = self._poses.at(scan.time)
         T_body_sensor = self._mountings.get(scan.sensor, scan.T_vehicle_sensor)
-        if found.pose is None or T_body_sensor is None:
-            return found
-        return replace(found, pose=found.pose @ T_body_sensor)
+        if found.pose is not None and T_body_sensor is not None:
+            found = replace(found, pose=found.pose @ T_body_sensor)
+        return found, entry.arrived
 
     def _process(self, entry: Waiting, found: Found) -> None:
         begin = monotonic()
         notes: tuple[str, ...] = (f"pose: {found.note}",) if found.note else ()
         latency = {"waited": begin - entry.arrived}
+        scan = entry.scan.at(found.pose)
         with self._change:
             config, self._next_config = self._next_config, None
+            if scan.sensor in self._over_road:
+                scan = replace(scan, T_vehicle_sensor=self._mountings[scan.sensor])
         if config is not None:
             self._pipeline.close()
             self._pipeline = self._make(config)
@@ -231,7 +248,7 @@ class Stream:
             if self._on_ground is not None:
                 self._on_ground(LiveResult(result, entry.carried, dict(latency), notes))
 
-        result = self._pipeline(entry.scan.at(found.pose), on_ground=labelled)
+        result = self._pipeline(scan, on_ground=labelled)
         end = monotonic()
         latency["total"] = end - entry.arrived
         live = LiveResult(result, entry.carried, latency, notes)

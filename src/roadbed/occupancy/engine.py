@@ -58,7 +58,7 @@ class SensorView:
     name: str
     points: NDArray[np.int64] | None  # which of the scan's points it saw; None: all that are numbers
     count: int  # of them
-    origin: Float64  # (3,) m, where it stands in the ground's lattice frame
+    origin: tuple[float, ...]  # m, where it stands in the ground's lattice frame: x, y, z
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,8 @@ class GroundSurface:
     @classmethod
     def of(cls, ground: GroundFrame, elevation: Any = None) -> GroundSurface:
         """With the `elevation` where it lies on a device, else the frame's."""
-        x, y, z = ground.T_lattice_vehicle.translation.tolist()
-        up_x, up_y, up_z = ground.T_lattice_vehicle.rotation[:, 2].tolist()
+        x, y, z = ground.T_lattice_vehicle.xyz
+        up_x, up_y, up_z = ground.T_lattice_vehicle.turned(0.0, 0.0, 1.0)
         slope_x, slope_y = -up_x / up_z, -up_y / up_z
         plane = np.array([z - slope_x * x - slope_y * y, slope_x, slope_y])
         layers = (ground.elevation if elevation is None else elevation, ground.slope, ground.variance)
@@ -143,13 +143,13 @@ def _views_on_device(scan: Scan, ground: GroundFrame) -> tuple[NDArray[np.uint8]
     T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
     if not scan.mounts:
         count = len(scan) - (0 if own is None else int(np.count_nonzero(own)))
-        return None, (SensorView(scan.sensor, None, count, T_lattice_sensor.translation),)
+        return None, (SensorView(scan.sensor, None, count, T_lattice_sensor.xyz),)
     index = to_host(scan.channels["sensor_index"])
     known = index < len(scan.mounts) if own is None else (index < len(scan.mounts)) & ~own
     belongs = np.where(known, index, NOBODYS).astype(np.uint8)
     counts = np.bincount(belongs, minlength=NOBODYS + 1).tolist()
     return belongs, tuple(
-        SensorView(mount.name, None, count, T_lattice_sensor @ mount.T_vehicle_sensor.translation)
+        SensorView(mount.name, None, count, T_lattice_sensor.of(*mount.T_vehicle_sensor.xyz))
         for mount, count in zip(scan.mounts, counts)
     )
 
@@ -159,8 +159,7 @@ def _views(scan: Scan, ground: GroundFrame) -> Iterator[SensorView]:
     T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
     for mount, points in scan.split():
         chosen = points if own is None else points[~own[points]]
-        place = mount.T_vehicle_sensor.translation
-        origin = T_lattice_sensor @ place if scan.mounts else T_lattice_sensor.translation
+        origin = T_lattice_sensor.of(*mount.T_vehicle_sensor.xyz) if scan.mounts else T_lattice_sensor.xyz
         yield SensorView(mount.name, chosen, len(chosen), origin)
 
 

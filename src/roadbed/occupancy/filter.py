@@ -30,10 +30,12 @@ from roadbed.timing import timed
 from roadbed.tracked import TrackedObjects, Tracks
 
 WANTED = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
-_MASSES = ("static", "dynamic", "free")
-_VELOCITY = ("velocity", "velocity_covariance")
-_OBSERVATION = ("observation", "observedness")
-_NOTHING: Any = np.empty((0, 0), np.float32)
+_LAYERS = {
+    "masses": ("static", "dynamic", "free"),
+    "velocity": ("velocity", "velocity_covariance"),
+    "observation": ("observation", "observedness"),
+}
+_EMPTY_LAYERS: dict[str, Any] = dict.fromkeys((*_LAYERS["masses"], *_LAYERS["velocity"]), np.empty((0, 0), np.float32))
 _SAME_MOUNT = 0.5  # m; one name at two places further apart than this means two sensors
 _STARVED = 0.2  # share of the dynamic mass without particles that is worth a note
 _USUAL_STEP = 0.1  # s between scans that come without time
@@ -60,6 +62,7 @@ class OccupancyFilter:
             self.config = self.config.with_changes(seed=seed)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._wanted = names_wanted(wanted, WANTED)
+        self._names = tuple(name for group, names in _LAYERS.items() if group in self._wanted for name in names)
         self._turn = threading.RLock()
         self._engine = _engine(self.config, self.backend, self._wanted)
         self._placement = GridPlacement(self.config.occupancy.grid)
@@ -129,13 +132,7 @@ class OccupancyFilter:
 
     def _layers(self, output: OccupancyOutput) -> dict[str, Any]:
         """The frame's layers, empty where nobody wants them: what lies on a device then stays there."""
-        layers: dict[str, Any] = dict.fromkeys((*_MASSES, *_VELOCITY), _NOTHING)
-        wanted = self._wanted
-        for name in (*_MASSES, *_VELOCITY, *_OBSERVATION):
-            group = "masses" if name in _MASSES else "velocity" if name in _VELOCITY else "observation"
-            if group in wanted:
-                layers[name] = getattr(output, name)
-        return layers
+        return _EMPTY_LAYERS | {name: getattr(output, name) for name in self._names}
 
     def _follow(self, given: OccupancyInput, output: OccupancyOutput) -> Tracks:
         """The things that move; where nothing does, no more is asked of a device."""
@@ -144,7 +141,7 @@ class OccupancyFilter:
             velocity = output.velocity, output.velocity_covariance
             layers = MovingLayers.of(*velocity, output.surface, output.observation, output.dynamic, output.static)
             things = self._finder(given.lattice, output.moving, layers, self._tracker.known, given.time)
-        x, y, _ = given.T_lattice_grid.inverse().of(*given.T_lattice_sensor.translation.tolist())
+        x, y, _ = given.T_lattice_grid.inverse().of(*given.T_lattice_sensor.xyz)
         return self._tracker.update(things, given.time, (x, y))
 
     def _forget(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.compute import primitives
-from roadbed.compute.backend import Backend, Launch, Tape
+from roadbed.compute.backend import Backend, Launch, Letter, Tape
 from roadbed.config.occupancy import FilterConfig
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Velocities
@@ -73,7 +73,7 @@ class HsbofDevice:
         self._group = self.tuning.group
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
-        self._step, self._dt = np.zeros(1, STEP), math.nan  # seconds that the rules in the record are for
+        self._letter, self._dt = Letter(STEP, 1), math.nan  # seconds that the rules in the record are for
         self._describe_grid()
         self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
         self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
@@ -110,23 +110,25 @@ class HsbofDevice:
         """Describe an iteration to the kernels of the tape that it is."""
         motion = motion or GridMotion()
         self.frame += 1
-        step, spacing = self._step[0], self.cells.spacing
-        step["turn"], step["shift"] = motion.rotation.ravel(), motion.shift
-        step["centre_shift"] = motion.between_centres(spacing)[1] if motion.cells is None else motion.cells
-        step["interpolates"], step["roll"] = motion.cells is None, motion.cells or (0, 0)
-        step["seed"], step["frame"] = self.seed, self.frame
+        step, spacing, cells = self._letter.records[0], self.cells.spacing, motion.cells
+        step.turn[:], step.shift[:] = motion.rotation.ravel().tolist(), motion.shift.tolist()
+        step.centre_shift[:] = motion.between_centres(spacing)[1].tolist() if cells is None else cells
+        step.interpolates, step.roll[:] = cells is None, cells or (0, 0)
+        step.frame = self.frame
         if dt != self._dt:
-            step["motion"] = tuple(MotionRule.of(self.config, dt))
-            step["cell"] = tuple(CellRules.of(self.config, dt, spacing))
+            rules = self._letter.array[0]
+            rules["motion"] = tuple(MotionRule.of(self.config, dt))
+            rules["cell"] = tuple(CellRules.of(self.config, dt, spacing))
             self._dt = dt
-        step["birth"]["own_x"], step["birth"]["own_y"] = own_velocity
-        self.backend.post(self._step, self._buffers.step)
+        step.birth.own_x, step.birth.own_y = own_velocity
+        self.backend.post(self._letter.array, self._buffers.step)
         return self._tape
 
     def _describe_grid(self) -> None:
         """What is the same in every step."""
-        step, spacing = self._step[0], self.cells.spacing
+        step, spacing = self._letter.array[0], self.cells.spacing
         step["rows"], step["columns"], step["size"], step["spacing"] = *self.cells[:2], self.size, spacing
+        step["seed"] = self.seed
         step["moving"] = tuple(MovingRule.of(self.config))
         step["birth"] = tuple(BirthRule.of(self.config, (0.0, 0.0), spacing))
 

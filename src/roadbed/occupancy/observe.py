@@ -51,7 +51,8 @@ class Observer:
         view, lattice, pose = given.sensors[k], given.lattice, given.T_lattice_sensor
         chosen = np.arange(len(given.points)) if view.points is None else view.points
         model = SensorModel.of(self.config, lattice.spacing, reach_of(view, lattice, given.T_lattice_grid), view.count)
-        cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, view.origin)
+        origin = np.array(view.origin)
+        cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, origin)
         if model.face > 0:
             heights, variance = given.heights.copy(), ground.variance.copy()
             if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
@@ -61,7 +62,7 @@ class Observer:
         collected = self._emptied(k, model.azimuth_bins, model.range_bins, lattice.size)
         spread(collect, HALVES, located, collected, out.surface.reshape(-1))
         spread(finish_rays, model.azimuth_bins, collected, model.underside_bins)
-        spread(judge_cells, lattice.rows, collected, view.origin, grid, ground, model, *out[:2])
+        spread(judge_cells, lattice.rows, collected, origin, grid, ground, model, *out[:2])
 
     def _emptied(self, k: int, rays: int, bins: int, cells: int) -> Collected:
         """Where a sensor's points are collected: what those of the last scan left is cleared."""
@@ -96,5 +97,5 @@ def _surface(ground: GroundSurface) -> Surface:
 def reach_of(view: SensorView, lattice: Lattice, T_lattice_grid: Pose) -> float:
     """Metres from the sensor to the farthest corner of the grid."""
     x_min, x_max, y_min, y_max = lattice.extent
-    x, y, _ = T_lattice_grid.inverse().of(*view.origin.tolist())
+    x, y, _ = T_lattice_grid.inverse().of(*view.origin)
     return math.hypot(max(abs(x_min - x), abs(x_max - x)), max(abs(y_min - y), abs(y_max - y)))

@@ -103,7 +103,7 @@ class ObserveDevice:
             belonging = _belonging(given.sensors, count)
         if belonging is not None:
             belongs, everything = self.backend.offer(belonging, self._belongs), False
-        records, grid = np.zeros(self._sensors, VIEW), grid_shape(given.lattice, given.T_lattice_grid)
+        records, grid = self._records, grid_shape(given.lattice, given.T_lattice_grid)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
             records[k] = (
                 *addresses, belongs, layers,
@@ -144,7 +144,8 @@ class ObserveDevice:
         swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
         counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
         reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
-        self._views, self._ground, self._doubted, self._tables = views, ground, doubted, tables
+        self._views, self._records = views, np.zeros(sensors, VIEW)
+        self._ground, self._doubted, self._tables = ground, doubted, tables
         self._swept, self._counted, self._reports = swept, counted, reports
         self._sensors, self._bins, self._nodes = sensors, bins, nodes
         self._tapes.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import sub
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.engine import GridMotion
 
 _SAME = 1e-6  # m, rad: poses closer than this are one
-_NO_TURN = np.eye(3)
+_IDENTITY = Pose.identity()
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class GridPlacement:
         """The next scan is the first of a drive."""
         self._T_home_world: Pose | None = None
         self._T_home_vehicle: Pose | None = None
-        self._T_home_grid = Pose.identity()
+        self._T_home_grid = _IDENTITY
 
     def follow(self, scan: Scan, ground: GroundFrame, dt: float) -> GridPlace:
         """Move the grid to where the vehicle is now, `dt` seconds after the last scan."""
@@ -60,9 +61,9 @@ class GridPlacement:
         T_lattice_grid = T_lattice_home if rolls else T_lattice_home @ self._T_home_grid
         own_velocity = (0.0, 0.0)
         if before is not None and dt > 0:
-            travelled = T_home_vehicle.translation - before.translation
-            x, y, _ = self._T_home_grid.rotation.T @ travelled / dt
-            own_velocity = (float(x), float(y))
+            travelled = map(sub, T_home_vehicle.xyz, before.xyz)
+            x, y, _ = self._T_home_grid.inverse().turned(*travelled)
+            own_velocity = (x / dt, y / dt)
         return GridPlace(
             self._lattice,
             None if _is_identity(T_lattice_grid) else T_lattice_grid,
@@ -73,25 +74,24 @@ class GridPlacement:
 
     def _vehicle_at_home(self, scan: Scan, ground: GroundFrame) -> tuple[Pose, Pose]:
         """T_lattice_home and T_home_vehicle; the ground's lattice frame may itself move with the vehicle."""
-        T_lattice_home = Pose.identity()
-        if self._T_home_world is not None and scan.T_world_sensor is not None:
-            T_lattice_home = ground.T_lattice_sensor @ (self._T_home_world @ scan.T_world_sensor).inverse()
+        if self._T_home_world is None or scan.T_world_sensor is None:
+            return _IDENTITY, ground.T_lattice_vehicle
+        T_lattice_home = ground.T_lattice_sensor @ (self._T_home_world @ scan.T_world_sensor).inverse()
         return T_lattice_home, T_lattice_home.inverse() @ ground.T_lattice_vehicle
 
     def _roll(self, T_home_vehicle: Pose) -> GridMotion:
         """By whole cells along the home frame's axes."""
-        old, heading = self._lattice, T_home_vehicle.yaw
-        x = float(T_home_vehicle.translation[0]) + self.config.ahead * math.cos(heading)
-        y = float(T_home_vehicle.translation[1]) + self.config.ahead * math.sin(heading)
-        self._lattice = old.around(x, y)
+        old, heading, (x, y, _) = self._lattice, T_home_vehicle.yaw, T_home_vehicle.xyz
+        ahead = self.config.ahead
+        self._lattice = old.around(x + ahead * math.cos(heading), y + ahead * math.sin(heading))
         return GridMotion.rolled(*old.steps_to(self._lattice), old.spacing)
 
     def _turn(self, T_home_vehicle: Pose) -> GridMotion:
         """With the vehicle: its heading is the grid's x axis."""
         config, before = self.config, self._T_home_grid
         self._lattice = Lattice.centred(config.length, config.width, config.spacing, x=config.ahead)
-        x, y, _ = T_home_vehicle.translation
-        self._T_home_grid = Pose.from_euler(float(x), float(y), yaw=T_home_vehicle.yaw)
+        x, y, _ = T_home_vehicle.xyz
+        self._T_home_grid = Pose.from_euler(x, y, yaw=T_home_vehicle.yaw)
         T_old_new = before.inverse() @ self._T_home_grid
         rotation = T_old_new.rotation[:2, :2]
         corner = np.array([self._lattice.extent[0], self._lattice.extent[2]])
@@ -107,4 +107,4 @@ def lattice_of(grid: GridConfig) -> Lattice:
 
 
 def _is_identity(pose: Pose) -> bool:
-    return float(np.abs(pose.rotation - _NO_TURN).max()) < _SAME and max(map(abs, pose.translation.tolist())) < _SAME
+    return max(map(abs, map(sub, pose.numbers, _IDENTITY.numbers))) < _SAME

@@ -31,7 +31,7 @@ FUNCTION int mean_shift(const Compared *c, int2 expected, int2 *sum, LOCAL int *
     return shared[3];
 }
 
-// Velocities of components of now that are known and not slow, in m/s.
+// Velocities of components of now that are known, not slow, and faster since, in m/s.
 KERNEL_OF(REGISTER_GROUP) refine_hits(GLOBAL const Laying *layings, GLOBAL const address_t *pictures,
                                       GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
                                       GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *tickets,
@@ -48,6 +48,10 @@ KERNEL_OF(REGISTER_GROUP) refine_hits(GLOBAL const Laying *layings, GLOBAL const
         if (!lay_over(&c, &s, k, scratch, shared)) continue;
         int2 sum, expected = INT2((int)floor(vx * per_velocity + 0.5), (int)floor(vy * per_velocity + 0.5));
         double alike = mean_shift(&c, expected, &sum, shared, scratch);
-        if (LOCAL_ID == 0 && alike > 0) set_velocity(velocity, k, expected.x + sum.x / alike, expected.y + sum.y / alike, c.lay);
+        if (LOCAL_ID == 0 && alike > 0) {
+            double dx = expected.x + sum.x / alike, dy = expected.y + sum.y / alike;
+            // What keeps its speed or slows down is known better over the longer time.
+            if (dx * vx + dy * vy > (vx * vx + vy * vy) * per_velocity) set_velocity(velocity, k, dx, dy, c.lay);
+        }
     }
 }

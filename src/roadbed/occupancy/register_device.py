@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.compute import primitives
-from roadbed.compute.backend import Backend, Launch, Tape
+from roadbed.compute.backend import Backend, Launch, Letter, Tape
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Between, Cells, Masses, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
@@ -47,7 +47,12 @@ class RegistrationDevice:
         self.registered = Registered(label, backend.upload(np.full(2 * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
-        self._laying = backend.mailbox(len(Laid) * LAYING.itemsize)
+        self._laying, self._letter = backend.mailbox(len(Laid) * LAYING.itemsize), Letter(LAYING, len(Laid))
+        for laid, record in zip(Laid, self._letter.records):
+            record.rows, record.columns, record.most_components = cells.rows, cells.columns, self._most
+            record.xx = record.yy = 1.0
+            for name, value in RegistrationRule.of(config, 1.0, cells.spacing, laid)._asdict().items():
+                setattr(record, name, value)
         self._pictures, self._unknown = zeros(_SLOTS * size, np.uint64), zeros(size, np.float32)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
         self._counts = zeros(_SLOTS, np.int32)
@@ -94,24 +99,22 @@ class RegistrationDevice:
         now = next(place for place in range(_SLOTS) if place not in taken)
         before = between_scans(motion, self.cells.spacing)
         first = 0 if layers is None else _MATURITY * self.cells.rows * self.cells.columns
-        # For the components the first is told also where there is no old one.
-        pairs = {Laid.OLD: Stored(now, 1.0, GridMotion())} | {laid: old for old, laid in over}
-        self._post(now, pairs, before, first)
+        self._post(now, over, before, first)
         components, *registrations = self._tapes(observation, self._unknown if layers is None else layers)
         self._scans.store(now)
         return components, *(registrations[laid] for _, laid in over)
 
-    def _post(self, now: int, over: dict[Laid, Stored[int]], before: Between, maturity: int) -> None:
-        spacing = self.cells.spacing
-        lay = np.zeros(len(Laid), LAYING)
-        for laid, old in over.items():
-            lay[laid] = (
-                *between_scans(old.motion, spacing), *before,
-                *RegistrationRule.of(self.config, old.age, spacing, laid),
-                now, old.hits, old.motion.cells is not None,
-                self.cells.rows, self.cells.columns, maturity, self._most,
-            )  # fmt: skip
-        self.backend.post(lay, self._laying)
+    def _post(self, now: int, over: list[tuple[Stored[int], Laid]], before: Between, maturity: int) -> None:
+        """What differs from scan to scan. The components ask the first record where this scan is stored."""
+        spacing, records = self.cells.spacing, self._letter.records
+        records[Laid.OLD].now = now
+        for old, laid in over:
+            r = records[laid]
+            r.xx, r.xy, r.yx, r.yy, r.x, r.y = between_scans(old.motion, spacing)
+            r.before_xx, r.before_xy, r.before_yx, r.before_yy, r.before_x, r.before_y = before
+            r.age, (r.reach, r.least) = old.age, RegistrationRule.shifts(self.config, old.age, spacing, laid)
+            r.now, r.old, r.rolled, r.maturity = now, old.hits, old.motion.cells is not None, maturity
+        self.backend.post(self._letter.array, self._laying)
 
     def _tapes(self, observation: Observation, layers: Any) -> tuple[Tape, ...]:
         """Recorded once for the buffers that the observation lies in."""

@@ -15,9 +15,9 @@ Kept = TypeVar("Kept")
 STORED = 8  # scans kept per span at most, however often they come
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Watched(Generic[Kept]):
-    """What a sensor last watched, and how the grid has moved since."""
+    """What a sensor last watched, and how the grid has moved since, which is brought up to date."""
 
     time: float
     grid: Kept
@@ -36,8 +36,8 @@ class WatchedGrids(Generic[Kept]):
 
     def move(self, motion: GridMotion) -> None:
         """The grid has moved; what was watched stays where it is."""
-        for sensor, item in self._watched.items():
-            self._watched[sensor] = Watched(item.time, item.grid, item.motion.then(motion))
+        for item in self._watched.values():
+            item.motion = item.motion.then(motion)
 
     def silent(self, time: float, reporting: Container[str]) -> list[tuple[float, Watched[Kept]]]:
         """What sensors without a report still count for, and what they watched."""
@@ -64,9 +64,9 @@ class WatchedGrids(Generic[Kept]):
         return self.config.reliability.get(sensor, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Stored(Generic[Kept]):
-    """The hits of a scan, how long ago that was, and how the grid has moved since."""
+    """The hits of a scan, how long ago that was, and how the grid has moved since: both are brought up to date."""
 
     hits: Kept
     age: float  # s
@@ -88,9 +88,12 @@ class StoredScans(Generic[Kept]):
 
     def old_enough(self, dt: float, motion: GridMotion) -> Stored[Kept] | None:
         """`dt` seconds ago the grid lay `motion` before; what is older than needed is dropped."""
-        self._scans = [Stored(one.hits, one.age + dt, one.motion.then(motion)) for one in self._scans]
-        count = sum(one.age >= self._span - 1e-6 for one in self._scans)
-        self._scans = self._scans[max(count - 1, 0) :]
+        count = 0
+        for one in self._scans:
+            one.age += dt
+            one.motion = one.motion.then(motion)
+            count += one.age >= self._span - 1e-6
+        del self._scans[: max(count - 1, 0)]
         return self._scans[0] if count else None
 
     def youngest(self, span: float) -> Stored[Kept] | None:

@@ -144,7 +144,7 @@ class RegistrationRule(NamedTuple):
     @classmethod
     def of(cls, config: RegistrationConfig, age: float, spacing: float, laid: Laid) -> RegistrationRule:
         subcell, fast = spacing / SUBCELLS, laid is Laid.FAST
-        speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
+        reach, least = cls.shifts(config, age, spacing, laid)
         return cls(
             age=age,
             fewest_cells=config.fewest_cells,
@@ -154,7 +154,7 @@ class RegistrationRule(NamedTuple):
             partner_extent=PARTNER_GROWTH * config.extent / spacing,
             points=config.points,
             fewest_points=FEWEST_POINTS,
-            reach=speed * age / subcell,
+            reach=reach,
             reach_per_extent=REACH_PER_EXTENT * SUBCELLS,
             reach_least=REACH_LEAST / subcell,
             same=config.same,
@@ -168,12 +168,19 @@ class RegistrationRule(NamedTuple):
             standing_same=config.standing_same,
             standing_gain=config.standing_gain,
             slack=config.slack,
-            least=least / subcell,
+            least=least,
             refined_speed=config.refined_speed,
             around=round(config.refined_reach / subcell),
             nearly=config.refined_slack,
             subcell=subcell,
         )
+
+    @staticmethod
+    def shifts(config: RegistrationConfig, age: float, spacing: float, laid: Laid) -> tuple[float, float]:
+        """`reach` and `least`, which with the age are all that differs from scan to scan."""
+        fast, subcell = laid is Laid.FAST, spacing / SUBCELLS
+        speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
+        return speed * age / subcell, least / subcell
 
 
 class CellRules(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import inner, njit
+from roadbed.compute.kernels import inlined, inner, njit
 from roadbed.compute.threads import spread
 from roadbed.geometry import Float64, Pose
 from roadbed.simulate import heightfield
@@ -147,6 +147,21 @@ def _detection_chance(reflectivity, cosine, distance, range_10_percent):
     return 1.0 - 10.0 ** (-strength)
 
 
+@inlined(error_model="numpy")
+def _facing_ground(field, origin, ray, distance):
+    """Cosine of the angle at which the ray meets the ground."""
+    _, h_x, h_y = heightfield.height(field, origin[0] + distance * ray[0], origin[1] + distance * ray[1], True, True)
+    facing_up = h_x * ray[0] + h_y * ray[1] - ray[2]
+    return abs(facing_up) / math.sqrt(1.0 + h_x * h_x + h_y * h_y)
+
+
+@inlined(error_model="numpy")
+def _is_under_ground(field, origin, ray, distance):
+    """Whether a place on the ray lies well below the ground there."""
+    x, y = origin[0] + distance * ray[0], origin[1] + distance * ray[1]
+    return origin[2] + distance * ray[2] < heightfield.height(field, x, y, False, True)[0] - 0.2
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _cast(first, last, firings, scene, errors, sweep_key, returns):
     azimuths, elevations, lags, rotations, origins = firings
@@ -180,13 +195,8 @@ def _cast(first, last, firings, scene, errors, sweep_key, returns):
                     cosine = 0.7  # leaves face everywhere
                 reflectivity = solids.reflectivity[hit]
             else:
-                hit = GROUND
-                _, h_x, h_y = heightfield.height(
-                    field, origin[0] + distance * ray[0], origin[1] + distance * ray[1], True, True
-                )
-                facing_up = h_x * ray[0] + h_y * ray[1] - ray[2]
-                cosine = abs(facing_up) / math.sqrt(1.0 + h_x * h_x + h_y * h_y)
-                reflectivity = _GROUND_REFLECTIVITY
+                hit, reflectivity = GROUND, _GROUND_REFLECTIVITY
+                cosine = _facing_ground(field, origin, ray, distance)
 
             # What the scanner makes of it.
             if distance < errors.range_min or uniform(key, 1) < errors.dropout:
@@ -198,12 +208,8 @@ def _cast(first, last, firings, scene, errors, sweep_key, returns):
             measured = distance + errors.range_noise * normal(key, 3)
             if hit == GROUND and ray[2] < 0.0 and uniform(key, 5) < errors.multipath:
                 # The light took a detour: the point appears behind the surface, on the beam, below the ground.
-                depth = 0.3 + 1.7 * uniform(key, 6)
-                detour = distance + depth / max(-ray[2], 1e-3)
-                under_x, under_y = origin[0] + detour * ray[0], origin[1] + detour * ray[1]
-                under_z = origin[2] + detour * ray[2]
-                ground_z = heightfield.height(field, under_x, under_y, False, True)[0]
-                if detour < errors.range_max and under_z < ground_z - 0.2:
+                detour = distance + (0.3 + 1.7 * uniform(key, 6)) / max(-ray[2], 1e-3)
+                if detour < errors.range_max and _is_under_ground(field, origin, ray, detour):
                     measured = detour
                     spurious[column, layer] = True
             points[column, layer, 0] = measured * x

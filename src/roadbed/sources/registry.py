@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -78,6 +79,14 @@ def is_live(source: Any) -> bool:
     except (TypeError, NotImplementedError):
         return True
     return False
+
+
+def close_source(source: Any) -> None:
+    """So that who waits for its next scan waits no longer; a source that cannot be closed stays as it is."""
+    end = getattr(source, "close", None)
+    if callable(end):
+        with suppress(Exception):
+            end()
 
 
 def _with_slices(read: Callable[[Any, int], Scan]) -> Callable[[Any, Any], Any]:

@@ -80,7 +80,7 @@ class Viewer:
         return self._player
 
     def _show(self, shown: Shown) -> None:
-        with self._server.atomic():
+        with self._scene.drawing, self._server.atomic():
             self._scene.show(shown.result)
             self._controls.set_span(*self._player.scans.span())
             self._controls.show(shown)

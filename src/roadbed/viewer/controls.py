@@ -63,10 +63,10 @@ class Controls:
         self._steps.on_click(lambda event: self._player.step(int(event.target.value)))
         self._frame.on_update(self._heard(lambda: self._player.seek(int(self._frame.value))))
         self._speed.on_update(self._heard(lambda: self._player.set_speed(float(self._speed.value[:-1]))))
-        self._colour.on_update(self._heard(lambda: self._display(colour=self._colour.value)))
-        self._point_size.on_update(self._heard(lambda: self._display(point_size=self._point_size.value)))
+        self._colour.on_update(self._heard(lambda: self._display("colour", self._colour)))
+        self._point_size.on_update(self._heard(lambda: self._display("point_size", self._point_size)))
         for name, switch in self._switches.items():
-            switch.on_update(self._heard(lambda name=name, switch=switch: self._display(**{name: switch.value})))
+            switch.on_update(self._heard(lambda name=name, switch=switch: self._display(name, switch)))
         self._server.scene.on_click()(self._pick)
         for label, key, action in (
             ("Play or pause", "P", lambda: self._player.play(not self._player.playing)),
@@ -80,8 +80,9 @@ class Controls:
         """A callback that ignores values set from here: those come without a client."""
         return lambda event: action() if event.client else None
 
-    def _display(self, **changes: Any) -> None:
-        self._scene.set_display(**changes)
+    def _display(self, name: str, control: Any) -> None:
+        with self._scene.drawing:
+            self._scene.set_display(**{name: control.value})
         self._legend.content = box(self._scene.legend())
 
     def show(self, shown: Shown) -> None:
@@ -123,9 +124,10 @@ class Controls:
         return "<br>".join(lines)
 
     def _pick(self, event: Any) -> None:
-        shown, points = self._player.shown, self._scene.points()
-        if shown is None or points is None:
+        drawn = self._scene.drawn()
+        if drawn is None:
             return
+        result, points = drawn
         index = nearest_to_ray(points, event.ray_origin, event.ray_direction)
         if index is None:
             self._scene.mark(None)
@@ -134,7 +136,7 @@ class Controls:
         self._scene.mark(points[index])
         rows = "".join(
             f"<tr><td style='padding-right:0.8em'>{escape(name)}</td><td>{escape(value)}</td></tr>"
-            for name, value in describe(shown.result, index).items()
+            for name, value in describe(result, index).items()
         )
         self._picked.content = box(f"<table>{rows}</table>")
 

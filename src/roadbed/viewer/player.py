@@ -44,13 +44,13 @@ class Player:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread and let go of the source."""
+        """Stop the thread, after the scan it is at, and let go of the source."""
         with self._wake:
             self._closed = True
             self._wake.notify_all()
         self.scans.close()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout=10)
+            self._thread.join()
 
     @property
     def playing(self) -> bool:
@@ -116,17 +116,17 @@ class Player:
                     return
                 if shown is None:
                     continue
-                previous, self.shown = self.shown, shown
                 self.on_frame(shown)
-                pause = 0.0 if self.scans.live else _pause_between(previous, shown)
+                pause = 0.0 if self.scans.live else _pause_between(self.shown, shown)
                 due = started + pause / self._speed
+                self.shown = shown  # once it is: whoever waits for it finds it drawn
             except Exception as error:
                 self._fail(task.index, error)
 
     def _run(self, task: _Task) -> Shown | None:
         if not task.long:
-            shown = self._runner.run(task.index, task.config)
-            self._settle = not shown.settled
+            shown = self._runner.run(task.index, task.config, lambda: self._closed)
+            self._settle = shown is not None and not shown.settled
             return shown
         settled = self._runner.run_long(task.index, task.config, self._is_superseded)
         self._settle = settled is None

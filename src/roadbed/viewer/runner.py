@@ -15,6 +15,7 @@ from roadbed.viewer.scans import Scans
 
 SHORT_PAST = 5  # frames: enough for labels, and soon enough to answer a slider
 LONG_PAST = 20  # frames after which velocities differ from those of a whole drive by no more than by chance
+Superseded = Callable[[], bool]  # whether a frame is not wanted any more
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,25 +40,25 @@ class Runner:
         self._past = 0  # frames the pipeline saw before that
         self._before: tuple[int, int, dict[str, float]] | None = None  # index, past asked for, scores
 
-    def run(self, index: int, config: Config) -> Shown:
-        """The frame as the next one of the drive where it is that, else after the few frames before it."""
-        result = self._continue(index, config)
-        if result is None:
-            self._at = None
-            pipeline = Pipeline(config, occupancy=self._occupancy)
-            result, past = self._after(pipeline, index, SHORT_PAST)
-            self._keep(pipeline, index, config, past)
-        return self._shown(index, config, result, SHORT_PAST)
+    def run(self, index: int, config: Config, superseded: Superseded) -> Shown | None:
+        """The frame as the next one of the drive where it is that, else after the few frames before it.
 
-    def run_long(self, index: int, config: Config, superseded: Callable[[], bool]) -> Shown | None:
+        None if it is not wanted any more: that is asked before each scan of a past.
+        """
+        with suppress(_SupersededError):
+            result = self._continue(index, config)
+            if result is None:
+                self._at = None
+                result = self._anew(index, config, SHORT_PAST, superseded)
+            return self._shown(index, config, result, SHORT_PAST, superseded)
+        return None
+
+    def run_long(self, index: int, config: Config, superseded: Superseded) -> Shown | None:
         """The frame after a past in which velocities settle; None if meanwhile something else is wanted."""
-        pipeline = Pipeline(config, occupancy=self._occupancy)
-        try:
-            result, past = self._after(pipeline, index, LONG_PAST, superseded)
-        except _SupersededError:
-            return None
-        self._keep(pipeline, index, config, past)
-        return self._shown(index, config, result, LONG_PAST)
+        with suppress(_SupersededError):
+            result = self._anew(index, config, LONG_PAST, superseded)
+            return self._shown(index, config, result, LONG_PAST, superseded)
+        return None
 
     def forget(self) -> None:
         """After a failure nobody knows what the pipeline has seen."""
@@ -78,9 +79,14 @@ class Runner:
         self._keep(self._pipeline, index, config, self._past + 1)
         return result
 
-    def _after(
-        self, pipeline: Pipeline, index: int, past: int, superseded: Callable[[], bool] = lambda: False
-    ) -> tuple[Result, int]:
+    def _anew(self, index: int, config: Config, past: int, superseded: Superseded) -> Result:
+        """The frame out of a new pipeline, which is kept."""
+        pipeline = Pipeline(config, occupancy=self._occupancy)
+        result, seen = self._after(pipeline, index, past, superseded)
+        self._keep(pipeline, index, config, seen)
+        return result
+
+    def _after(self, pipeline: Pipeline, index: int, past: int, superseded: Superseded) -> tuple[Result, int]:
         """The frame after `past` others or as many as there are, and how many there were."""
         first = max(self._scans.span()[0], index - past) if self._scans.sequential else index
         seen = 0
@@ -92,16 +98,16 @@ class Runner:
                 seen += 1
         return pipeline(self._scans.get(index)), seen
 
-    def _shown(self, index: int, config: Config, result: Result, past: int) -> Shown:
+    def _shown(self, index: int, config: Config, result: Result, past: int, superseded: Superseded) -> Shown:
         scores = frame_scores(result.scan, result.ground)
-        before = self._scores_before(index, past) if scores and config != self._start_config else scores
+        before = self._scores_before(index, past, superseded) if scores and config != self._start_config else scores
         moves = self._occupancy and self._scans.sequential
         return Shown(index, result, scores, before, self._past, not moves or self._past >= LONG_PAST)
 
-    def _scores_before(self, index: int, past: int) -> dict[str, float]:
+    def _scores_before(self, index: int, past: int, superseded: Superseded) -> dict[str, float]:
         """The scores that the starting configuration has on this frame, computed once per frame."""
         if self._before is None or self._before[:2] != (index, past):
-            result, _ = self._after(Pipeline(self._start_config, occupancy=False), index, past)
+            result, _ = self._after(Pipeline(self._start_config, occupancy=False), index, past, superseded)
             self._before = index, past, frame_scores(result.scan, result.ground)
         return self._before[2]
 

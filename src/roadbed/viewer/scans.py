@@ -6,13 +6,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from time import monotonic
 from typing import Any, Protocol
 
 from roadbed.errors import InputError
 from roadbed.frames import Scan
-from roadbed.sources.registry import is_live
+from roadbed.sources.registry import close_source, is_live
+
+_LAST_WORD_S = 1.0  # until a source that was closed has noticed
 
 
 class Scans(Protocol):
@@ -116,12 +117,10 @@ class LiveScans:
         return f"live: {rate:.1f} Hz, latency {1e3 * behind:.0f} ms, {skipped} of {last + 1} scans skipped"
 
     def close(self) -> None:
-        """End the thread; a source that waits for data has to be closed for that, if it can be."""
+        """End the thread; a source that waits for data has to be closed for that, else it is left behind."""
         self._closed.set()
-        end = getattr(self._source, "close", None)
-        if callable(end):
-            with suppress(Exception):
-                end()
+        close_source(self._source)
+        self._thread.join(timeout=_LAST_WORD_S)
 
 
 def scans_of(source: Any, arrived: Callable[[], None]) -> RecordedScans | LiveScans:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +44,7 @@ class Scene:
 
     def __init__(self, scene: Any) -> None:
         self._scene = scene
+        self.drawing = threading.Lock()  # held to draw: frames come from one thread, wishes what to show from others
         self._display = Display()
         self._result: Result | None = None
         self._cloud_key = ""
@@ -96,17 +98,19 @@ class Scene:
         )
         return "".join(f"<div>{key}</div>" for key, is_shown in keys if is_shown)
 
-    def points(self) -> Float64 | None:
-        """The cloud as it lies in the page."""
-        return None if self._result is None else _in_page(self._result.ground)
+    def drawn(self) -> tuple[Result, Float64] | None:
+        """The frame in the page, and its cloud as it lies there; the next one may be drawn meanwhile."""
+        result = self._result
+        return None if result is None else (result, _in_page(result.ground))
 
     def height(self, x: float, y: float) -> float:
         """Of the ground at a place of the page, in metres over the road under the vehicle."""
-        if self._result is None:
+        result = self._result
+        if result is None:
             return 0.0
-        origin = T_lattice_vehicle(self._result.ground).translation
+        origin = T_lattice_vehicle(result.ground).translation
         at = np.array([[x], [y]]) + origin[:2, None]
-        return float(_surface_height(self._result.ground, at[0], at[1])[0] - origin[2])
+        return float(_surface_height(result.ground, at[0], at[1])[0] - origin[2])
 
     def mark(self, place: Float64 | None) -> None:
         """A ball around a picked point."""

@@ -66,12 +66,13 @@ class Tuning:
             control = gui.add_slider(name, min=low, max=high, step=step, initial_value=value, hint=hint)
         self._controls[parameter.path] = control
         # Values that are set from here come without a client; only those of a person are wishes.
-        control.on_update(lambda event: self._change(parameter, control.value) if event.client else None)
+        control.on_update(lambda event: self._change(parameter, control) if event.client else None)
 
-    def _change(self, parameter: Parameter, value: Any) -> None:
-        if parameter.choices and parameter.choices != (False, True):
-            value = next(choice for choice in parameter.choices if str(choice) == value)
+    def _change(self, parameter: Parameter, control: Any) -> None:
         with self._changing:
+            value = control.value  # now: of two changes in quick succession, the first may be told last
+            if parameter.choices and parameter.choices != (False, True):
+                value = next(choice for choice in parameter.choices if str(choice) == value)
             in_force = value_at(self._player.config, parameter.path)
             if value == in_force:
                 return

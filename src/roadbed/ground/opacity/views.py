@@ -19,18 +19,22 @@ from roadbed.ground.engine import Views
 from roadbed.ground.opacity.model import directions_of
 
 
+def looks_at(scan: Scan, config: OpacityConfig) -> bool:
+    """Whether a scan may be sparse enough; every direction may hold so many points, wherever they lie."""
+    most = config.layered * directions_of(config) * max(len(scan.mounts), 1)
+    return config.enabled and 0 < len(scan.points) <= most
+
+
 def views_of(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> Views | None:
     """Where the sensors stand and which of them saw each point; None where the scan is dense."""
-    count, sensors = len(scan.points), max(len(scan.mounts), 1)
-    # Every direction may hold so many: beyond it nothing is read, wherever the points lie.
-    if not config.enabled or not 0 < count <= config.layered * directions_of(config) * sensors:
+    if not looks_at(scan, config):
         return None
     if not scan.mounts:
         return Views(T_vehicle_sensor.rotation, np.zeros((1, 3)))
     origins = np.array([mount.T_vehicle_sensor.translation for mount in scan.mounts], np.float64)
     sensor = to_host(scan.channels["sensor_index"])
     lowest, highest = sensor.min(), sensor.max()
-    if lowest < 0 or highest >= sensors:
+    if lowest < 0 or highest >= len(origins):
         found = f"{lowest} to {highest}"
-        raise InputError(f"scan {scan.name}: sensor_index: found {found}, expected 0 to {sensors - 1}")
+        raise InputError(f"scan {scan.name}: sensor_index: found {found}, expected 0 to {len(origins) - 1}")
     return Views(T_vehicle_sensor.rotation, origins, sensor.astype(np.uint16))

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from roadbed.config.ground import TimeConfig
-from roadbed.geometry import Float64
 from roadbed.ground.engine import FrameInput, Misalignment
 from roadbed.ground.stcrf.place import Place
 
@@ -22,10 +19,9 @@ class ScanAlignment:
         self._given, self._notes = given, notes
 
     @property
-    def poses(self) -> Float64:
-        place, corner = self.place, self.place.corner
-        both = (place.T_lattice_sensor, place.T_lattice_vehicle)
-        return np.concatenate([part for pose in both for part in (pose.rotation.ravel(), pose.translation - corner)])
+    def poses(self) -> tuple[float, ...]:
+        place = self.place
+        return (*place.from_corner(place.T_lattice_sensor), *place.from_corner(place.T_lattice_vehicle))
 
     def lay(self, found: Misalignment | None) -> bool:
         if found is not None and found.fits:

@@ -42,7 +42,7 @@ class SortedPoints(NamedTuple):
     z: Float32
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
     stands: NDArray[np.bool_]  # whether a point cannot be ground; empty: any may be
-    place: Int32  # of each input point in this order, -1 where it is on no node
+    place: Int32  # of each input point in this order, after all others where it is on no node
     listed: Listed  # nodes that have points or lie under the vehicle
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import FAST, F, U, inner, njit
+from roadbed.compute.lanes import STEP, load, splat, total, where
 from roadbed.ground.stcrf.model import (
     CLIMB_BETTER,
     CLIMB_MANY_MORE,
@@ -100,28 +101,18 @@ def expect_envelope(heights, road, slope, shape, expected):
                 expected[r, 2, c] = min(max(rise_y / double, -slope), slope)
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, allocates=False)
 def count_explained(lowest, mean, shape, explained):
-    """How many of each node's lowest points lie on its plane."""
-    x, y, z, reserved, length = lowest.x, lowest.y, lowest.z, lowest.reserved, lowest.length
+    """How many of each node's lowest points lie on its plane; what they are filled up with lies far above."""
     for row in range(shape.rows):
         for column in range(shape.columns):
             node = row * shape.columns + column
             h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
-            n = 0
-            for k in range(reserved[node], reserved[node] + length[node]):
-                n += abs(z[k] - (h + sx * x[k] + sy * y[k])) < EXPLAINED
-            explained[row, column] = n
-
-
-@njit(cache=True)
-def count_all(lowest, shape, counts):
-    """How many lowest points each node has."""
-    for node in range(shape.rows * shape.columns):
-        n = 0
-        for k in range(lowest.reserved[node], lowest.reserved[node] + lowest.length[node]):
-            n += lowest.z[k] < FAR_ABOVE
-        counts[node // shape.columns, node % shape.columns] = n
+            first, n = U(lowest.reserved[node]), splat(F(0))
+            for k in range(first, first + U(lowest.length[node]), STEP):
+                dz = load(lowest.z, k) - (h + sx * load(lowest.x, k) + sy * load(lowest.y, k))
+                n = n + where((dz < EXPLAINED) & (dz > -EXPLAINED), splat(F(1)), splat(F(0)))
+            explained[row, column] = np.int32(total(n))
 
 
 @njit(inline="always")

@@ -14,7 +14,6 @@ from roadbed.ground.engine import Vehicle
 from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.climb_cpu import (
     climb_arrays,
-    count_all,
     count_explained,
     expect_envelope,
     find_heights,
@@ -57,7 +56,8 @@ class CoarseStart:
     def find(self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
         """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`."""
         stcrf, level, lowest = self._stcrf, self._level, self._lowest
-        gather_lowest(points.start, points.listed, self.low, self._fine, self._ratio, level.shape, lowest)
+        counts = self._climb_arrays.counts[0]
+        gather_lowest(points.start, points.listed, self.low, self._fine, self._ratio, level.shape, lowest, counts)
         find_spans(lowest.listed, level.prior, False, level.shape, stcrf.reach, level.spans)
         clear_outside(level.information, level.written, level.spans)
         share_rows(level.reserved, level.shape, level.row_chunks, NODE_COST)
@@ -82,7 +82,6 @@ class CoarseStart:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
         stcrf, level, climbing, lowest = self._stcrf, self._level, self._climbing, self._lowest
         shape, (heights, counts, sums) = level.shape, self._climb_arrays
-        count_all(lowest, shape, counts[0])
         count_explained(lowest, level.mean, shape, counts[1])
         if not may_be_better(counts, sums):
             return

@@ -9,7 +9,6 @@ from functools import cache
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from roadbed.compute.compilation import announce
 from roadbed.compute.lanes import LANES
@@ -22,7 +21,6 @@ from roadbed.ground.engine import (
     FrameOutput,
     Misalignment,
     MovingMask,
-    Placement,
     Rolled,
     Turned,
     Vehicle,
@@ -51,7 +49,7 @@ from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
-from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, SortRoom, sort_by_node
+from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, Runs, SortRoom, sort_by_node
 from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
     NODE_COST,
@@ -70,7 +68,7 @@ from roadbed.timing import timed
 
 F = np.float32
 _ROWS = 40  # of nodes that are worth a thread
-_NOTHING_STANDS = np.zeros(0, np.bool_)
+_NONE = np.zeros(0, np.bool_)  # of the points: any may be ground
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
 
 
@@ -112,6 +110,7 @@ class StcrfCpu:
     def _grow(self, points: int) -> None:
         """Buffers for at least `points` points."""
         capacity = max(4096, int(points * 1.25))
+        self._runs = Runs.of(capacity, len(self._sort_room.count))
         self._place, self._sample_nodes = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
         self._sorted = np.empty((3, capacity + LANES), F)
@@ -134,7 +133,7 @@ class StcrfCpu:
         self._warm = given.warm
         with timed(timings, "sort"):
             self._mark_anchors(given.vehicle, given.road)
-            points = self._sort(given.points, given.placement, given.standing)
+            points = self._sort(given)
         with timed(timings, "select"):
             shaping = self._select(points, given.moving)
         with timed(timings, "start"):
@@ -152,17 +151,18 @@ class StcrfCpu:
     def profile(self, given: FrameInput) -> dict[str, float]:
         return self.frame(given).timings
 
-    def _sort(self, points: Float32, placement: Placement, standing: NDArray[np.bool_] | None) -> SortedPoints:
+    def _sort(self, given: FrameInput) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
+        points, placement, standing = given.points, given.placement, given.standing
         if len(points) > len(self._place):
             self._grow(len(points))
-        stands = self._stands if standing is not None else _NOTHING_STANDS
+        stands = self._stands if standing is not None else _NONE
         x, y, z = self._sorted
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
-        turn, move = placement.rotation.astype(F), placement.translation.astype(F)
-        known = _NOTHING_STANDS if standing is None else standing
-        given = points, known, turn, move, self._fine.shape, self._anchored, self._sort_room, out
-        together(sort_by_node, SORT_PHASES, *given)
+        pose = placement.rotation.astype(F), placement.translation.astype(F)
+        scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
+        room = self._sort_room, self._runs
+        together(sort_by_node, SORT_PHASES, scan, known, pose, self._fine.shape, self._anchored, *room, out)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
@@ -185,7 +185,7 @@ class StcrfCpu:
         )
         moves = _NOTHING_MOVES
         if moving is not None:
-            moves = Moving(moving.mask, moving.corner.astype(F), F(1 / moving.spacing))
+            moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
@@ -336,11 +336,12 @@ class StcrfCpu:
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._place):
             self._grow(len(points))
+        left_out = given.own if given.standing is None else given.standing
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
         n = sample_residuals(
             points,
-            _NOTHING_STANDS if given.standing is None else given.standing,
+            _NONE if left_out is None else left_out,
             alignment_stride(len(points)),
             turn,
             move,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import U, inner, njit
+from roadbed.compute.lanes import LANES, load, splat, store
 from roadbed.ground.stcrf.model import (
     FOOT_BY_RATIO,
     FOOT_BY_SUPPORT,
@@ -18,14 +19,14 @@ from roadbed.ground.stcrf.model import (
 )
 from roadbed.ground.stcrf.select_cpu import PILLAR
 
-BANDS_ROOM = 8  # of which BANDS are used: the counts of a pillar are added as one vector
+BANDS_ROOM = LANES  # of which BANDS are used: the counts of a pillar are added as one vector
 
 
 class Scratch(NamedTuple):
     """Of `decide_nodes`, whose loop over points makes no arrays."""
 
     nothing: np.ndarray  # (BANDS_ROOM,) zeros
-    around: np.ndarray  # (pillars, BANDS_ROOM) sums over the pillars around each of a node
+    around: np.ndarray  # (pillars, BANDS_ROOM) int32, sums over the pillars around each of a node
     summed_for: np.ndarray  # (pillars,) whose node's sums `around` holds; -1: nobody's
 
 
@@ -40,10 +41,9 @@ def _step_across(node, place, side):
 
 
 @inner()
-def _sum_around(bands, near_count, node, place, shape, side, sums):
+def _sum_around(bands, near_count, node, place, shape, side):
     """Band counts summed over the 3 x 3 pillars around one, across node borders; node and place are (row, column)."""
-    for k in range(U(BANDS_ROOM)):
-        sums[k] = 0
+    sums = splat(np.int32(0))
     for row in range(place[0] - 1, place[0] + 2):
         y, inside_y = _step_across(node[0], row, side)
         if y < 0 or y >= shape.rows:
@@ -54,9 +54,8 @@ def _sum_around(bands, near_count, node, place, shape, side, sums):
                 continue
             node_there = U(y * shape.columns + x)
             if near_count[node_there] > 0:
-                inside = U(inside_y * side + inside_x)
-                for k in range(U(BANDS_ROOM)):
-                    sums[k] += bands[node_there, inside, k]
+                sums = sums + load(bands, (node_there, U(inside_y * side + inside_x), U(0)))
+    return sums
 
 
 @njit(inline="always")
@@ -140,7 +139,8 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
             if summed_for[inside] != c:
                 summed_for[inside] = c
                 place = np.int64(along[inside]), np.int64(across[inside])
-                _sum_around(bands, near_count, (node_row, node_column), place, shape, side, around[inside])
+                sums = _sum_around(bands, near_count, (node_row, node_column), place, shape, side)
+                store(around, (inside, 0), sums)
             if d < rules.threshold:
                 ground[k] = _low_by_pillars_around(around[inside], kind, rules)
             else:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.compute import primitives
-from roadbed.compute.backend import Backend, JoinedTapes, OnDevice, Tape
+from roadbed.compute.backend import Backend, JoinedTapes, Letter, OnDevice, Tape
 from roadbed.config import Config
 from roadbed.errors import InputError
 from roadbed.frames import Resident
@@ -63,11 +63,8 @@ class StcrfDevice:
         self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
         self._buffers = Buffers(backend, config, slots)
         self._tapes = Tapes(backend, config, self._buffers)
-        self._frames = np.zeros(slots, FRAME)
-        # The same memory, written five times as fast member by member.
-        as_record: Any = np.ctypeslib.as_ctypes_type
-        record = as_record(FRAME)
-        self._records = [record.from_buffer(self._frames, slot * FRAME.itemsize) for slot in range(slots)]
+        letter = Letter(FRAME, slots)
+        self._frames, self._records = letter.array, letter.records
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
@@ -169,19 +166,17 @@ class StcrfDevice:
 
     def _stay(self) -> None:
         for record in self._records:
-            record.motion = record.shift_columns = record.shift_rows = 0
-            record.lower = 0.0
+            record.motion = record.shift_columns = record.shift_rows = record.lower = 0
 
     def _moved(self) -> tuple[Tape, ...]:
         """What carries out that was asked since the last frame: one tape or none, to be run once frames are posted."""
         if not self._to_move:
             return ()
-        frames = self._frames
-        current = int(frames["prior"][0])
-        if self._kept:
-            frames["prior_from"] = POSTERIOR
-        else:
-            frames["prior_from"], frames["prior"] = current, 1 - current
+        for record in self._records:
+            if self._kept:
+                record.prior_from = POSTERIOR
+            else:
+                record.prior_from, record.prior = record.prior, 1 - record.prior
         self._kept = self._to_move = False
         return (self._tapes.motion,)
 
@@ -228,7 +223,7 @@ class StcrfDevice:
         """How the only slot of a drive is laid onto the prior surface."""
         record = self._records[0]
         record.stride, record.reach = alignment_stride(record.count), alignment.radius
-        left = np.append(alignment.poses, alignment.trust)
+        left = np.array((*alignment.poses, alignment.trust))
         for part in self._frames["laid_from"][0]:
             part[:] = left
             left -= part
@@ -261,7 +256,8 @@ class StcrfDevice:
         before = (*self._moved(), *self._mask_taken, *((self._opacity.tape,) if self._looks else ()))
         self._mask_taken, self._looks = (), False
         frames, buffers = self._frames, self._buffers
-        frames["warm"], frames["wanted"] = warm, self.wanted
+        for record in self._records:
+            record.warm, record.wanted = warm, self.wanted
         if self._stays:
             buffers.renew_outputs()
         elif self.slots == 1:

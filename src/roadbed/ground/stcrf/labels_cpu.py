@@ -10,9 +10,10 @@ import numpy as np
 
 from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
+from roadbed.compute.lanes import LANES
 from roadbed.ground.stcrf.arrays import Listed
 from roadbed.ground.stcrf.decide_cpu import BANDS_ROOM, Scratch, decide_nodes
-from roadbed.ground.stcrf.heights_cpu import count_row, list_near, measure_heights
+from roadbed.ground.stcrf.heights_cpu import measure_row
 from roadbed.ground.stcrf.model import (
     COUNTERS,
     GROUND,
@@ -40,14 +41,6 @@ class LabelArrays(NamedTuple):
     places: np.ndarray  # (2, pillars) row and column inside the node
     votes: np.ndarray
     listed_before: Listed  # nodes of the last frame: its votes, and its near_count, are to be cleared
-
-
-@inner(fastmath=FAST)
-def _judge_by_height(first_point, last_point, rules, dz, ground):
-    """All points by their own height alone."""
-    highest, lowest = rules.foot if rules.around else rules.threshold, -rules.low_outlier
-    for k in range(U(first_point), U(last_point)):
-        ground[k] = (dz[k] < highest) & (dz[k] >= lowest)
 
 
 @inner()
@@ -87,25 +80,26 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
 
 
 @inner(fastmath=FAST)
-def _write(first, last, place, rules, work, out):
+def _write(first, last, points, rules, work, out):
     """Labels, probabilities c_j and heights of a range of input points, in blocks that stay in cache."""
+    place, on_no_node = points.place, points.start[points.start.shape[0] - 1]  # from this place on
     dz, ground, label, probability, height = work.dz, work.ground, out.label, out.probability, out.height
     up, down = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up), HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
     for block in range(U(first), U(last), _BLOCK):
         end = min(block + _BLOCK, U(last))
         outside = 0
         for i in range(block, end):
-            k = place[i]
-            outside += k < 0
-            at = U(max(k, 0))
-            d = dz[at]
-            height[i] = d
+            at = U(place[i])
+            outside += place[i] >= on_no_node
+            height[i], label[i] = dz[at], ground[at]
+        for i in range(block, end):  # apart from what is gathered, which does not vectorise
+            d = height[i]
             other = LOW_OUTLIER if d < -rules.low_outlier else (OVERHANG if d >= rules.clearance else OBSTACLE)
-            label[i] = GROUND if ground[at] else other
+            label[i] = GROUND if label[i] else other
         for i in range(block, end):
             probability[i] = exp2_negative(height[i] * height[i] * (up if height[i] >= F(0) else down))
         for i in range(block, end if outside > 0 else block):
-            if place[i] < 0:
+            if place[i] >= on_no_node:
                 label[i], probability[i], height[i] = UNKNOWN, F(0), F(np.nan)
 
 
@@ -113,26 +107,23 @@ _BLOCK = U(256)  # points
 MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
 
 
-@inner(allocates=True, fastmath=FAST)
+@inner(allocates=True)
 def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     """Heights over the surface, and what they say of the nodes of some rows."""
-    columns, start, listed, before = shape.columns, points.start, points.listed, work.listed_before
-    first, last = first_row * columns, last_row * columns
-    for row in range(first_row, last_row):
-        measure_heights(row, points, columns, mean[row + 1], work.dz)
+    columns, listed, before = shape.columns, points.listed, work.listed_before
+    wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
+    counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
+    spare = np.empty(LANES, np.float32), np.empty(LANES, np.bool_)
     if rules.around:
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]
         clear_votes(nodes, work.near_count, columns, side, work.votes)
-        list_near(listed.row[first_row], listed.row[last_row], points, rules, work.dz, work.near, work.near_count)
-        wide = columns + 2 * MARGIN
-        counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
-        for row in range(first_row, last_row):
-            if listed.row[row] == listed.row[row + 1]:
-                work.sums[:, row] = 0
-                continue
-            count_row(row, points, columns, rules, work, counters)
-            sum_along(counters, row, state, work.sums)
-    _judge_by_height(start[first], start[last], rules, work.dz, work.ground)
+    for row in range(first_row, last_row):
+        if listed.row[row] < listed.row[row + 1]:
+            measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, spare)
+            if rules.around:
+                sum_along(counters, row, state, work.sums)
+        elif rules.around:
+            work.sums[:, row] = 0
 
 
 @inner(allocates=True)
@@ -141,7 +132,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
     classify_rows(first_row, last_row, listed, work.sums, p00, rules, work.kinds)
     pillars = side * side
-    around = np.empty((pillars, BANDS_ROOM), np.uint32)
+    around = np.empty((pillars, BANDS_ROOM), np.int32)
     scratch = Scratch(np.zeros(BANDS_ROOM, np.uint16), around, np.full(pillars, -1))
     first_listed, last_listed = listed.row[first_row], listed.row[last_row]
     decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
@@ -163,7 +154,7 @@ def label_points(crew, chunks, points, shape, side, rules, surface, work, out):
             if phase == MEASURE:
                 _measure_rows(first, last, points, shape, side, rules, mean, work)
             elif phase == WRITE:
-                _write(part * count // parts, (part + 1) * count // parts, points.place, rules, work, out)
+                _write(part * count // parts, (part + 1) * count // parts, points, rules, work, out)
             elif rules.around and phase == DECIDE:
                 _decide_rows(first, last, points, shape, side, rules, p00, work)
             elif phase == FOLLOW:

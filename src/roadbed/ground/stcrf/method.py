@@ -9,6 +9,9 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from roadbed.compute.arrays import to_host
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host
@@ -20,7 +23,7 @@ from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.opacity.cpu import standing_points
 from roadbed.ground.opacity.device import can_find
-from roadbed.ground.opacity.views import views_of
+from roadbed.ground.opacity.views import looks_at, views_of
 from roadbed.ground.stcrf.align import ScanAlignment
 from roadbed.ground.stcrf.place import Place, Places
 from roadbed.mapping.information import SurfaceRules
@@ -50,8 +53,16 @@ class Stcrf:
         self._timeline = Timeline(config.timeline)
         self._mountings = Mountings(config.ground.mounting)
 
+    def leaves_out(self, scan: Scan) -> bool:
+        opaque = looks_at(scan, self.config.ground.opacity)
+        return isinstance(self.backend, Host) and not opaque and not self._mountings.looks_at(scan)
+
     def segment(
-        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+        self,
+        scan: Scan,
+        moving: Moving | None = None,
+        meanwhile: Callable[[Mounting], object] = nothing,
+        own: NDArray[np.bool_] | None = None,
     ) -> Segmented:
         timings: dict[str, float] = {}
         notes: list[str] = []
@@ -62,7 +73,7 @@ class Stcrf:
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             notes.extend(moment.notes)
             place, warm = self._places.follow(T_world_vehicle, mounting, moment)
-            given = self._input(scan, mounting, place, moving, warm)
+            given = self._input(scan, mounting, place, moving, warm, own)
         alignment = None
         if warm and self._aligns:
             alignment = ScanAlignment(self.config.ground.time, place, given, notes)
@@ -124,7 +135,13 @@ class Stcrf:
         self._mountings.reset()
 
     def _input(
-        self, scan: Scan, mounting: Mounting, place: Place, moving: Moving | None = None, warm: bool = False
+        self,
+        scan: Scan,
+        mounting: Mounting,
+        place: Place,
+        moving: Moving | None = None,
+        warm: bool = False,
+        own: NDArray[np.bool_] | None = None,
     ) -> FrameInput:
         """What a frame is computed from; which points stand is found here for an engine that cannot itself."""
         opacity, standing = self.config.ground.opacity, None
@@ -132,7 +149,7 @@ class Stcrf:
         views = views_of(scan, mounting.T_vehicle_sensor, opacity)
         if views is not None and not self._finds_standing:
             standing, views = standing_points(to_host(scan.points), views, opacity), None
-        return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, standing, views)
+        return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, standing, views, own)
 
 
 def _engine(config: Config, backend: Backend | Host, stays: bool, wanted: Collection[str] | None) -> GroundEngine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import sub
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from roadbed.compute.arrays import to_host
 from roadbed.compute.backend import OnDevice
 from roadbed.config import Config
 from roadbed.frames import Mounting
-from roadbed.geometry import Float64, Lattice, Pose, rotation_to_level
+from roadbed.geometry import Lattice, Pose, rotation_to_level
 from roadbed.ground.engine import (
     FrameOutput,
     GroundEngine,
@@ -44,30 +45,36 @@ class Place:
     T_world_lattice: Pose | None  # None without odometry
 
     @cached_property
-    def corner(self) -> Float64:
+    def corner(self) -> tuple[float, float, float]:
+        """m, the lattice's outer corner at the base height."""
         x_min, _, y_min, _ = self.lattice.extent
-        return np.array([x_min, y_min, self.base])
+        return x_min, y_min, self.base
+
+    def from_corner(self, pose: Pose) -> tuple[float, ...]:
+        """A pose's numbers, its translation counted from the lattice's corner."""
+        x, y, z = map(sub, pose.xyz, self.corner)
+        return (*pose.numbers[:9], x, y, z)
 
     @property
     def placement(self) -> Placement:
-        pose = self.T_lattice_sensor
-        return Placement(pose.rotation, pose.translation - self.corner, self.base)
+        numbers = np.array(self.from_corner(self.T_lattice_sensor))
+        return Placement(numbers[:9].reshape(3, 3), numbers[9:], self.base)
 
     @property
     def vehicle(self) -> Vehicle:
         pose = self.T_lattice_vehicle
-        x, y, _ = (pose.translation - self.corner).tolist()
-        up_x, up_y, up_z = pose.rotation[:, 2].tolist()
-        return Vehicle(x, y, pose.yaw, -up_x / up_z, -up_y / up_z)
+        (x, y, _), (x_min, y_min, _) = pose.xyz, self.corner
+        up_x, up_y, up_z = pose.turned(0.0, 0.0, 1.0)
+        return Vehicle(x - x_min, y - y_min, pose.yaw, -up_x / up_z, -up_y / up_z)
 
     @property
     def road(self) -> float:
         """Height of the road under the vehicle over the base."""
-        return float(self.T_lattice_vehicle.translation[2]) - self.base
+        return self.T_lattice_vehicle.xyz[2] - self.base
 
     def mask(self, cells: Lattice, moving: NDArray[np.bool_] | OnDevice) -> MovingMask:
-        x_min, _, y_min, _ = cells.extent
-        corner = np.array([x_min, y_min]) - self.corner[:2]
+        (x_min, _, y_min, _), (own_x, own_y, _) = cells.extent, self.corner
+        corner = x_min - own_x, y_min - own_y
         if isinstance(moving, OnDevice):
             return MovingMask(moving, cells.shape, corner, cells.spacing)
         return MovingMask(np.ascontiguousarray(moving, np.bool_), moving.shape, corner, cells.spacing)
@@ -75,9 +82,9 @@ class Place:
     def corrected(self, by: Misalignment, trust: float) -> Place:
         """The scan laid onto the prior surface: turned about the sensor's foot point, then lowered by what is left."""
         turn = rotation_to_level(trust * by.slope_x, trust * by.slope_y)
-        x, y, _ = self.T_lattice_sensor.translation
-        pivot = np.array([x, y, self.base])
-        correction = Pose.trusted(turn, pivot - turn @ pivot - np.array([0.0, 0.0, trust * by.lift]))
+        x, y, _ = self.T_lattice_sensor.xyz
+        u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, self.base)
+        correction = Pose.of_numbers((*turn, x - u, y - v, self.base - w - trust * by.lift))
         sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
         return Place(self.lattice, self.base, sensor, vehicle, self.T_world_lattice)
 
@@ -141,7 +148,7 @@ class Places:
 
     def _roll(self, T_lattice_vehicle: Pose, first: bool) -> tuple[Lattice, float]:
         """Shift the prior by whole nodes, and count heights from the road again after a climb."""
-        x, y, z = T_lattice_vehicle.translation.tolist()
+        x, y, z = T_lattice_vehicle.xyz
         old, lattice, base = self._prior_lattice, self.around_vehicle.around(x, y), z
         columns = rows = 0
         if not first:
@@ -184,8 +191,8 @@ def _level_world(T_world_vehicle: Pose, mounting: Mounting) -> Pose:
     """The world itself where the mounting is given; else turned level and lifted at the first vehicle position."""
     if not mounting.estimated:
         return Pose.identity()
-    up = T_world_vehicle.rotation[:, 2]
-    level = rotation_to_level(-up[0] / up[2], -up[1] / up[2])
-    first = T_world_vehicle.translation
-    target = np.array([first[0], first[1], 0.0])
-    return Pose(level, target - level @ first)
+    up_x, up_y, up_z = T_world_vehicle.turned(0.0, 0.0, 1.0)
+    level = Pose.of_numbers((*rotation_to_level(-up_x / up_z, -up_y / up_z), 0.0, 0.0, 0.0))
+    x, y, z = T_world_vehicle.xyz
+    u, v, w = level.of(x, y, z)
+    return Pose.of_numbers((*level.numbers[:9], x - u, y - v, -w))

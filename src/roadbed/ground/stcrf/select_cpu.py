@@ -10,7 +10,8 @@ import numpy as np
 
 from roadbed.compute.cpu import FAST, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
-from roadbed.compute.lanes import STEP, least, load, none_of, numbers, splat, total, where
+from roadbed.compute.kernels import inlined
+from roadbed.compute.lanes import LANES, STEP, least, load, none_of, numbers, splat, total, where
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
 PAD = 8  # points of a node are filled up to a multiple of this
@@ -145,25 +146,54 @@ def _count_usable(pillar, first, last, out):
     return np.int64(total(n))
 
 
+@inlined()
+def _border(place, side):
+    """Between two parts of a node; points on its own border belong to the part beside it."""
+    return F(place) if 0 < place < side else F(-np.inf) if place == 0 else F(np.inf)
+
+
+@inlined()
+def _keep_lower(is_there, z, place, best, best_place):
+    """In each lane the lower of two points, of equal ones the first, and which it is."""
+    lower = is_there & (z < best)
+    return where(lower, z, best), where(lower, place, best_place)
+
+
+@inlined()
+def _note_lowest(points, first, best, place, low, part):
+    """The lowest of all lanes, of equal ones the first; if there is any."""
+    lowest = least(best)
+    if lowest < UNSEEN:
+        k = first + U(least(where(splat(lowest) >= best, place, splat(UNSEEN))))
+        low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], points.z[k]
+
+
 @inner()
 def _find_lowest(points, first, last, out, spacing, side, low):
-    """The lowest of these in each of side x side parts of the node; of equal ones the first."""
+    """The lowest of these in each of side x side parts of the node, four at once: most nodes are a vector or two."""
     half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
-    for part in range(side * side):
-        row, column = part // side, part % side
-        # Points on the border of a node belong to the part beside it.
-        left, right = F(column) if column > 0 else F(-np.inf), F(column + 1) if column + 1 < side else F(np.inf)
-        bottom, top = F(row) if row > 0 else F(-np.inf), F(row + 1) if row + 1 < side else F(np.inf)
-        best, place = none, numbers()
+    across = (side + 1) // 2  # pairs of parts; the second of the last one may lie beyond the node, and has no points
+    for pair in range(across * across):
+        row, column = 2 * (pair // across), 2 * (pair % across)
+        part = row * side + column
+        left, between, right = _border(column, side), _border(column + 1, side), _border(column + 2, side)
+        bottom, middle, top = _border(row, side), _border(row + 1, side), _border(row + 2, side)
+        best0 = best1 = best2 = best3 = none
+        place = place0 = place1 = place2 = place3 = numbers()
         for k in range(first, last, STEP):
             u, v, z = (load(points.x, k) + half) * scale, (load(points.y, k) + half) * scale, load(points.z, k)
             usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
-            lower = usable & (u >= left) & (u < right) & (v >= bottom) & (v < top) & (z < best)
-            best, place = where(lower, z, best), where(lower, numbers() + F(k - first), place)
-        lowest = least(best)
-        if lowest < UNSEEN:
-            k = first + U(least(where(splat(lowest) >= best, place, none)))
-            low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], points.z[k]
+            west, east = usable & (u >= left) & (u < between), usable & (u >= between) & (u < right)
+            south, north = (v >= bottom) & (v < middle), (v >= middle) & (v < top)
+            best0, place0 = _keep_lower(west & south, z, place, best0, place0)
+            best1, place1 = _keep_lower(east & south, z, place, best1, place1)
+            best2, place2 = _keep_lower(west & north, z, place, best2, place2)
+            best3, place3 = _keep_lower(east & north, z, place, best3, place3)
+            place = place + F(LANES)
+        _note_lowest(points, first, best0, place0, low, part)
+        _note_lowest(points, first, best1, place1, low, part + 1)
+        _note_lowest(points, first, best2, place2, low, part + side)
+        _note_lowest(points, first, best3, place3, low, part + side + 1)
 
 
 @inner(fastmath=FAST)
@@ -176,16 +206,14 @@ def _copy_points(x, y, z, pillar, out, usable, stride, place, shaping):
             x_em[place], y_em[place], z_em[place] = x[k], y[k], z[k]
             place += 1
         return place
-    turn = 0
-    for k in range(U(x.shape[0])):
-        if pillar[k] & out:
-            continue
-        if turn == 0:
-            x_em[place], y_em[place], z_em[place] = x[k], y[k], z[k]
-            place += 1
-        turn += 1
-        if turn == stride:
-            turn = 0
+    k, turn, end = U(0), 0, place + (usable + stride - 1) // stride
+    while place < end:
+        x_em[place], y_em[place], z_em[place] = x[k], y[k], z[k]  # written over where it does not count
+        is_usable = (pillar[k] & out) == 0
+        place += is_usable & (turn == 0)
+        turn += is_usable
+        turn = 0 if turn == stride else turn
+        k += U(1)
     return place
 
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Points to the lattice frame and, by one stable counting sort, into the order of their nodes."""
+"""Points to the lattice frame and, by one stable counting sort, into the order of their nodes.
+
+Neighbours in a scan mostly lie on one node: runs of points are counted and placed, not points.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,22 @@ import numpy as np
 from roadbed.compute.cpu import ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import LANES, floor, load_points, splat, store, where
-from roadbed.compute.primitives_cpu import along, begin_cells, turn_of
+from roadbed.compute.lanes import (
+    LANES,
+    STEP,
+    bits,
+    floor,
+    is_empty,
+    load,
+    load_points,
+    none_of,
+    numbers,
+    splat,
+    store,
+    where,
+    whole,
+)  # fmt: skip
+from roadbed.compute.primitives_cpu import along, turn_of
 from roadbed.ground.stcrf.model import FARTHEST_HEIGHT
 
 SORT_PHASES = 3
@@ -20,38 +37,55 @@ BLOCK = 256  # points that stay in cache
 
 
 class SortRoom(NamedTuple):
-    """Scratch of each slice of the points."""
+    """Scratch of each slice of the points. After the last node comes one for all points that are on none."""
 
-    count: np.ndarray  # (slices, nodes)
-    block: np.ndarray  # (slices, 3, BLOCK) coordinates of the points at hand
+    count: np.ndarray  # (slices, nodes + 1) points per node, then the place of the next one,
+    end: np.ndarray  # (slices, nodes + 1) and the first that is not the slice's
+    block: np.ndarray  # (slices, 3, BLOCK + LANES) coordinates of the points at hand
+    node: np.ndarray  # (slices, BLOCK + 2 LANES) their nodes
     last: np.ndarray  # (slices, LANES, 3) the last points, filled up with missing returns
 
     @classmethod
     def of(cls, slices: int, nodes: int) -> SortRoom:
         """Of so many slices of points, and nodes."""
-        block, last = np.zeros((slices, 3, BLOCK), np.float32), np.zeros((slices, LANES, 3), np.float32)
-        return cls(np.zeros((slices, nodes), np.int32), block, last)
+        block, last = np.zeros((slices, 3, BLOCK + LANES), np.float32), np.zeros((slices, LANES, 3), np.float32)
+        count, end = (np.zeros((slices, nodes + 1), np.int32) for _ in range(2))
+        return cls(count, end, block, np.zeros((slices, BLOCK + 2 * LANES), np.int32), last)
+
+
+class Runs(NamedTuple):
+    """Points that follow each other on one node. Those of slice s begin s after the number of its first point."""
+
+    first: np.ndarray  # (N + slices,) point with which a run begins; after the last run, with which no more does
+    node: np.ndarray  # (N + slices,)
+
+    @classmethod
+    def of(cls, points: int, slices: int) -> Runs:
+        """Room for those of so many points."""
+        return cls(*np.empty((2, points + slices), np.int32))
 
 
 @inner()
-def _fill_up(points, first, last, out):
-    """Fewer points than a vector holds."""
+def _fill_up(points, own, first, last, out):
+    """Fewer points than a vector holds, `own` ones made missing."""
     out[:] = F(0)
     for k in range(last - first):
+        if own.shape[0] > 0 and own[first + k]:
+            continue
         out[k, 0], out[k, 1], out[k, 2] = points[first + k, 0], points[first + k, 1], points[first + k, 2]
 
 
 @inlined()
-def _lattice_place(points, first, turn, shape, k, block):
-    """Column and row of points, in nodes from the corner; -1 where they are on no node or missing."""
+def _find_nodes(points, first, turn, shape, k, node):
+    """Node of points; the one after the last where they are on none, or missing."""
     x, y, z = load_points(points, first)
     scale = F(1) / shape.spacing
     u, v, w = along(turn[0], x, y, z) * scale, along(turn[1], x, y, z) * scale, along(turn[2], x, y, z)
     inside = (u >= F(0)) & (u < F(shape.columns)) & (v >= F(0)) & (v < F(shape.rows))
     # Comparisons with NaN are false; (0, 0, 0) is how sensors write a missing return.
     is_return = (F(0) < x * x + y * y + z * z) & (w < FARTHEST_HEIGHT) & (w > -FARTHEST_HEIGHT)
-    store(block, (0, k), where(inside & is_return, u, splat(F(-1))))
-    store(block, (1, k), v)
+    none = splat(np.int32(shape.rows * shape.columns))
+    store(node, k, where(inside & is_return, whole(v) * np.int32(shape.columns) + whole(u), none))
 
 
 @inlined()
@@ -66,88 +100,141 @@ def _node_place(points, first, turn, shape, k, block):
 
 
 @inner()
-def _assign(points, turn, shape, node, count, room, first, last):
-    """Node of each point of a slice, -1 where there is none; `count` gains the points per node."""
-    block, columns = room[0], np.int32(shape.columns)
+def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
+    """Runs of a slice from number `run` on, none across blocks; `count` gains the points per node."""
+    (points, own), (node, filled_up), nodes = scan, room, np.int32(shape.rows * shape.columns)
     for begin in range(first, last, BLOCK):
-        n = min(BLOCK, last - begin)
-        whole = n // LANES * LANES
-        for k in range(0, whole, LANES):
-            _lattice_place(points, begin + k, turn, shape, k, block)
-        if whole < n:
-            _fill_up(points, begin + whole, begin + n, room[1])
-            _lattice_place(room[1], 0, turn, shape, whole, block)
-        for k in range(U(n)):
-            cell = np.int32(-1)
-            if block[0, k] >= F(0):
-                cell = np.int32(block[1, k]) * columns + np.int32(block[0, k])
-                count[cell] += 1
-            node[U(begin) + k] = cell
+        n, known = min(BLOCK, last - begin), run
+        for k in range(0, n // LANES * LANES, LANES):
+            _find_nodes(points, begin + k, turn, shape, k + LANES, node)
+        for k in range(0, n // LANES * LANES if own.shape[0] > 0 else 0, LANES):
+            is_other = none_of(own, begin + k, np.uint8(1))
+            store(node, k + LANES, where(is_other, load(node, k + LANES), splat(nodes)))
+        if n % LANES:
+            k = n // LANES * LANES
+            _fill_up(points, own, begin + k, begin + n, filled_up)
+            _find_nodes(filled_up, 0, turn, shape, k + LANES, node)
+        node[LANES - 1] = -1  # before the first
+        for k in range(0, n, LANES):
+            begins = bits(load(node, k + LANES) != load(node, k + LANES - 1))
+            begins &= (ONE << U(min(n - k, LANES))) - ONE
+            for lane in range(STEP):
+                runs.first[run] = U(begin + k) + lane  # written over where none begins: cheaper than a branch
+                run += (begins >> lane) & ONE
+        runs.first[run] = begin + n
+        for k in range(known, run):
+            here = node[U(runs.first[k]) + STEP - U(begin)]
+            runs.node[k] = here
+            count[U(here)] += runs.first[k + ONE] - runs.first[k]
+
+
+@inlined()
+def _copy_run(block, k, n, out, i, place):
+    """`n` points and, where there is room for whole vectors, some after them, which are then written over."""
+    for j in range(U(0), n, STEP):
+        store(out.x, place + j, load(block, (0, k + j)))
+        store(out.y, place + j, load(block, (1, k + j)))
+        store(out.z, place + j, load(block, (2, k + j)))
+        store(out.place, i + j, whole(numbers()) + splat(np.int32(place + j)))
 
 
 @inner()
-def _place(points, turn, shape, count, room, out, first, last):
+def _place_runs(scan, turn, shape, places, room, runs, out, first, last, run):
     """Write each point of a slice to its place in node order, x and y relative to the node; keep the place."""
-    x_, y_, z_, node, block = out.x, out.y, out.z, out.place, room[0]
+    (points, own), (next_place, end), (block, filled_up) = scan, places, room
     for begin in range(first, last, BLOCK):
         n = min(BLOCK, last - begin)
-        whole = n // LANES * LANES
-        for k in range(0, whole, LANES):
+        for k in range(0, n // LANES * LANES, LANES):
             _node_place(points, begin + k, turn, shape, k, block)
-        if whole < n:
-            _fill_up(points, begin + whole, begin + n, room[1])
-            _node_place(room[1], 0, turn, shape, whole, block)
-        for k in range(U(n)):
-            cell = node[U(begin) + k]
-            if cell < 0:
-                continue
-            place = U(count[cell])
-            count[cell] += 1
-            x_[place], y_[place], z_[place] = block[0, k], block[1, k], block[2, k]
-            node[U(begin) + k] = place
+        if n % LANES:
+            k = n // LANES * LANES
+            _fill_up(points, own, begin + k, begin + n, filled_up)
+            _node_place(filled_up, 0, turn, shape, k, block)
+        while runs.first[run] < begin + n:
+            node, i = U(runs.node[run]), U(runs.first[run])
+            length, place, k = U(runs.first[run + ONE]) - i, U(next_place[node]), i - U(begin)
+            next_place[node] = place + length
+            vectors = (length + STEP - ONE) // STEP * STEP
+            if place + vectors <= U(end[node]) and i + vectors <= U(last):
+                _copy_run(block, k, length, out, i, place)
+            else:
+                for j in range(length):
+                    out.x[place + j], out.y[place + j], out.z[place + j] = (
+                        block[0, k + j],
+                        block[1, k + j],
+                        block[2, k + j],
+                    )
+                    out.place[i + j] = place + j
+            run += ONE
 
 
 @inner()
-def _list_nodes(start, anchored, columns, listed):
-    """Nodes that have points, or are anchored."""
-    n = 0
-    for row in range(listed.row.shape[0] - 1):
+def _is_empty(count, anchored, c):
+    """Whether nodes c and on have nothing."""
+    empty = is_empty(anchored, c)
+    for s in range(count.shape[0]):
+        empty &= is_empty(count[s], c)
+    return empty
+
+
+@inner()
+def _begin_nodes(room, anchored, shape, start, listed):
+    """Where nodes begin, and in `room` where each slice does; those that have points, or are anchored, are listed."""
+    count, end = room.count, room.end
+    slices, nodes = count.shape[0], U(shape.rows * shape.columns)
+    total = n = 0
+    for row in range(shape.rows + 1):
         listed.row[row] = n
-        for c in range(U(row * columns), U((row + 1) * columns)):
-            listed.nodes[n] = c  # written over where it does not count: cheaper than a branch
-            n += (start[c + ONE] > start[c]) | (anchored[c] > 0)
-    listed.row[listed.row.shape[0] - 1] = n
+        c, after = U(row * shape.columns), min(U((row + 1) * shape.columns), nodes + ONE)
+        while c < after:
+            if c + STEP <= nodes and _is_empty(count, anchored, c):
+                store(start, c, splat(np.int32(total)))  # maybe also of the next row, which writes over it
+                c += STEP
+                continue
+            for node in range(c, min(c + STEP, after)):
+                start[node], before = total, total
+                for s in range(slices):
+                    here = count[s, node]
+                    count[s, node] = total
+                    total += here
+                    end[s, node] = total
+                if node < nodes:
+                    listed.nodes[n] = node  # written over where it does not count
+                    n += (total > before) | (anchored[node] > 0)
+            c += STEP
 
 
 @inner()
 def _take_along(standing, out, first, last):
     """What is known of the points of a slice, to their places."""
     for i in range(first, last):
-        if out.place[i] >= 0:
-            out.stands[out.place[i]] = standing[i]
+        out.stands[out.place[i]] = standing[i]
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def sort_by_node(crew, points, standing, rotation, translation, shape, anchored, room, out):
-    """Counting sort. `translation` counts from the lattice's corner; `room` is for as many slices of the points.
+def sort_by_node(crew, scan, standing, pose, shape, anchored, room, runs, out):
+    """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
+
+    `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of the points.
 
     The sort is stable, so the order, and with it every sum, does not depend on the number of slices.
     """
-    count, slices, n = room.count, room.count.shape[0], points.shape[0]
-    turn = turn_of(rotation, translation)
+    count, slices, n = room.count, room.count.shape[0], scan[0].shape[0]
+    turn = turn_of(pose[0], pose[1])
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 1 else slices
         s = take_part(crew, phase)
         while s < parts:
             first, last = s * n // slices, (s + 1) * n // slices
+            run, filled_up = U(first + s), room.last[s]
             if phase == 0:
                 count[s, :] = 0
-                _assign(points, turn, shape, out.place, count[s], (room.block[s], room.last[s]), first, last)
+                _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), runs, first, last, run)
             elif phase == 1:
-                begin_cells(count, out.start)
-                _list_nodes(out.start, anchored, shape.columns, out.listed)
+                _begin_nodes(room, anchored, shape, out.start, out.listed)
             else:
-                _place(points, turn, shape, count[s], (room.block[s], room.last[s]), out, first, last)
+                places = count[s], room.end[s]
+                _place_runs(scan, turn, shape, places, (room.block[s], filled_up), runs, out, first, last, run)
                 _take_along(standing, out, first, min(last, standing.shape[0]))
             s = take_next(crew, phase)
         wait_for_all(crew, phase, parts)

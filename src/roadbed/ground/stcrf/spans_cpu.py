@@ -8,10 +8,12 @@ import numba
 import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
+from roadbed.compute.lanes import LANES, bits, load
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM
 
 VECTOR = 8  # nodes handled at once by vectorised loops
 CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
+_KNOWN = F(1e-4)  # effective points from which a prior says anything
 NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
 
 
@@ -33,12 +35,16 @@ def find_spans(listed, prior, use_prior, shape, reach, spans):
             own_hi[row] = listed.nodes[last - 1] - row * columns + 2
         if use_prior:
             known = prior[row + 1, 0]
-            column = 1
-            while column < own_lo[row] and not known[column] > F(1e-4):
+            column, end = 1, own_lo[row]
+            while column + LANES <= end and not bits(load(known, column) > _KNOWN):
+                column += LANES
+            while column < end and not known[column] > _KNOWN:
                 column += 1
             own_lo[row] = column
-            column = columns
-            while column >= max(own_hi[row], own_lo[row]) and not known[column] > F(1e-4):
+            column, end = columns, max(own_hi[row], column)
+            while column - LANES >= end and not bits(load(known, column - LANES + 1) > _KNOWN):
+                column -= LANES
+            while column >= end and not known[column] > _KNOWN:
                 column -= 1
             own_hi[row] = max(own_hi[row], column + 1 if column >= own_lo[row] else 0)
     for row in range(rows):

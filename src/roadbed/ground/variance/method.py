@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.compute.backend import Backend
 from roadbed.compute.host import Host
@@ -36,8 +37,16 @@ class GridVariance:
         self.lattice = lattice_of(config.ground.variance)
         self.engine = _engine(config, backend)
 
+    def leaves_out(self, scan: Scan) -> bool:
+        """It takes a scan as it is."""
+        return False
+
     def segment(
-        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+        self,
+        scan: Scan,
+        moving: Moving | None = None,
+        meanwhile: Callable[[Mounting], object] = nothing,
+        own: NDArray[np.bool_] | None = None,
     ) -> Segmented:
         in_place = Pose.identity()
         mounting = Mounting(in_place, estimated=False)
