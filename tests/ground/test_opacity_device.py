@@ -135,12 +135,14 @@ def around(directions, far, up):
 
 
 def test_points_on_the_borders_of_directions(any_device):
-    """Axes, diagonals and the borders themselves, as near as floats come to them."""
+    """Axes, diagonals and the borders themselves, as near as floats come; what is too near is in no direction."""
     config = with_opacity(direction=0.5)
-    scan = Scan(around(720, (5.0, 5.02, 9.0, 30.0), (-0.6, -0.4, -1.2, -2.0)))
+    rings = around(720, (5.0, 5.02, 9.0, 30.0), (-0.6, -0.4, -1.2, -2.0))
+    scan = Scan(np.concatenate([rings, [(0.1, 0, 0.3)]]))  # beneath which every beam ahead would pass
     found = OnDevice(any_device, config)(scan, T_vehicle_sensor=LEVEL)[0]
     np.testing.assert_array_equal(found, on_cpu(scan, config, LEVEL))
     assert found.mean() > 0.4
+    assert not found[-1]
 
 
 @pytest.mark.parametrize(
@@ -156,8 +158,10 @@ def test_the_first_of_equals_decides(any_device, densest, returns, stands):
     on_device = OnDevice(any_device, config)
     first, *others = ((r, 0, z) for r, z in returns)
     for order, expected in zip((others, others[::-1]), stands):
-        scan = Scan(np.array([first, *order]))
-        assert on_cpu(scan, config, LEVEL)[0] == on_device(scan, T_vehicle_sensor=LEVEL)[0][0] == expected
+        for place in range(3):
+            scan = Scan(np.array([*order[:place], first, *order[place:]]))
+            found = on_device(scan, T_vehicle_sensor=LEVEL)[0][place]
+            assert on_cpu(scan, config, LEVEL)[place] == found == expected
 
 
 def test_road_in_a_direction_without_room_is_road(any_device):
