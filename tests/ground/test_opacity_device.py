@@ -179,7 +179,8 @@ def test_slots_look_by_their_own_rules(any_device):
     """A sparse rig, a dense scan that only its directions tell, one that is not asked, and a larger rig at last."""
     config = with_opacity(direction=5.0, densest=10, layered=30)
     on_device = OnDevice(any_device, config, slots=4)
-    ahead = np.random.default_rng(0).normal((20, 0, -1), (1, 0.1, 0.2), (1900, 3))
+    ahead = np.tile([(27, 0.3, -1.7), (27.02, 0.3, -0.8)], (30, 1))  # a wall, whose foot stands in a scan less dense
+    assert on_cpu(Scan(ahead[:20]), config).any()
     scans = (rig(1, 2), Scan(ahead), Scan(scattered(3, 3000)), rig(4, 5))
     assert views_of(scans[1], TILTED, config.ground.opacity) is not None
     assert views_of(scans[2], TILTED, config.ground.opacity) is None
