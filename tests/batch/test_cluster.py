@@ -17,7 +17,7 @@ import pytest
 
 from roadbed.batch import tasks
 from roadbed.batch.campaign import Campaign, claimed, write_summary
-from roadbed.batch.engine import Engine, loopback_address
+from roadbed.batch.engine import Engine, loopback_address, patient_start
 from roadbed.batch.maps import do_merge
 from roadbed.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, ended, job_in
@@ -35,8 +35,9 @@ def cluster():
 
     address = loopback_address()
     node = {"num_cpus": 1, "object_store_memory": STORE}
-    made = Cluster(True, head_node_args={**node, "include_dashboard": False, "node_ip_address": address})
-    made.second = made.add_node(**node, node_ip_address=f"{address[:-1]}2")
+    with patient_start():
+        made = Cluster(True, head_node_args={**node, "include_dashboard": False, "node_ip_address": address})
+        made.second = made.add_node(**node, node_ip_address=f"{address[:-1]}2")
     yield made
     made.shutdown()
 

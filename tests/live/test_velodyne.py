@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from itertools import islice
+from types import SimpleNamespace
 
 import dpkt
 import numpy as np
@@ -16,8 +17,9 @@ import pytest
 from mcap.reader import make_reader
 
 from roadbed import DeviceError, InputError
-from roadbed.sources import open_source
+from roadbed.sources import open_source, velodyne_udp
 from roadbed.sources.selection import part_of
+from roadbed.sources.velodyne_udp import PacketClock
 from tests.live.datagrams import send, wait_until_taken
 from tests.live.processes import PATIENCE, Processes
 
@@ -57,6 +59,36 @@ def test_packets_on_the_wire_make_the_scans_of_their_capture(capture):
         np.testing.assert_array_equal(mine.points, theirs.points)
         np.testing.assert_array_equal(mine.intensity, theirs.intensity)
         np.testing.assert_array_equal(mine.ring, theirs.ring)
+
+
+def test_a_turn_that_is_read_late_and_in_bursts_stays_one(capture, monkeypatch):
+    """As by a computer that was busy with something else for half a second, now and then."""
+    expected = list(islice(open_source(capture), 3))
+    sent = [(when, packet) for when, packet in packets(capture) if len(packet) == 1206]
+    reads = iter([when + 0.5 * (k % 50 > 10) * (1 - k % 50 / 50) for k, (when, _) in enumerate(sent)])
+    monkeypatch.setattr(velodyne_udp, "time", SimpleNamespace(time=lambda: next(reads)))
+    source = open_source("velodyne:0")
+    source.close()
+    source._packets = [packet for _, packet in sent]
+    found = list(islice(source, len(expected)))
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine.points, theirs.points)
+        assert theirs.time <= mine.time < theirs.time + 0.1
+
+
+def test_the_time_of_packets_follows_the_sensor_and_this_computer():
+    def packet(microseconds):
+        return bytes(1200) + int(microseconds).to_bytes(4, "little") + bytes(2)
+
+    clock = PacketClock()
+    hour = 3_600_000_000
+    assert clock.stamp(packet(hour - 5000), 100.0) == 100.0
+    assert clock.stamp(packet(5000), 100.5) == pytest.approx(100.01, abs=1e-4)  # read late, and over the full hour
+    assert clock.stamp(packet(15_000), 100.015) == 100.015  # never before it was sent
+    assert clock.stamp(packet(500_000_000), 200.0) == 200.0  # the sensor's clock was set
+    late = [clock.stamp(packet(500_000_000 + 1e5 * k), 200.3 + 0.1 * k) for k in range(1, 4000)]
+    assert late[0] == pytest.approx(200.1, abs=1e-3)
+    assert late[-1] == pytest.approx(200.3 + 0.1 * 3999)  # what stays late is how long packets take
 
 
 def test_live_perceives_what_is_sent_and_ends_cleanly_with_everything_written(capture, tmp_path):

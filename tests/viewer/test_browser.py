@@ -62,6 +62,18 @@ class Page:
 
         wait_until(try_once, xpath)
 
+    def switch(self, name, on):
+        """Turn a layer on or off; by its element, as lines that come above move it away from under a mouse."""
+        xpath = f"//*[normalize-space(text())='{name}']/following::input[@type='checkbox'][1]"
+
+        def box():
+            return next((found for found in self.browser.find_elements("xpath", xpath) if found.is_displayed()), None)
+
+        found = wait_until(box, name)
+        if found.is_selected() != on:
+            self.browser.execute_script("arguments[0].click()", found)
+        wait_until(lambda: box().is_selected() == on, f"{name} to be {'on' if on else 'off'}")
+
     def slider(self, name):
         xpath = f"//*[normalize-space(text())='{name}']/following::*[@role='slider'][1]"
         return wait_until(lambda: next(iter(self.browser.find_elements("xpath", xpath)), None), f"slider {name}")
@@ -117,8 +129,9 @@ def colours_of_cells(page, share):
 def test_free_and_unseen_cells_have_the_colours_of_the_legend(page, until):
     page.viewer.player.seek(5)
     until(lambda: page.shown.index == 5, "a frame with a past")
-    for layer in ("Cloud", "Elevation", "Occupancy"):
-        page.click(f"//*[normalize-space(text())='{layer}']/following::input[@type='checkbox'][1]")
+    page.switch("Cloud", False)
+    page.switch("Elevation", False)
+    page.switch("Occupancy", True)
     grid = page.shown.result.occupancy
 
     def as_in_the_palette():
@@ -135,8 +148,9 @@ def test_free_and_unseen_cells_have_the_colours_of_the_legend(page, until):
         patch = page.browser.find_element("xpath", f"//span[normalize-space()='{name}']/i")
         found = patch.value_of_css_property("background-color")
         assert re.findall(r"\d+", found)[:3] == [str(value) for value in palette.rgb(getattr(palette, colour))]
-    for layer in ("Occupancy", "Elevation", "Cloud"):
-        page.click(f"//*[normalize-space(text())='{layer}']/following::input[@type='checkbox'][1]")
+    page.switch("Occupancy", False)
+    page.switch("Elevation", True)
+    page.switch("Cloud", True)
     until(lambda: "unseen" not in page.text(), "a legend of what is shown only")
 
 

@@ -8,8 +8,9 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from time import monotonic, sleep
 from typing import Any
 
 from roadbed.errors import DeviceError, InputError, missing_extra
@@ -18,6 +19,7 @@ _OBJECT_STORE = 80 << 20  # bytes: only names and counts travel
 ATTEMPTS = 4  # at one task
 _WAITING_PER_CORE = 4  # tasks handed to Ray before they can begin
 _LOOK_EVERY = 0.5  # s
+_START = 300  # s that processes of Ray may take to start
 
 
 @dataclass(eq=False)
@@ -81,8 +83,9 @@ class Engine:
                 options["address"] = self._address
             exits.callback(ray.shutdown)
             try:
-                ray.init(**options)
-            except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+                with nullcontext() if self._address else patient_start():
+                    ray.init(**options)
+            except Exception as error:  # of many kinds, plain ones among them
                 where = self._address or "this machine"
                 raise DeviceError(f"Ray on {where} does not answer ({' '.join(str(error).split())})") from None
             self.check(ray.cluster_resources())
@@ -143,6 +146,36 @@ class Engine:
             if not found.get("GPU"):
                 raise DeviceError("backend cuda: Ray found no GPU, expected at least one")
             self.slots = min(self.slots, int(found["GPU"] / self._gpu_share))
+
+
+@contextmanager
+def patient_start() -> Iterator[None]:
+    """Nodes of Ray that are started meanwhile may take long, as on a busy machine.
+
+    Ray gives up after 30 s, in one place whatever it is told: it asks again and again whether the node is there. That
+    question is answered when it is.
+    """
+    from ray._private import services
+
+    for limit in ("RAY_gcs_server_port_wait_time_s", "RAY_worker_register_timeout_seconds"):
+        os.environ.setdefault(limit, str(_START))
+    ask = services.get_node
+
+    def ask_until_it_is_there(*which: Any) -> Any:
+        end = monotonic() + _START
+        while True:
+            try:
+                return ask(*which)
+            except RuntimeError:
+                if monotonic() > end:
+                    raise
+            sleep(0.1)
+
+    services.get_node = ask_until_it_is_there
+    try:
+        yield
+    finally:
+        services.get_node = ask
 
 
 def loopback_address() -> str:
