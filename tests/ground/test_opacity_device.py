@@ -101,7 +101,7 @@ def scattered(seed, count=1500, around=6.0):
     points = np.round(rng.normal(0, (around, around, 0.5), (count, 3)) * 20) / 20
     points[: count // 4] = 2 * points[-(count // 4) :]  # on the same beams
     points[::11], points[::13, 0], points[::17, 1] = 0, np.nan, np.inf
-    points[1] = 3e38
+    points[1] = 3e38, 3e38, -3e38  # their sum is no number, a beam beneath everything there
     points[2] = 2e30, -1e30, 5
     return points.astype(np.float32)
 
@@ -117,11 +117,11 @@ def test_equal_slopes_crowded_directions_and_what_is_no_return(any_device, rule)
     """Wide directions, so that some hold too many returns for the rule, and some more than there is room for."""
     config = with_opacity(direction=3.0, **({"densest": 20} if rule == "sparse" else {"densest": 2, "layered": 25}))
     on_device, room = OnDevice(any_device, config), model.room_of(config.ground.opacity)
-    for seed in range(4):
-        crowd = np.full((room + 40, 3), np.float32((9.0, 0.3, -1.0)))
+    for seed, crowded in enumerate((30, room + 40, 90, room)):  # left alone: from MOST times the rule's number on
+        crowd = np.full((crowded, 3), np.float32((9.0, 0.3, -1.0)))
         crowd[:, 2] += np.float32(0.01) * np.arange(len(crowd), dtype=np.float32)
         points, wall = scattered(seed), around(120, (20, 27, 27.02, 27.02), (-1.8, -1.7, -0.8, -0.79))
-        scan = Scan(np.concatenate([points[:700], crowd if seed % 2 else crowd[:30], points[700:], wall]))
+        scan = Scan(np.concatenate([points[:700], crowd, points[700:], wall]))
         expected = on_cpu(scan, config)
         assert np.count_nonzero(expected) > 20
         np.testing.assert_array_equal(on_device(scan)[0], expected)
@@ -135,12 +135,14 @@ def around(directions, far, up):
 
 
 def test_points_on_the_borders_of_directions(any_device):
-    """Axes, diagonals and the borders themselves, as near as floats come to them."""
+    """Axes, diagonals and the borders themselves, as near as floats come; what is too near is in no direction."""
     config = with_opacity(direction=0.5)
-    scan = Scan(around(720, (5.0, 5.02, 9.0, 30.0), (-0.6, -0.4, -1.2, -2.0)))
+    rings = around(720, (5.0, 5.02, 9.0, 30.0), (-0.6, -0.4, -1.2, -2.0))
+    scan = Scan(np.concatenate([rings, [(0.1, 0, 0.3)]]))  # beneath which every beam ahead would pass
     found = OnDevice(any_device, config)(scan, T_vehicle_sensor=LEVEL)[0]
     np.testing.assert_array_equal(found, on_cpu(scan, config, LEVEL))
     assert found.mean() > 0.4
+    assert not found[-1]
 
 
 @pytest.mark.parametrize(
@@ -156,15 +158,29 @@ def test_the_first_of_equals_decides(any_device, densest, returns, stands):
     on_device = OnDevice(any_device, config)
     first, *others = ((r, 0, z) for r, z in returns)
     for order, expected in zip((others, others[::-1]), stands):
-        scan = Scan(np.array([first, *order]))
-        assert on_cpu(scan, config, LEVEL)[0] == on_device(scan, T_vehicle_sensor=LEVEL)[0][0] == expected
+        for place in range(3):
+            scan = Scan(np.array([*order[:place], first, *order[place:]]))
+            found = on_device(scan, T_vehicle_sensor=LEVEL)[0][place]
+            assert on_cpu(scan, config, LEVEL)[place] == found == expected
+
+
+def test_road_in_a_direction_without_room_is_road(any_device):
+    """The road that ends at a wall, where eight returns that tell so are the last of a crowded direction."""
+    config = with_opacity(densest=3, layered=3)
+    stack = [(9.9, 0.02, -0.5), (10, 0.02, -0.4), (10, 0.02, -0.3)]
+    crowd = [(29.7, 3.0, -1.0)] * model.room_of(config.ground.opacity) + [(9.9, 1.0, -0.48)] * 8
+    scan = Scan(np.concatenate([stack, crowd, around(31, (50,), (-2,))]))
+    found = OnDevice(any_device, config)(scan, T_vehicle_sensor=LEVEL)[0]
+    assert found[:3].tolist() == [False, True, True]
+    np.testing.assert_array_equal(found, on_cpu(scan, config, LEVEL))
 
 
 def test_slots_look_by_their_own_rules(any_device):
     """A sparse rig, a dense scan that only its directions tell, one that is not asked, and a larger rig at last."""
     config = with_opacity(direction=5.0, densest=10, layered=30)
     on_device = OnDevice(any_device, config, slots=4)
-    ahead = np.random.default_rng(0).normal((20, 0, -1), (1, 0.1, 0.2), (1900, 3))
+    ahead = np.tile([(27, 0.3, -1.7), (27.02, 0.3, -0.8)], (30, 1))  # a wall, whose foot stands in a scan less dense
+    assert on_cpu(Scan(ahead[:20]), config).any()
     scans = (rig(1, 2), Scan(ahead), Scan(scattered(3, 3000)), rig(4, 5))
     assert views_of(scans[1], TILTED, config.ground.opacity) is not None
     assert views_of(scans[2], TILTED, config.ground.opacity) is None

@@ -30,8 +30,8 @@ def can_find(backend: Backend, config: OpacityConfig) -> bool:
 class OpacityDevice:
     """`look` tells from where a slot's points were seen; `tape` then marks those that stand in `buffers.standing`.
 
-    Nothing is built before the first scan that is not dense. What the kernels need per point lies where the frame's own
-    kernels will write later.
+    Nothing is built before the first scan that is not dense. Points and lists lie where the frame's own kernels will
+    write later; what lies behind the sorted points those do read, so that it is left alone.
     """
 
     def __init__(self, backend: Backend, config: OpacityConfig, buffers: Buffers) -> None:
@@ -45,8 +45,10 @@ class OpacityDevice:
         if len(views.origins) > self._sensors:
             self._reserve(len(views.origins))
         if self._buffers.capacity > self._capacity:
-            self._capacity, self._tape = self._buffers.capacity, None
-            self._sensor = self._backend.zeros(self._buffers.slots * self._capacity, np.uint16)
+            total = self._buffers.slots * self._buffers.capacity
+            self._sensor = self._backend.zeros(total, np.uint16)
+            self._seen = self._backend.zeros(2 * total, np.float64)
+            self._capacity, self._tape = self._buffers.capacity, None  # once it is there: memory may be full
         sight = np.concatenate([views.rotation.ravel(), views.origins.ravel()])
         if not np.array_equal(sight, self._told[slot]):
             self._told[slot] = sight
@@ -64,9 +66,9 @@ class OpacityDevice:
 
     def _reserve(self, sensors: int) -> None:
         backend, slots = self._backend, self._buffers.slots
-        self._sensors, self._tape = sensors, None
         self._program = backend.build(program(self._config, sensors))
         self._tables = backend.zeros(slots * table_words(self._config, sensors), np.int32)
+        self._sensors, self._tape = sensors, None
         sights = np.zeros(self._start_of(slots))
         sights[: self._start_of(0)] = borders(directions_of(self._config)).ravel()
         for slot, sight in enumerate(self._told):
@@ -84,14 +86,14 @@ class OpacityDevice:
         cells = self._sensors * directions_of(self._config)
         over_directions = (cells, DIRECTION_GROUP) if device.lanes > 1 else runs
         capacity = np.int32(b.capacity)
-        located, seen, following = b.located, b.sorted, b.rank  # which the frame's own kernels will write
+        located, following = b.located, b.rank
         points = b.frames, b.intake, self._sights, self._sensor
         known = b.frames, self._sights, located
         found = b.standing, following, self._tables, capacity
         steps = (
-            ("find_directions", over_points, (*points, located, seen, *found)),
-            ("mark_standing", over_directions, (*known, seen, *found)),
-            ("release_feet", over_points, (*known, seen, *found)),
+            ("find_directions", over_points, (*points, located, self._seen, *found)),
+            ("mark_standing", over_directions, (*known, self._seen, *found)),
+            ("release_feet", over_points, (*known, self._seen, *found)),
             ("grow_standing", over_points, (*known, *found)),
         )
         return [Launch(kernel, *shape, arguments, b.slots) for kernel, shape, arguments in steps]

@@ -3,8 +3,8 @@
 
 // The direction's number; by the angle from the border between two only where the fast angle could mistake it.
 FUNCTION int direction_of(GLOBAL const double *borders, double east, double north, double range) {
-    double per_radian = DIRECTIONS / (2 * PI), wide = fabs(east), high = fabs(north), longer = fmax(wide, high);
-    double t = longer > 0 ? fmin(wide, high) / longer : 0.0, t2 = t * t;
+    double per_radian = DIRECTIONS / (2 * PI), wide = fabs(east), high = fabs(north);
+    double t = high > wide ? wide / high : high / wide, t2 = t * t;
     double angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))));
     if (high > wide) angle = PI / 2 - angle;
     if (east < 0) angle = PI - angle;

@@ -155,36 +155,19 @@ def _sort_by_slope(order, place, slope, spare_slope, spare_order):
         slope[k] = place[order[k], 1] / place[order[k], 0]
     while done < n:
         end = done + 1
-        if end < n and slope[end] < slope[done]:
-            while end < n and slope[end] < slope[end - 1]:
-                end += 1
-            _reverse(slope[done:end])
-            _reverse(order[done:end])
-        else:
-            while end < n and slope[end] >= slope[end - 1]:
-                end += 1
-        for k in range(end - done if done else 0):
-            spare_slope[k], spare_order[k] = slope[done + k], order[done + k]
+        falls = end < n and slope[end] < slope[done]
+        while end < n and (slope[end] < slope[end - 1]) == falls:
+            end += 1
+        for k in range(end - done):
+            origin = end - 1 - k if falls else done + k
+            spare_slope[k], spare_order[k] = slope[origin], order[origin]
         before, run, to = done - 1, end - done - 1, end - 1
-        while before >= 0 and run >= 0:
-            if slope[before] > spare_slope[run]:
-                slope[to], order[to] = slope[before], order[before]
-                before -= 1
-            else:
-                slope[to], order[to] = spare_slope[run], spare_order[run]
-                run -= 1
-            to -= 1
-        for k in range(run + 1 if done else 0):
-            slope[k], order[k] = spare_slope[k], spare_order[k]
+        while run >= 0:
+            earlier = before >= 0 and slope[before] > spare_slope[run]
+            slope[to] = slope[before] if earlier else spare_slope[run]
+            order[to] = order[before] if earlier else spare_order[run]
+            before, run, to = before - earlier, run - (not earlier), to - 1
         done = end
-
-
-@inner()
-def _reverse(values):
-    first, last = 0, values.shape[0] - 1
-    while first < last:
-        values[first], values[last] = values[last], values[first]
-        first, last = first + 1, last - 1
 
 
 @inner()
@@ -195,25 +178,25 @@ def _mark_foot(order, place, standing, slope, spare_slope, spare_order):
     """
     n = order.shape[0]
     _sort_by_slope(order, place, slope, spare_slope, spare_order)
+    above = 0  # the first return of the next beam: farther up for every next return
     for a in range(n):
         if slope[a] >= 0:
             break
         r, z = place[order[a], 0], place[order[a], 1]
-        b = a + 1
-        while b < n and slope[b] < slope[a] + BEAM:
-            b += 1
-        if b == n or slope[b] - slope[a] <= FAR_APART:
+        while above < n and slope[above] < slope[a] + BEAM:
+            above += 1
+        if above == n or slope[above] - slope[a] <= FAR_APART:
             continue
-        gap = slope[b] - slope[a]
+        gap, b = slope[above] - slope[a], above
         apart, rise = np.inf, 0.0
         while b < n and slope[b] < slope[a] + gap + BEAM:
             other = order[b]
             if abs(place[other, 0] - r) < apart:
                 apart, rise = abs(place[other, 0] - r), place[other, 1] - z
             b += 1
-        ground = -slope[a] * (apart + RANGE_NOISE) / r  # slopes of beams that end on the ground before the wall
-        if apart < NEAR and rise > WALL_RISE + WALL * apart and ground < GROUND_SHARE * gap:
-            standing[order[a]] = True
+        if apart < NEAR and rise > WALL_RISE + WALL * apart:
+            ground = -slope[a] * (apart + RANGE_NOISE) / r  # slopes of beams that end on the ground before the wall
+            standing[order[a]] = ground < GROUND_SHARE * gap
 
 
 @njit(cache=True, nogil=True)

@@ -164,23 +164,18 @@ KERNEL mark_standing(GLOBAL const Frame *frames, GLOBAL const double *sights, GL
     if (rule == DENSE) return;
     for (int cell = GROUP_ID; cell < frame->sensors * DIRECTIONS; cell += GROUP_COUNT) {
         GLOBAL int *held = table + HELD + cell * ROOM;
-        int n = table[COUNTS + cell], marked = n > 1 && n <= most;
-        if (marked) {
-            sort_returns(d, held, seen, n, rule == LAYERED_RULE);
-            if (rule == SPARSE_RULE) {
-                mark_above(d, n);
-                BARRIER();
-                mark_far(d, n);
-                BARRIER();
-                mark_undersides(d, n);
-            } else {
-                mark_foot(d, n);
-            }
-            BARRIER();
-            EACH(a, n) {
-                held[a] = order[a];
-                standing[order[a]] = (uchar)(stands[a] != 0);
-            }
+        int n = table[COUNTS + cell], marked = n > 1 && n <= most, some = marked ? n : 0;  // every barrier is met by all
+        sort_returns(d, held, seen, some, rule == LAYERED_RULE);
+        if (rule == SPARSE_RULE) mark_above(d, some);
+        BARRIER();
+        if (rule == SPARSE_RULE) mark_far(d, some);
+        BARRIER();
+        if (rule == SPARSE_RULE) mark_undersides(d, some);
+        else mark_foot(d, some);
+        BARRIER();
+        EACH(a, some) {
+            held[a] = order[a];
+            standing[order[a]] = (uchar)(stands[a] != 0);
         }
         if (rule == SPARSE_RULE)
             EACH(a, min(n, ROOM)) {
