@@ -40,7 +40,7 @@ def ground() -> None:
         scan = _scan(number)
         steep = np.maximum(scan.points[:, 0] - 6, 0) * np.array([[0], [0], [0.7]], np.float32)
         hill(replace(scan, points=scan.points + steep.T))
-    body = {"front": 3, "rear": -1, "left": 1, "right": -1}
+    body = {"front": 5, "rear": -1, "left": 1, "right": -1}  # with returns inside
     GroundFilter(Config.parse({"vehicle": {"body": body}}))(_scan(0, layers=4))
     planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # the prior of an accelerator's engine
 
