@@ -120,11 +120,10 @@ def main() -> None:
     costs, kernels = Costs(), Counter[str]()
     listener = Listener(costs, kernels, [])
     compilation.watch(None)
-    for method, step in _LLVM.items():
-        for library in (codegen.CPUCodeLibrary, codegen.JITCodeLibrary):
-            if method in vars(library):
-                setattr(library, method, costs.of(step, vars(library)[method]))
-    KernelCache.save_overload = costs.of("kept on disk", KernelCache.save_overload)  # type: ignore[method-assign]
+    for method, step in {**_LLVM, "save_overload": "kept on disk"}.items():
+        for owner in (codegen.CPUCodeLibrary, codegen.JITCodeLibrary, KernelCache):
+            if method in vars(owner):
+                setattr(owner, method, costs.of(step, vars(owner)[method]))
     for kind in ("numba:compile", "numba:run_pass"):
         event.register(kind, listener)
     getattr(exercises, job.exercise)()

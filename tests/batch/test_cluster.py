@@ -189,3 +189,9 @@ def test_drives_share_gpus_and_one_that_is_not_there_is_said_at_once():
         engine.check({"CPU": 2.0})
     with pytest.raises(InputError, match="4 cores per worker: Ray found 2"):
         Engine(None, cpus=4).check({"CPU": 2.0})
+
+
+def test_a_ray_whose_inside_is_another_is_started_as_it_is(monkeypatch):
+    monkeypatch.delattr("ray._private.services.get_node")
+    with patient_start():
+        pass

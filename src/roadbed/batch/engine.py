@@ -155,11 +155,15 @@ def patient_start() -> Iterator[None]:
     Ray gives up after 30 s, in one place whatever it is told: it asks again and again whether the node is there. That
     question is answered when it is.
     """
-    from ray._private import services
+    try:
+        from ray._private import services
 
+        ask = services.get_node
+    except (ImportError, AttributeError):  # another Ray: it is as patient as it is
+        yield
+        return
     for limit in ("RAY_gcs_server_port_wait_time_s", "RAY_worker_register_timeout_seconds"):
         os.environ.setdefault(limit, str(_START))
-    ask = services.get_node
 
     def ask_until_it_is_there(*which: Any) -> Any:
         end = monotonic() + _START
