@@ -44,6 +44,13 @@ def test_means_and_misses(tmp_path):
     assert len(tables.every_seed(runs).splitlines()) == 2 + 3
 
 
+def test_the_summary_has_a_column_per_scene_with_all_rules(tmp_path):
+    lines = tables.summary([*runs_of(tmp_path), {**kept("all", 0, 2.0, 0.25), "scene": "city"}]).splitlines()
+    assert lines[0] == "|  | standstart | city |"
+    assert "| mean speed error, % | 6 | 2 |" in lines
+    assert "| dynamic IoU of cells | 0.6 | 0.25 |" in lines
+
+
 def test_only_marked_places_of_a_page_change(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- table cells -->\n| old |\n<!-- end -->\nafter\n")
