@@ -11,6 +11,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ SUMMARY = (
     "speed error %", "missed %", "never settled", "seen", "false cells", "standing dynamic %", "dynamic IoU",
     "of all hits", "violations %", "MOTA %", "split %", "extent within 25 %, %",
 )  # fmt: skip
+OBJECTS = ("MOTA %", "switches", "fragments", "false objects", "split %", "extent within 25 %, %")
+OF_CELLS = ("standing dynamic %", "dynamic IoU", "of all hits", "static IoU", "violations %")
 # What a reader asks first.
 SHORT = {
     "mean speed error, %": "error_percent",
@@ -96,19 +99,19 @@ def load(files: Iterable[Path]) -> list[Run]:
     return sorted(runs.values(), key=lambda r: (order[0].index(r["scene"]), order[1].index(r["rules"]), r["seed"]))
 
 
-def every_seed(runs: Sequence[Run]) -> str:
+def every_seed(runs: Sequence[Run], figures: Sequence[str] = tuple(FIGURES)) -> str:
     """One row per scene, rules and seed."""
-    rows = [[r["scene"], r["rules"], r["seed"], *(r.get(field) for field in FIGURES.values())] for r in runs]
-    return _table(["scene", "rules", "seed", *FIGURES], rows)
+    rows = [[r["scene"], r["rules"], r["seed"], *(r.get(FIGURES[name]) for name in figures)] for r in runs]
+    return _table(["scene", "rules", "seed", *figures], rows)
 
 
-def means(runs: Sequence[Run]) -> str:
+def means(runs: Sequence[Run], figures: Sequence[str] = SUMMARY) -> str:
     """The most telling of them, mean over the seeds that know a figure."""
     rows = [
-        [scene, rules, len(mine), *(mean([r.get(FIGURES[name]) for r in mine]) for name in SUMMARY)]
+        [scene, rules, len(mine), *(mean([r.get(FIGURES[name]) for r in mine]) for name in figures)]
         for (scene, rules), mine in _groups(runs, "scene", "rules")
     ]
-    return _table(["scene", "rules", "seeds", *SUMMARY], rows)
+    return _table(["scene", "rules", "seeds", *figures], rows)
 
 
 def summary(runs: Sequence[Run]) -> str:
@@ -198,13 +201,16 @@ def drive(runs: Sequence[Run]) -> str:
 
 TABLES: dict[str, Callable[[Sequence[Run]], str]] = {
     "summary": summary,
-    "means": means,
+    "means": partial(means, figures=[name for name in SUMMARY if name not in OBJECTS]),
+    "means-objects": partial(means, figures=[name for name in SUMMARY if name in OBJECTS]),
     "movers": movers,
     "starting": starting,
     "drive": drive,
     "simulated": simulated,
     "cells": cells,
-    "every-seed": every_seed,
+    "every-seed": partial(every_seed, figures=[name for name in FIGURES if name not in OBJECTS + OF_CELLS]),
+    "every-seed-cells": partial(every_seed, figures=OF_CELLS),
+    "every-seed-objects": partial(every_seed, figures=OBJECTS),
 }
 
 
