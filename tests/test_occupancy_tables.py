@@ -52,7 +52,9 @@ def test_the_summary_has_a_column_per_scene_with_all_rules(tmp_path):
 
 
 def test_the_tables_of_every_seed_have_each_figure_once(tmp_path):
-    parts = [tables.TABLES[name](runs_of(tmp_path)) for name in ("every-seed", "every-seed-cells", "every-seed-objects")]
+    parts = [
+        tables.TABLES[name](runs_of(tmp_path)) for name in ("every-seed", "every-seed-cells", "every-seed-objects")
+    ]
     heads = [head.strip() for part in parts for head in part.splitlines()[0].split("|")[4:-1]]
     assert sorted(heads) == sorted(tables.FIGURES)
     assert [line.split("|")[3].strip() for line in parts[1].splitlines()[2:]] == ["0", "0", "1"]
