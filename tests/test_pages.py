@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the documentation: wrapped, without names of commits, and from the notebook a way to what holds today."""
+"""The documentation: pages are wrapped and name no commit, and the notebook leads to what holds today."""
 
 from __future__ import annotations
 
