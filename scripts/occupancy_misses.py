@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the dynamic IoU of a simulated drive misses: why visible cells of movers are not said to move, and what else is.
 
-`python scripts/occupancy_misses.py [SOURCE]`; figures of docs/occupancy.md: `sim:city?sensor=lux4&frames=75`
+`python scripts/occupancy_misses.py [SOURCE]`
+Figures of docs/notebook/occupancy-rules.md: `sim:city?sensor=lux4&frames=75`
 """
 
 from __future__ import annotations

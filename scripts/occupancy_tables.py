@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/occupancy.md from the runs that `occupancy_rules.py --keep FILE` kept.
+"""The tables of docs/occupancy.md and docs/occupancy-runs.md from the runs that `occupancy_rules.py --keep FILE` kept.
 
 `python scripts/occupancy_tables.py FILE [FILE ...]` prints every table; `--into PAGE ...` writes those into pages that
 have the place marked with `<!-- table NAME -->` and `<!-- end -->`.
@@ -11,6 +11,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,22 @@ SUMMARY = (
     "speed error %", "missed %", "never settled", "seen", "false cells", "standing dynamic %", "dynamic IoU",
     "of all hits", "violations %", "MOTA %", "split %", "extent within 25 %, %",
 )  # fmt: skip
+OBJECTS = ("MOTA %", "switches", "fragments", "false objects", "split %", "extent within 25 %, %")
+OF_CELLS = ("standing dynamic %", "dynamic IoU", "of all hits", "static IoU", "violations %")
+# What a reader asks first.
+SHORT = {
+    "mean speed error, %": "error_percent",
+    "frames without a velocity, %": "missed_percent",
+    "movers seen": "movers_seen",
+    "of these, speed never settled": "movers_never_settled",
+    "falsely moving cells per frame": "false_moving_cells",
+    "dynamic IoU of cells": "dynamic_iou",
+    "were every hit on a mover known to move": "dynamic_iou_of_hits",
+    "cells called free inside something, %": "free_space_violations_percent",
+    "MOTA of objects, %": "mota_percent",
+    "objects in parts, %": "split_percent",
+    "extent within 25 % after 1 s, % of objects": "extent_within_25_percent",
+}
 CELLS = {
     "occupancy AUC": "occupancy_auc",
     "calibration error": "calibration_error",
@@ -82,19 +99,27 @@ def load(files: Iterable[Path]) -> list[Run]:
     return sorted(runs.values(), key=lambda r: (order[0].index(r["scene"]), order[1].index(r["rules"]), r["seed"]))
 
 
-def every_seed(runs: Sequence[Run]) -> str:
+def every_seed(runs: Sequence[Run], figures: Sequence[str] = tuple(FIGURES)) -> str:
     """One row per scene, rules and seed."""
-    rows = [[r["scene"], r["rules"], r["seed"], *(r.get(field) for field in FIGURES.values())] for r in runs]
-    return _table(["scene", "rules", "seed", *FIGURES], rows)
+    rows = [[r["scene"], r["rules"], r["seed"], *(r.get(FIGURES[name]) for name in figures)] for r in runs]
+    return _table(["scene", "rules", "seed", *figures], rows)
 
 
-def means(runs: Sequence[Run]) -> str:
+def means(runs: Sequence[Run], figures: Sequence[str] = SUMMARY) -> str:
     """The most telling of them, mean over the seeds that know a figure."""
     rows = [
-        [scene, rules, len(mine), *(mean([r.get(FIGURES[name]) for r in mine]) for name in SUMMARY)]
+        [scene, rules, len(mine), *(mean([r.get(FIGURES[name]) for r in mine]) for name in figures)]
         for (scene, rules), mine in _groups(runs, "scene", "rules")
     ]
-    return _table(["scene", "rules", "seeds", *SUMMARY], rows)
+    return _table(["scene", "rules", "seeds", *figures], rows)
+
+
+def summary(runs: Sequence[Run]) -> str:
+    """What all rules reach, a column per scene: mean over the seeds that know a figure."""
+    everything = list(VARIANTS)[-1]
+    chosen = {scene: mine for (scene, rules), mine in _groups(runs, "scene", "rules") if rules == everything}
+    rows = [[name, *(mean([r.get(field) for r in mine]) for mine in chosen.values())] for name, field in SHORT.items()]
+    return _table(["", *chosen], rows)
 
 
 def movers(runs: Sequence[Run]) -> str:
@@ -175,13 +200,17 @@ def drive(runs: Sequence[Run]) -> str:
 
 
 TABLES: dict[str, Callable[[Sequence[Run]], str]] = {
-    "means": means,
+    "summary": summary,
+    "means": partial(means, figures=[name for name in SUMMARY if name not in OBJECTS]),
+    "means-objects": partial(means, figures=[name for name in SUMMARY if name in OBJECTS]),
     "movers": movers,
     "starting": starting,
     "drive": drive,
     "simulated": simulated,
     "cells": cells,
-    "every-seed": every_seed,
+    "every-seed": partial(every_seed, figures=[name for name in FIGURES if name not in OBJECTS + OF_CELLS]),
+    "every-seed-cells": partial(every_seed, figures=OF_CELLS),
+    "every-seed-objects": partial(every_seed, figures=OBJECTS),
 }
 
 

@@ -44,6 +44,22 @@ def test_means_and_misses(tmp_path):
     assert len(tables.every_seed(runs).splitlines()) == 2 + 3
 
 
+def test_the_summary_has_a_column_per_scene_with_all_rules(tmp_path):
+    lines = tables.summary([*runs_of(tmp_path), {**kept("all", 0, 2.0, 0.25), "scene": "city"}]).splitlines()
+    assert lines[0] == "|  | standstart | city |"
+    assert "| mean speed error, % | 6 | 2 |" in lines
+    assert "| dynamic IoU of cells | 0.6 | 0.25 |" in lines
+
+
+def test_the_tables_of_every_seed_have_each_figure_once(tmp_path):
+    parts = [
+        tables.TABLES[name](runs_of(tmp_path)) for name in ("every-seed", "every-seed-cells", "every-seed-objects")
+    ]
+    heads = [head.strip() for part in parts for head in part.splitlines()[0].split("|")[4:-1]]
+    assert sorted(heads) == sorted(tables.FIGURES)
+    assert [line.split("|")[3].strip() for line in parts[1].splitlines()[2:]] == ["0", "0", "1"]
+
+
 def test_only_marked_places_of_a_page_change(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- table cells -->\n| old |\n<!-- end -->\nafter\n")

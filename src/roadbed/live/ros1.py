@@ -54,7 +54,8 @@ class Ros1:
         self._watcher.start()
 
     def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
-        # By rospy's own 64 kB: with a buffer of 16 MB, which each read allocates anew, clouds come late (docs/live.md).
+        # By rospy's own 64 kB: with a buffer of 16 MB, which each read allocates anew, clouds come late; figures in
+        # docs/notebook/transport.md.
         self._subscribers[topic] = self._rospy.Subscriber(
             topic, self._raw(kind), lambda message: heard(message.data), tcp_nodelay=True
         )
