@@ -6,7 +6,7 @@ Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -122,6 +122,26 @@ class Tape(Protocol):
     def timed(self) -> dict[str, float]: ...
 
 
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Two sequences of tapes that need nothing of each other: they may run at the same time."""
+
+    first: tuple[Tape | Beside, ...]
+    second: tuple[Tape | Beside, ...]
+
+    def in_line(self) -> Iterator[Tape]:
+        """One sequence after the other, for who has no use for more."""
+        yield from in_line(*self.first, *self.second)
+
+
+def in_line(*tapes: Tape | Beside) -> Iterator[Tape]:
+    for one in tapes:
+        if isinstance(one, Beside):
+            yield from one.in_line()
+        else:
+            yield one
+
+
 class Backend(Protocol):
     """One opened device with its in-order queue."""
 
@@ -194,8 +214,8 @@ class Backend(Protocol):
         """Record launches: one after the other, or by phases, each on a queue of its own `after` those it names."""
         ...
 
-    def joined(self, tapes: Sequence[Tape]) -> Tape:
-        """Tapes of this backend one after the other, as one."""
+    def joined(self, tapes: Sequence[Tape | Beside]) -> Tape:
+        """Tapes of this backend one after the other, or beside each other where that gains, as one."""
         ...
 
     def finish(self) -> None:
@@ -210,14 +230,14 @@ class JoinedTapes:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: dict[tuple[int, ...], tuple[Tape, tuple[Tape, ...]]] = {}
+        self._kept: dict[tuple[int, ...], tuple[Tape, tuple[Tape | Beside, ...]]] = {}
 
     def forget(self) -> None:
         """Tapes were recorded anew: what the old ones hold is no longer needed."""
         self._kept.clear()
 
-    def run(self, *tapes: Tape) -> None:
-        key = tuple(map(id, tapes))
+    def run(self, *tapes: Tape | Beside) -> None:
+        key = tuple(map(id, in_line(*tapes)))  # what may run beside what follows from which they are
         if key not in self._kept:
             if len(self._kept) >= self._MOST:
                 self._kept.clear()

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from itertools import count, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from roadbed.atomic import atomic_write
 from roadbed.compute import backend as common
 from roadbed.compute import program_cache
-from roadbed.compute.backend import Device, Launch, Order, Output
+from roadbed.compute.backend import Beside, Device, Launch, Order, Output
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError, InputError, OutputError
 
@@ -129,6 +130,7 @@ class CudaBackend:
         self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
         self._built: dict[str, Any] = {}  # programs by their text
+        self._sides: list[Any] = []  # streams beside the own
 
     def build(self, program: Program) -> Any:
         text = program.source(RUNTIME)
@@ -275,10 +277,17 @@ class CudaBackend:
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
-        return CudaTape(self, [(steps, after)])
+        return CudaTape(self, [_Run(steps, after)])
 
     def joined(self, tapes: Sequence[Any]) -> CudaTape:
-        return CudaTape(self, [run for tape in tapes for run in tape.runs])
+        return CudaTape(self, _runs_of(tapes))
+
+    def side_streams(self) -> Iterator[Any]:
+        """Streams that branches of a graph are captured from, one after the other."""
+        for number in count():
+            if number == len(self._sides):
+                self._sides.append(self._cupy.cuda.Stream(non_blocking=True))
+            yield self._sides[number]
 
     def finish(self) -> None:
         self.traffic.waits += 1
@@ -288,29 +297,65 @@ class CudaBackend:
             self._in_flight.clear()
 
 
+class _Run(NamedTuple):
+    """Launches in line, or by phases `after` each other."""
+
+    steps: Sequence[tuple]
+    after: Order | None
+
+
+class _Fork(NamedTuple):
+    """What `Beside` is of the runs of tapes."""
+
+    first: Sequence[_Run | _Fork]
+    second: Sequence[_Run | _Fork]
+
+
+def _runs_of(tapes: Sequence[Any]) -> list[_Run | _Fork]:
+    runs: list[_Run | _Fork] = []
+    for one in tapes:
+        runs += [_Fork(_runs_of(one.first), _runs_of(one.second))] if isinstance(one, Beside) else one.runs
+    return runs
+
+
+def _steps_of(runs: Sequence[_Run | _Fork]) -> Iterator[tuple]:
+    for run in runs:
+        yield from run.steps if isinstance(run, _Run) else _steps_of([*run.first, *run.second])
+
+
 class CudaTape:
     """Launches captured once as a graph; a frame is then one call to the driver."""
 
-    def __init__(self, owner: CudaBackend, runs: Sequence[tuple[Sequence[tuple], Order | None]]) -> None:
-        """`runs` come one after the other: steps in line, or by phases `after` each other."""
+    def __init__(self, owner: CudaBackend, runs: Sequence[_Run | _Fork]) -> None:
+        """`runs` come one after the other."""
         self._owner, self.runs = owner, runs
-        self._steps = [step for steps, _ in runs for step in steps]
-        branches = max((max(common.queues_of(after).values()) for _, after in runs if after), default=0)
+        self._steps = list(_steps_of(runs))
         with owner._handle, owner.stream:
-            beside = [owner._cupy.cuda.Stream(non_blocking=True) for _ in range(branches)]
             owner.stream.begin_capture()
-            for steps, after in runs:
-                if after is None:
-                    for _, kernel, groups, size, arguments in steps:
-                        kernel(groups, size, arguments)
-                else:
-                    self._capture_branches(steps, after, [owner.stream, *beside])
+            self._capture(runs, owner.stream, owner.side_streams())
             self._graph = owner.stream.end_capture()
 
+    def _capture(self, runs: Sequence[_Run | _Fork], stream: Any, sides: Iterator[Any]) -> None:
+        """Events make branches of the graph of what is launched on the sides; they join in `stream`."""
+        for run in runs:
+            if isinstance(run, _Fork):
+                side = next(sides)
+                side.wait_event(stream.record())
+                self._capture(run.first, stream, sides)
+                self._capture(run.second, side, sides)
+                stream.wait_event(side.record())
+            elif run.after is not None:
+                self._capture_phases(run.steps, run.after, stream, sides)
+            else:
+                with stream:
+                    for _, kernel, groups, size, arguments in run.steps:
+                        kernel(groups, size, arguments)
+
     @staticmethod
-    def _capture_branches(steps: Sequence[tuple], after: Order, streams: Sequence[Any]) -> None:
-        """Each phase on its own stream; events make branches of the graph of them, which join in the owner's stream."""
-        main, queues = streams[0], common.queues_of(after)
+    def _capture_phases(steps: Sequence[tuple], after: Order, main: Any, sides: Iterator[Any]) -> None:
+        """Each phase on its own stream."""
+        queues = common.queues_of(after)
+        streams = [main, *islice(sides, max(queues.values()))]
         begin = main.record()
         done: dict[str, Any] = {}
         for phase, kernel, groups, size, arguments in steps:

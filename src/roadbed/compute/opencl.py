@@ -212,7 +212,7 @@ class OpenclBackend:
         )
 
     def joined(self, tapes: Sequence[Any]) -> OpenclTape:
-        return JoinedOpenclTape(self, tapes)
+        return JoinedOpenclTape(self, list(common.in_line(*tapes)))
 
     def queue(self, number: int) -> Any:
         """The backend's own queue, or another one beside it."""

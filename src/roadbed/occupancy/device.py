@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend, JoinedTapes, OnDevice
+from roadbed.compute.backend import Backend, Beside, JoinedTapes, OnDevice
 from roadbed.config import Config
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells
@@ -70,8 +70,9 @@ class OccupancyDevice:
             reports, observe = self._observe.prepare(given)
             fuse, fused = self._fusion.prepare(given.time, reports), self._fusion.fused
             register = self._registration.prepare(fused, given.dt, motion, h._buffers.layers)
-            step = h.prepare(given.dt, motion, given.own_velocity)
-            self._joined.run(observe, fuse, *register, step)
+            h.describe(given.dt, motion, given.own_velocity)
+            particles, rest = h.halves
+            self._joined.run(Beside((observe, fuse, *register), (particles,)), rest)
             known: dict[str, Any] = {}
             for side_by_side, plan in self._brought:
                 known |= side_by_side.queue(plan)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ FIGURE_6 = {
     "resample": ("give_birth",),
     "normalise": ("resample",),
 }
+_WITHOUT_OBSERVATION = ("propagate_particles", "reorder_particles")
 
 
 @dataclass(frozen=True)
@@ -98,16 +100,25 @@ class HsbofDevice:
 
     def step(self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)) -> None:
         """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
-        self.prepare(dt, motion, own_velocity).run()
+        self.describe(dt, motion, own_velocity)
+        self._tape.run()
 
     def profile(
         self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)
     ) -> dict[str, float]:
         """The same, and the seconds of each step on the device."""
-        return self.prepare(dt, motion, own_velocity).timed()
+        self.describe(dt, motion, own_velocity)
+        return self._tape.timed()
 
-    def prepare(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> Tape:
-        """Describe an iteration to the kernels of the tape that it is."""
+    @cached_property
+    def halves(self) -> tuple[Tape, Tape]:
+        """An iteration in two: particles moved and sorted, which no observation is needed for, and the rest."""
+        launches, tape = list(self._launches()), self.backend.tape
+        first = [launch for launch in launches if launch.phase in _WITHOUT_OBSERVATION]
+        return tape(self._program, first), tape(self._program, [one for one in launches if one not in first])
+
+    def describe(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> None:
+        """Tell the kernels of the next iteration, for `halves` to be run by the caller."""
         motion = motion or GridMotion()
         self.frame += 1
         step, spacing, cells = self._letter.records[0], self.cells.spacing, motion.cells
@@ -122,7 +133,6 @@ class HsbofDevice:
             self._dt = dt
         step.birth.own_x, step.birth.own_y = own_velocity
         self.backend.post(self._letter.array, self._buffers.step)
-        return self._tape
 
     def _describe_grid(self) -> None:
         """What is the same in every step."""
