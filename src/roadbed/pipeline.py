@@ -21,6 +21,7 @@ from roadbed.errors import ConfigError
 from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan, names_wanted
 from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
+from roadbed.ground.engine import Outputs
 from roadbed.ground.filter import WANTED as _OF_GROUND
 from roadbed.mapping.survey import Survey
 from roadbed.occupancy import OccupancyFilter
@@ -70,7 +71,8 @@ class Pipeline:
         if map_folder is not None and outputs != "host":
             raise ConfigError(f"outputs = {outputs!r}: a long-term map takes what is on the host, expected 'host'")
         of_ground = names & set(_OF_GROUND)
-        self.ground = GroundFilter(self.config, self.backend, None, map_folder, outputs, of_ground)
+        given: Outputs = "both" if occupancy and outputs == "host" else outputs
+        self.ground = GroundFilter(self.config, self.backend, None, map_folder, given, of_ground)
         self.occupancy = None
         if occupancy:
             self.occupancy = OccupancyFilter(self.config, self.backend, wanted=names & set(_OF_OCCUPANCY))

@@ -178,8 +178,8 @@ class Backend(Protocol):
         """Put bytes into a mailbox; work queued before may still read the old ones until `finish`."""
         ...
 
-    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
-        """Memory on the device for what the caller gives with `offer`."""
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Any:
+        """Memory for what the caller gives with `offer`; where it `stays` on the device, kernels read it often."""
         ...
 
     def offer(self, array: Any, intake: Any, start: int = 0) -> int:
@@ -187,15 +187,21 @@ class Backend(Protocol):
         ...
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
-        """Queue the copy of `count` elements of a device buffer: the array given back holds them after `finish`."""
+        """Queue the copy of `count` elements of a device buffer: the array given back holds them after `finish`.
+
+        What is queued after it need not wait for it, and leaves the buffer alone until then.
+        """
         ...
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
         """Wait for everything queued, then copy `count` elements of a device buffer to the host."""
         ...
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
-        """Memory to which kernels write what the caller asks for, one row per slot."""
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
+        """Memory to which kernels write what the caller asks for, one row per slot.
+
+        What `stays` they write on the device, where those that follow read it: `fetch` copies it to the host.
+        """
         ...
 
     def renewed(self, outputs: Sequence[Output]) -> list[Output]:
@@ -226,7 +232,7 @@ class Backend(Protocol):
 class JoinedTapes:
     """Runs tapes that follow each other with one call of the runtime; each sequence is joined at its first use."""
 
-    _MOST = 8  # sequences that are kept
+    _MOST = 16  # sequences that are kept
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

@@ -25,6 +25,7 @@ _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 _LINE = 256  # bytes; arrays that share memory begin at multiples of it
+_AT_ONCE = 1 << 18  # bytes; a large array is on its way to the device while the rest of it is put into pinned memory
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -82,8 +83,9 @@ def why_missing() -> str:
 class Intake:
     """Room on the device for what comes from the host, and pinned memory through which ordinary arrays pass."""
 
-    device: Any  # cupy.ndarray
+    device: Any  # cupy.ndarray, of one element where kernels read host memory instead
     staging: NDArray
+    stays: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +106,15 @@ def options(exact: bool) -> tuple[str, ...]:
 
 
 class CudaBackend:
-    """One CUDA device with its own stream.
+    """One CUDA device with its own streams.
 
-    Kernels read a scan in pinned memory where it lies: the shortest way for one scan. With `copies` it is copied to the
-    device first, which leaves the multiprocessors to other scans under way.
+    Kernels read a scan in pinned memory where it lies, and write there: the shortest way for one scan and one stage.
+    What `stays` is copied, while other scans or stages compute.
     """
 
     branches_are_free = True
 
-    def __init__(self, device: Device, copies: bool = False) -> None:
+    def __init__(self, device: Device) -> None:
         import cupy
         import cupyx
 
@@ -125,7 +127,9 @@ class CudaBackend:
         self._handle = cupy.cuda.Device(device.index)
         with self._handle:
             self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.copies = copies
+            self._downward = cupy.cuda.Stream(non_blocking=True)  # copies to the host, beside what follows them
+            self._before = cupy.cuda.Event(disable_timing=True)  # what they wait for
+        self._under_way = False
         self._letter = 0
         self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
@@ -195,23 +199,32 @@ class CudaBackend:
         letter[:] = array.view(np.uint8)
         self._copy(mailbox.device.data.ptr, address, letter.nbytes)
 
-    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Intake:
-        return Intake(self.zeros(shape if self.copies else 1, dtype), self.host(shape, dtype))
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
+        return Intake(self.zeros(shape if stays else 1, dtype), self.host(shape, dtype), stays)
 
     def offer(self, array: Any, intake: Intake, start: int = 0) -> int:
         if not isinstance(array, np.ndarray):
             return self._offer_device_array(array, intake.staging.dtype)
         if not array.size:
             return intake.staging.ctypes.data
+        size = intake.staging.itemsize
+        target = intake.device.data.ptr + start * size
         if array.dtype == intake.staging.dtype and array.flags.c_contiguous and self._is_pinned(array):
             self._in_flight.append(array)
-            source = array
-        else:
-            source = intake.staging.reshape(-1)[start : start + array.size]
-            np.copyto(source.reshape(array.shape), array, casting="same_kind")
-        if not self.copies:
-            return source.ctypes.data
-        self._copy(intake.device.data.ptr + start * source.itemsize, source.ctypes.data, source.nbytes)
+            if not intake.stays:
+                return array.ctypes.data
+            self._copy(target, array.ctypes.data, array.nbytes)
+            return 0
+        staged = intake.staging.reshape(-1)[start : start + array.size].reshape(array.shape)
+        address, row = staged.ctypes.data, array[:1].size * size
+        if not intake.stays:
+            np.copyto(staged, array, casting="same_kind")
+            return address
+        rows = max(1, _AT_ONCE // row)
+        for begin in range(0, len(array), rows):
+            part = staged[begin : begin + rows]
+            np.copyto(part, array[begin : begin + rows], casting="same_kind")
+            self._copy(target + begin * row, address + begin * row, part.nbytes)
         return 0
 
     def _copy(self, target: int, source: int, size: int) -> None:
@@ -236,17 +249,26 @@ class CudaBackend:
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array, size = self.host(count, buffer.dtype), buffer.itemsize
         source = buffer.data.ptr + start * size
-        self._cupy.cuda.runtime.memcpyAsync(array.ctypes.data, source, count * size, _TO_HOST, self.stream.ptr)
-        self.traffic.downloads += 1
+        self._bring(array.ctypes.data, source, count * size)
         return array
+
+    def _bring(self, target: int, source: int, size: int) -> None:
+        with self._handle:
+            self._before.record(self.stream)
+            self._downward.wait_event(self._before)
+        self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_HOST, self._downward.ptr)
+        self._under_way = True
+        self.traffic.downloads += 1
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
         array = self.queue_download(buffer, start, count)
         self.finish()
         return array
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
         host = self.host(shape, dtype)
+        if stays:
+            return Output(self.zeros(shape, dtype), host, np.zeros(shape[0], np.uint64))
         rows = np.array([row.ctypes.data for row in host], np.uint64)
         return Output(host, host, rows)
 
@@ -256,8 +278,11 @@ class CudaBackend:
         address, start, renewed = memory.ctypes.data, 0, []
         for output, size in zip(outputs, sizes):
             host = np.ndarray(output.host.shape, output.host.dtype, memory, start)
-            rows = output.addresses - output.addresses[0] + np.uint64(address + start)
-            renewed.append(Output(host, host, rows))
+            if output.buffer is output.host:
+                rows = output.addresses - output.addresses[0] + np.uint64(address + start)
+                renewed.append(Output(host, host, rows))
+            else:
+                renewed.append(Output(output.buffer, host, output.addresses))
             start += size
         return renewed
 
@@ -268,7 +293,10 @@ class CudaBackend:
         return Output(array, array, rows)
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
-        """Nothing to do: kernels wrote the pinned array in place."""
+        """Nothing to do where kernels wrote the pinned array in place."""
+        if output.buffer is not output.host and count:
+            row = output.host[slot]
+            self._bring(row.ctypes.data, output.buffer.data.ptr + slot * row.nbytes, count * row.itemsize)
 
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaTape:
         steps = []
@@ -293,8 +321,11 @@ class CudaBackend:
         self.traffic.waits += 1
         try:
             self.stream.synchronize()
+            if self._under_way:
+                self._downward.synchronize()
         finally:
             self._in_flight.clear()
+            self._under_way = False
 
 
 class _Run(NamedTuple):

@@ -170,7 +170,8 @@ class OpenclBackend:
             self.traffic.uploads += 1
         return 0
 
-    intake = zeros
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = True) -> Buffer:
+        return self.zeros(shape, dtype)
 
     def mailbox(self, size: int) -> Buffer:
         return self.zeros(size, np.uint8)
@@ -190,7 +191,7 @@ class OpenclBackend:
         self.finish()
         return host
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = True) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
 
     def renewed(self, outputs: Sequence[Output]) -> list[Output]:
@@ -212,7 +213,8 @@ class OpenclBackend:
         )
 
     def joined(self, tapes: Sequence[Any]) -> OpenclTape:
-        return JoinedOpenclTape(self, list(common.in_line(*tapes)))
+        in_line: list[Any] = list(common.in_line(*tapes))
+        return JoinedOpenclTape(self, in_line)
 
     def queue(self, number: int) -> Any:
         """The backend's own queue, or another one beside it."""

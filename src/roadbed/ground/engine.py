@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.frames import Resident, VarianceCells
 from roadbed.geometry import Float32, Float64, Pose
+
+# Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
+Outputs = Literal["host", "device", "both"]
 
 
 def nothing(*_: object) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from roadbed.config import Config, GroundConfig
 from roadbed.errors import ConfigError, DeviceError
 from roadbed.frames import GroundFrame, Mounting, Moving, Scan, names_wanted
 from roadbed.geometry import Pose
+from roadbed.ground.engine import Outputs
 from roadbed.ground.method import GroundMethod
 from roadbed.ground.own_body import OwnBody, Room, without
 
@@ -32,8 +33,9 @@ class GroundFilter:
     """`filter(scan)` or `filter(points_xyz)` gives a GroundFrame; odometry in the scans carries the surface along.
 
     `backend` is "cpu", "opencl", "cuda", "auto" or one that is open already; None takes the configuration's. With
-    `outputs="device"` labels and layers are CuPy arrays that stay on the GPU. `wanted` names what an accelerator brings
-    to the host beside labels and layers; None: all of WANTED. Calls from several threads take turns.
+    `outputs="device"` labels and layers are CuPy arrays that stay on the GPU; with "both" they come to the host, and the
+    stage after it reads them on the GPU. `wanted` names what an accelerator brings to the host beside labels and
+    layers; None: all of WANTED. Calls from several threads take turns.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class GroundFilter:
         backend: str | Backend | Host | None = None,
         device: int | str | None = None,
         map_folder: str | Path | None = None,
-        outputs: Literal["host", "device"] = "host",
+        outputs: Outputs = "host",
         wanted: Iterable[str] | None = None,
     ) -> None:
         self.config = Config.of(config)
@@ -50,8 +52,8 @@ class GroundFilter:
         self._turn = threading.RLock()
         self._own_body, self._room = OwnBody(self.config.vehicle), Room(self.backend)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
-        stays = _stays(outputs, self.config, self.backend)
-        self._method = _method(self.config, self.backend, map_folder, stays, names_wanted(wanted, WANTED))
+        _check_outputs(outputs, self.config, self.backend)
+        self._method = _method(self.config, self.backend, map_folder, outputs, names_wanted(wanted, WANTED))
 
     def __call__(
         self,
@@ -122,18 +124,16 @@ class GroundFilter:
         return self._own_body.points_of(scan, mounted)
 
 
-def _stays(outputs: str, config: Config, backend: Any) -> bool:
-    """Whether results stay on the device."""
-    if outputs not in ("host", "device"):
-        raise ConfigError(f"outputs = {outputs!r}: expected 'host' or 'device'")
+def _check_outputs(outputs: str, config: Config, backend: Any) -> None:
+    if outputs not in get_args(Outputs):
+        raise ConfigError(f"outputs = {outputs!r}: expected 'host', 'device' or 'both'")
     found = f"{config.ground.method} on {backend.device.backend}"
     if outputs == "device" and found != "stcrf on cuda":
         raise DeviceError(f"outputs='device' needs the method stcrf and the backend cuda, found {found}")
-    return outputs == "device"
 
 
 def _method(
-    config: Config, backend: Any, map_folder: str | Path | None, stays: bool, wanted: Collection[str]
+    config: Config, backend: Any, map_folder: str | Path | None, outputs: Outputs, wanted: Collection[str]
 ) -> GroundMethod:
     if config.ground.method == "variance":
         from roadbed.ground.variance.method import GridVariance
@@ -141,4 +141,4 @@ def _method(
         return GridVariance(config, backend)
     from roadbed.ground.stcrf.method import Stcrf
 
-    return Stcrf(config, backend, map_folder, stays, wanted)
+    return Stcrf(config, backend, map_folder, outputs, wanted)

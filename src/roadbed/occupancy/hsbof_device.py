@@ -37,7 +37,11 @@ FIGURE_6 = {
     "resample": ("give_birth",),
     "normalise": ("resample",),
 }
-_WITHOUT_OBSERVATION = ("propagate_particles", "reorder_particles")
+_PARTS = (
+    ("propagate_particles", "reorder_particles"),
+    ("propagate_priors", "update_measurement", "estimate_velocities"),
+    ("give_birth", "resample", "normalise"),
+)
 
 
 @dataclass(frozen=True)
@@ -111,14 +115,15 @@ class HsbofDevice:
         return self._tape.timed()
 
     @cached_property
-    def halves(self) -> tuple[Tape, Tape]:
-        """An iteration in two: particles moved and sorted, which no observation is needed for, and the rest."""
-        launches, tape = list(self._launches()), self.backend.tape
-        first = [launch for launch in launches if launch.phase in _WITHOUT_OBSERVATION]
-        return tape(self._program, first), tape(self._program, [one for one in launches if one not in first])
+    def parts(self) -> tuple[Tape, ...]:
+        """An iteration in three: particles moved and sorted, for which no observation is needed; what can be said of
+        velocities after it; and the rest."""
+        launches = list(self._launches())
+        chosen = [[one for one in launches if one.phase in phases] for phases in _PARTS]
+        return tuple(self.backend.tape(self._program, part) for part in chosen)
 
     def describe(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> None:
-        """Tell the kernels of the next iteration, for `halves` to be run by the caller."""
+        """Tell the kernels of the next iteration, whose `parts` the caller runs."""
         motion = motion or GridMotion()
         self.frame += 1
         step, spacing, cells = self._letter.records[0], self.cells.spacing, motion.cells

@@ -47,6 +47,7 @@ class ObserveDevice:
         self._frame = 0
         self._sensors = self._points = self._bins = self._nodes = 0  # room there is, the last two per sensor
         self._models: dict[tuple[int, bool], SensorModel] = {}  # by their kind
+        self._elsewhere = backend.zeros(1, np.float32)  # stands for what kernels read by its address
         self._tapes: dict[tuple, tuple[Tape, tuple]] = {}  # with the buffers of the caller that they read
 
     def __call__(self, given: OccupancyInput) -> Reports:
@@ -85,7 +86,7 @@ class ObserveDevice:
         """Elevation, slope (x, y) and variance one after the other, as the ground's engines lay them."""
         if isinstance(surface.elevation, OnDevice):
             held = surface.elevation
-            return OnDevice(self._intakes[0], held.address) if held.address else held
+            return OnDevice(self._elsewhere, held.address) if held.address else held
         start = 0
         for layer in (surface.elevation, surface.slope, surface.variance):
             flat = np.ascontiguousarray(layer, np.float32).reshape(-1)
@@ -162,11 +163,12 @@ class ObserveDevice:
         return self._tapes[key][0]
 
     def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, given: Any) -> list[Launch]:
-        views, belongs, layers = self._views, self._belongs, self._ground
+        views, belongs, elsewhere = self._views, self._belongs, given is self._elsewhere
+        layers = self._ground if elsewhere else given
         over_points, over_cells = groups_over(self.backend, self._points), groups_over(self.backend, self._cells)
         table, cover, *bounds = self._tables
         steps = []
-        if given is not layers:
+        if elsewhere:
             take = (views, given, layers)
             steps.append(Launch("take_layers", groups_over(self.backend, 4 * self._nodes), GROUP, take))
         if faces:

@@ -21,6 +21,7 @@ from roadbed.ground.engine import (
     FrameOutput,
     Misalignment,
     MovingMask,
+    Outputs,
     Rolled,
     Turned,
     nothing,
@@ -52,16 +53,16 @@ class StcrfDevice:
         backend: Backend,
         config: Config,
         slots: int = 1,
-        stays: bool = False,
+        outputs: Outputs = "host",
         wanted: Collection[str] | None = None,
     ) -> None:
         self.backend, self.config, self.slots = backend, config.ground, slots
-        self._stays = stays  # results are arrays on the device, new ones for every frame
+        self._stays = outputs == "device"  # results are arrays there, new ones for every frame
         self.lattice = lattice_of(config.ground)
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels that are computed,
         bits = {"ground_probability": PROBABILITY, "height_above_ground": HEIGHT}  # and brought to the host
         self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
-        self._buffers = Buffers(backend, config, slots)
+        self._buffers = Buffers(backend, config, slots, stays=outputs == "both")
         self._tapes = Tapes(backend, config, self._buffers)
         letter = Letter(FRAME, slots)
         self._frames, self._records = letter.array, letter.records

@@ -18,7 +18,7 @@ from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.errors import ConfigError
 from roadbed.frames import Mounting, Moving, Scan
-from roadbed.ground.engine import FrameInput, GroundEngine, nothing
+from roadbed.ground.engine import FrameInput, GroundEngine, Outputs, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.opacity.cpu import standing_points
@@ -40,11 +40,11 @@ class Stcrf:
         config: Config,
         backend: Backend | Host,
         map_folder: str | Path | None = None,
-        stays: bool = False,
+        outputs: Outputs = "host",
         wanted: Collection[str] | None = None,
     ) -> None:
         self.config, self.backend = config, backend
-        self.engine = _engine(config, backend, stays, wanted)
+        self.engine = _engine(config, backend, outputs, wanted)
         self._finds_standing = not isinstance(backend, Host) and can_find(backend, config.ground.opacity)
         long_term_map = _long_term_map(config, map_folder)
         self._places = Places(config, self.engine, long_term_map)
@@ -152,14 +152,14 @@ class Stcrf:
         return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, standing, views, own)
 
 
-def _engine(config: Config, backend: Backend | Host, stays: bool, wanted: Collection[str] | None) -> GroundEngine:
+def _engine(config: Config, backend: Backend | Host, outputs: Outputs, wanted: Collection[str] | None) -> GroundEngine:
     if isinstance(backend, Host):
         from roadbed.ground.stcrf.cpu import StcrfCpu
 
         return StcrfCpu(config)
     from roadbed.ground.stcrf.device import StcrfDevice
 
-    return StcrfDevice(backend, config, stays=stays, wanted=wanted)
+    return StcrfDevice(backend, config, outputs=outputs, wanted=wanted)
 
 
 def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
