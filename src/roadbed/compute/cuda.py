@@ -280,12 +280,31 @@ class CudaBackend:
     def joined(self, tapes: Sequence[Any]) -> CudaTape:
         return CudaTape(self, [run for tape in tapes for run in tape.runs])
 
+    def event(self) -> CudaEvent:
+        return CudaEvent(self)
+
     def finish(self) -> None:
         self.traffic.waits += 1
         try:
             self.stream.synchronize()
         finally:
             self._in_flight.clear()
+
+
+class CudaEvent:
+    """A place in the backend's stream."""
+
+    def __init__(self, owner: CudaBackend) -> None:
+        self._owner = owner
+        with owner._handle:
+            self._event = owner._cupy.cuda.Event(disable_timing=True)
+
+    def record(self) -> None:
+        self._event.record(self._owner.stream)
+
+    def wait(self) -> None:
+        self._owner.traffic.event_waits += 1
+        self._event.synchronize()
 
 
 class CudaTape:

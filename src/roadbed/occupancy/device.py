@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class OccupancyDevice:
         self._motion = self._motion.then(motion)
         self._fusion.move(motion)
 
-    def frame(self, given: OccupancyInput) -> OccupancyOutput:
+    def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
         timings: dict[str, float] = {}
         h, motion = self._hsbof, self._motion
         with timed(timings, "queue"):
@@ -75,6 +75,8 @@ class OccupancyDevice:
             known: dict[str, Any] = {}
             for side_by_side, plan in self._brought:
                 known |= side_by_side.queue(plan)
+        if meanwhile is not None:
+            meanwhile()
         with timed(timings, "device"):
             self.backend.finish()
         self._motion = GridMotion()
