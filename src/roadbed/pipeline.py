@@ -98,15 +98,17 @@ class Pipeline:
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin = perf_counter()
-            ground = self.ground(scan, moving=self._moving())
-            segmented = perf_counter()
-            seconds = {"ground": segmented - begin}
-            if on_ground is not None:
-                on_ground(Result(scan, ground, None, dict(seconds)))
-            if self.occupancy is not None:
-                segmented = perf_counter()
-                self._last = self.occupancy(scan, ground)
-                seconds["occupancy"] = perf_counter() - segmented
+            with self.ground.under_way(scan, self._moving()) as begun:
+                if on_ground is not None or self.occupancy is None:
+                    begun.complete()
+                seconds = {"ground": perf_counter() - begin}
+                if on_ground is not None:
+                    on_ground(Result(scan, begun.frame, None, dict(seconds)))
+                if self.occupancy is not None:  # a device goes on from the ground to it by itself
+                    begin = perf_counter()
+                    self._last = self.occupancy(scan, begun.frame, begun.learn)
+                    seconds["occupancy"] = perf_counter() - begin
+            ground = begun.frame
             if self._survey is not None and survey:
                 begin = perf_counter()
                 self._survey.add(ground, self._last)

@@ -65,7 +65,8 @@ class Traffic:
     launches: int = 0  # in these tapes
     uploads: int = 0
     downloads: int = 0
-    waits: int = 0
+    waits: int = 0  # for everything queued
+    event_waits: int = 0  # for a part of it
     phases: dict[str, float] | None = None  # s on the device so far; None: not measured, which makes tapes slower
 
 
@@ -140,6 +141,14 @@ def in_line(*tapes: Tape | Beside) -> Iterator[Tape]:
             yield from one.in_line()
         else:
             yield one
+
+
+class Event(Protocol):
+    """A place in the queue: `record` puts it behind what is queued so far, `wait` waits for all before it."""
+
+    def record(self) -> None: ...
+
+    def wait(self) -> None: ...
 
 
 class Backend(Protocol):
@@ -222,6 +231,10 @@ class Backend(Protocol):
 
     def joined(self, tapes: Sequence[Tape | Beside]) -> Tape:
         """Tapes of this backend one after the other, or beside each other where that gains, as one."""
+        ...
+
+    def event(self) -> Event:
+        """A place in the queue, to be recorded as often as one likes."""
         ...
 
     def finish(self) -> None:

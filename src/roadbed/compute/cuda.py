@@ -317,6 +317,9 @@ class CudaBackend:
                 self._sides.append(self._cupy.cuda.Stream(non_blocking=True))
             yield self._sides[number]
 
+    def event(self) -> CudaEvent:
+        return CudaEvent(self)
+
     def finish(self) -> None:
         self.traffic.waits += 1
         try:
@@ -352,6 +355,22 @@ def _runs_of(tapes: Sequence[Any]) -> list[_Run | _Fork]:
 def _steps_of(runs: Sequence[_Run | _Fork]) -> Iterator[tuple]:
     for run in runs:
         yield from run.steps if isinstance(run, _Run) else _steps_of([*run.first, *run.second])
+
+
+class CudaEvent:
+    """A place in the backend's stream."""
+
+    def __init__(self, owner: CudaBackend) -> None:
+        self._owner = owner
+        with owner._handle:
+            self._event = owner._cupy.cuda.Event(disable_timing=True)
+
+    def record(self) -> None:
+        self._event.record(self._owner.stream)
+
+    def wait(self) -> None:
+        self._owner.traffic.event_waits += 1
+        self._event.synchronize()
 
 
 class CudaTape:

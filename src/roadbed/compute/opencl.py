@@ -104,7 +104,9 @@ class OpenclBackend:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
         self._queues = [self._queue]
         self.traffic = common.Traffic()
-        self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
+        # Copies under way by their events, which hold the arrays on the host, and wait for the copy when dropped.
+        self._in_flight: list[Any] = []
+        self._working = False  # kernels are queued that nobody has waited for
         self._built: dict[str, Any] = {}  # programs by their text
 
     def _part(self, units: int) -> Any:
@@ -165,8 +167,9 @@ class OpenclBackend:
         array = np.ascontiguousarray(array, buffer.dtype)
         if array.size:
             offset = start * buffer.dtype.itemsize
-            self._cl.enqueue_copy(self._queue, buffer.data, array, dst_offset=offset, is_blocking=False)
-            self._in_flight.append(array)
+            copied = self._cl.enqueue_copy(self._queue, buffer.data, array, dst_offset=offset, is_blocking=False)
+            if self._working:  # else dropping the event takes no longer than the copy: the caller's array is his again
+                self._in_flight.append(copied)
             self.traffic.uploads += 1
         return 0
 
@@ -181,8 +184,8 @@ class OpenclBackend:
 
     def queue_download(self, buffer: Buffer, start: int, count: int) -> NDArray:
         host, offset = np.empty(count, buffer.dtype), start * buffer.dtype.itemsize
-        self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=offset, is_blocking=False)
-        self._in_flight.append(host)
+        copied = self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=offset, is_blocking=False)
+        self._in_flight.append(copied)
         self.traffic.downloads += 1
         return host
 
@@ -202,9 +205,10 @@ class OpenclBackend:
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
         if count:
-            host = output.host[slot].reshape(-1)
+            host, source = output.host[slot].reshape(-1), output.buffer.data
             offset = slot * host.nbytes
-            self._cl.enqueue_copy(self._queue, host[:count], output.buffer.data, src_offset=offset, is_blocking=False)
+            copied = self._cl.enqueue_copy(self._queue, host[:count], source, src_offset=offset, is_blocking=False)
+            self._in_flight.append(copied)
             self.traffic.downloads += 1
 
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> OpenclTape:
@@ -222,12 +226,31 @@ class OpenclBackend:
             self._queues.append(self._cl.CommandQueue(self._context))
         return self._queues[number]
 
+    def event(self) -> OpenclEvent:
+        return OpenclEvent(self)
+
     def finish(self) -> None:
         self.traffic.waits += 1
         try:
             self._queue.finish()
         finally:
+            self._working = False
             self._in_flight.clear()
+
+
+class OpenclEvent:
+    """A marker in the backend's queue."""
+
+    def __init__(self, owner: OpenclBackend) -> None:
+        self._owner = owner
+
+    def record(self) -> None:
+        self._marker = self._owner._cl.enqueue_marker(self._owner._queue)
+        self._owner._queue.flush()
+
+    def wait(self) -> None:
+        self._owner.traffic.event_waits += 1
+        self._marker.wait()
 
 
 class OpenclTape:
@@ -245,6 +268,7 @@ class OpenclTape:
     def run(self) -> None:
         self._owner.traffic.tapes += 1
         self._owner.traffic.launches += len(self._steps)
+        self._owner._working = True
         self.queue()
 
     def queue(self) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class OccupancyDevice:
         self._motion = self._motion.then(motion)
         self._fusion.move(motion)
 
-    def frame(self, given: OccupancyInput) -> OccupancyOutput:
+    def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
         timings: dict[str, float] = {}
         h, motion = self._hsbof, self._motion
         with timed(timings, "queue"):
@@ -81,6 +81,8 @@ class OccupancyDevice:
                 (*register, velocities),
                 (rest,),
             )
+        if meanwhile is not None:
+            meanwhile()
         with timed(timings, "device"):
             self.backend.finish()
         self._motion = GridMotion()

@@ -209,8 +209,11 @@ class OccupancyEngine(Protocol):
         """The grid has moved since the last frame; what is known stays where it is in the world."""
         ...
 
-    def frame(self, given: OccupancyInput) -> OccupancyOutput:
-        """Observe a scan, fuse it with what other sensors watch, predict, update and resample."""
+    def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
+        """Observe a scan, fuse it with what other sensors watch, predict, update and resample.
+
+        `meanwhile` is what the host has to do beside it: a device has been told of all its work by then.
+        """
         ...
 
     def forget(self) -> None:
