@@ -138,7 +138,8 @@ def test_the_device_is_told_of_the_occupancy_before_the_ground_is_waited_for(dev
     monkeypatch.setattr(device, "finish", lambda: (told.append(device.traffic.tapes - before.tapes), finish()))
     result = pipeline(scans[-1])
     assert result.ground.used_prior
-    assert told[0] == 3  # at the first wait for all: the scan's place, the rest of its ground, and its occupancy
+    # At the first wait for all: the place of the scan, the rest of its ground, and the three parts of its occupancy.
+    assert told[0] == 5
     assert device.traffic.event_waits - before.event_waits == 1
 
 

@@ -11,7 +11,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
     FOR_EACH(cell, step->size) {
         int2 run = runs[cell];
         real old = 0, m = 0, mx = 0, my = 0, mxx = 0, mxy = 0, myy = 0;
-        for (int i = run.x; i < run.y; ++i) {
+        AHEAD for (int i = run.x; i < run.y; ++i) {
             Particle p = particles[i];
             if (p.age < rule->age) continue;
             old += (real)p.mass;
