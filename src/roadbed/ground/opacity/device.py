@@ -82,7 +82,12 @@ class OpacityDevice:
     def _launches(self) -> list[Launch]:
         b, device = self._buffers, self._backend.device
         runs = 32 * device.units, 1
-        over_points = (max(1, min(-(-b.capacity // GROUP), 4 * device.units)), GROUP) if device.lanes > 1 else runs
+
+        def over_points(asking: int) -> tuple[int, int]:
+            """So many work-items for a point."""
+            groups = max(1, min(-(-b.capacity // (GROUP // asking)), 4 * device.units))
+            return (groups, GROUP) if device.lanes > 1 else runs
+
         cells = self._sensors * directions_of(self._config)
         over_directions = (cells, DIRECTION_GROUP) if device.lanes > 1 else runs
         capacity = np.int32(b.capacity)
@@ -91,9 +96,9 @@ class OpacityDevice:
         known = b.frames, self._sights, located
         found = b.standing, following, self._tables, capacity
         steps = (
-            ("find_directions", over_points, (*points, located, self._seen, *found)),
+            ("find_directions", over_points(1), (*points, located, self._seen, *found)),
             ("mark_standing", over_directions, (*known, self._seen, *found)),
-            ("release_feet", over_points, (*known, self._seen, *found)),
-            ("grow_standing", over_points, (*known, *found)),
+            ("release_feet", over_points(9), (*known, self._seen, *found)),
+            ("grow_standing", over_points(9), (*known, *found)),
         )
         return [Launch(kernel, *shape, arguments, b.slots) for kernel, shape, arguments in steps]
