@@ -83,9 +83,9 @@ def why_missing() -> str:
 class Intake:
     """Room on the device for what comes from the host, and pinned memory through which ordinary arrays pass."""
 
-    device: Any  # cupy.ndarray, of one element where kernels read host memory instead
+    device: Any  # cupy.ndarray
     staging: NDArray
-    stays: bool
+    stays: bool  # what lies in pinned memory is copied too, not read there
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +108,8 @@ def options(exact: bool) -> tuple[str, ...]:
 class CudaBackend:
     """One CUDA device with its own streams.
 
-    Kernels read a scan in pinned memory where it lies, and write there: the shortest way for one scan and one stage.
-    What `stays` is copied, while other scans or stages compute.
+    Kernels read a scan in pinned memory where it lies, and write results there: the shortest way for one scan and one
+    stage. What `stays` is copied, while other scans or stages compute.
     """
 
     branches_are_free = True
@@ -200,13 +200,13 @@ class CudaBackend:
         self._copy(mailbox.device.data.ptr, address, letter.nbytes)
 
     def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
-        return Intake(self.zeros(shape if stays else 1, dtype), self.host(shape, dtype), stays)
+        return Intake(self.zeros(shape, dtype), self.host(shape, dtype), stays)
 
     def offer(self, array: Any, intake: Intake, start: int = 0) -> int:
         if not isinstance(array, np.ndarray):
             return self._offer_device_array(array, intake.staging.dtype)
         if not array.size:
-            return intake.staging.ctypes.data
+            return 0
         size = intake.staging.itemsize
         target = intake.device.data.ptr + start * size
         if array.dtype == intake.staging.dtype and array.flags.c_contiguous and self._is_pinned(array):
@@ -217,9 +217,6 @@ class CudaBackend:
             return 0
         staged = intake.staging.reshape(-1)[start : start + array.size].reshape(array.shape)
         address, row = staged.ctypes.data, array[:1].size * size
-        if not intake.stays:
-            np.copyto(staged, array, casting="same_kind")
-            return address
         rows = max(1, _AT_ONCE // row)
         for begin in range(0, len(array), rows):
             part = staged[begin : begin + rows]
