@@ -242,7 +242,7 @@ class Backend(Protocol):
 class JoinedTapes:
     """Runs tapes that follow each other with one call of the runtime; each sequence is joined at its first use."""
 
-    _MOST = 8  # sequences that are kept
+    _MOST = 16  # sequences that are kept
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -257,7 +257,8 @@ class JoinedTapes:
         if key not in self._kept:
             if len(self._kept) >= self._MOST:
                 self._kept.clear()
-            self._kept[key] = self._backend.joined(tapes), tapes  # which thus keep their id
+            joined = tapes[0] if len(tapes) == 1 else self._backend.joined(tapes)
+            self._kept[key] = joined, tapes  # which thus keep their id
         tape, phases = self._kept[key][0], self._backend.traffic.phases
         if phases is None:
             tape.run()
