@@ -99,12 +99,12 @@ class Pipeline:
         with self._turn:
             begin = perf_counter()
             with self.ground.under_way(scan, self._moving()) as begun:
-                if on_ground is not None or self.occupancy is None:
-                    begun.complete()
+                if on_ground is not None or self.occupancy is None or begun.frame.resident is None:
+                    begun.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
                 if on_ground is not None:
                     on_ground(Result(scan, begun.frame, None, dict(seconds)))
-                if self.occupancy is not None:  # a device goes on from the ground to it by itself
+                if self.occupancy is not None:
                     begin = perf_counter()
                     self._last = self.occupancy(scan, begun.frame, begun.learn)
                     seconds["occupancy"] = perf_counter() - begin

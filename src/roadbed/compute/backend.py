@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -101,14 +102,36 @@ class OnDevice:
     count: int = 0
 
 
+_PACKED = {"i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d"}  # NumPy's numbers in the module `struct`
+
+
 class Letter:
-    """An array of records to be posted, and each of them by its members, written five times as fast as NumPy's."""
+    """An array of records to be posted, each written whole, or by its members: five times as fast as NumPy's."""
 
     def __init__(self, dtype: np.dtype, count: int) -> None:
         self.array = np.zeros(count, dtype)
         as_record: Any = np.ctypeslib.as_ctypes_type
         record = as_record(dtype)
         self.records: list[Any] = [record.from_buffer(self.array, k * dtype.itemsize) for k in range(count)]
+        self._layout, self._bytes = Struct("=" + _layout(dtype)), self.array.view(np.uint8).data
+
+    def write(self, k: int, *values: float) -> None:
+        """All numbers of a record in order, those of arrays and of records within it one by one."""
+        self._layout.pack_into(self._bytes, k * self._layout.size, *values)
+
+
+def _layout(dtype: np.dtype) -> str:
+    """How the module `struct` writes it, with what lies between its members."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return _layout(base) * elements(shape)
+    if dtype.fields is None:
+        return _PACKED[dtype.str[1:]]
+    layout, end = "", 0
+    for name in dtype.names or ():
+        member, start = dtype.fields[name][:2]
+        layout, end = f"{layout}{start - end}x{_layout(member)}", start + member.itemsize
+    return f"{layout}{dtype.itemsize - end}x"
 
 
 # Which phases each phase waits for; phases that do not wait for each other may run at the same time.
@@ -260,7 +283,8 @@ class JoinedTapes:
         if key not in self._kept:
             if len(self._kept) >= self._MOST:
                 self._kept.clear()
-            self._kept[key] = self._backend.joined(tapes), tapes  # which thus keep their id
+            joined = tapes[0] if len(tapes) == 1 else self._backend.joined(tapes)
+            self._kept[key] = joined, tapes  # which thus keep their id
         tape, phases = self._kept[key][0], self._backend.traffic.phases
         if phases is None:
             tape.run()

@@ -143,10 +143,10 @@ class GroundUnderWay:
         try:
             with in_words(owner.backend):
                 self._found, own = owner._segment(self._scan, self._moving)
+            self.frame = self._found.frame(self._scan, own)
         except BaseException:
             owner._turn.release()
             raise
-        self.frame = self._found.frame(self._scan, own)
         self._seconds = clock.perf_counter() - begin
         return self
 

@@ -65,6 +65,7 @@ class StcrfDevice:
         self._tapes = Tapes(backend, config, self._buffers)
         letter = Letter(FRAME, slots)
         self._frames, self._records = letter.array, letter.records
+        self._laid_from = letter.array["laid_from"][0]
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
@@ -90,11 +91,12 @@ class StcrfDevice:
                 self._describe_alignment(alignment)
         with timed(timings, "queue"):
             self._queue(given.warm, alignment is not None)
+            output = self._output(0, timings, self._left())
         with timed(timings, "place"):
-            self._settle(given.warm, alignment)
-        with timed(timings, "download"):
+            if self._runs_again(given.warm, alignment):
+                output = self._output(0, timings, self._left())
             self._queue_fetch(0)
-            return self._output(0, timings, self._left())
+        return output
 
     def complete(self, timings: dict[str, float]) -> None:
         with timed(timings, "device"):
@@ -233,7 +235,7 @@ class StcrfDevice:
         record = self._records[0]
         record.stride, record.reach = alignment_stride(record.count), alignment.radius
         left = np.array((*alignment.poses, alignment.trust))
-        for part in self._frames["laid_from"][0]:
+        for part in self._laid_from:
             part[:] = left
             left -= part
 
@@ -292,18 +294,21 @@ class StcrfDevice:
         self._placed.record()
         self._joined.run(rest)
 
-    def _settle(self, warm: bool, alignment: Alignment | None) -> None:
+    def _runs_again(self, warm: bool, alignment: Alignment | None) -> bool:
         """Wait until the scan is placed; with no prior for it, or too little of one, the frame has to run again."""
         stcrf, overlap, fit = self.config.stcrf, self._buffers.overlap, self._buffers.fit
         few = warm and stcrf.warm_iterations < stcrf.iterations
         if alignment is None and not few:
-            return
+            return False
         self._placed.wait()
         if alignment is not None and not alignment.lay(_misalignment(*fit.host[0].tolist())):
             self.backend.finish()  # before the memory of the outputs that it writes is handed back
             self._queue(warm=False)
         elif few and self._knows_too_little(*overlap.host[0].tolist()):
             self._joined.run(*self._tapes.of_frame(warm, self._carries, few=False))
+        else:
+            return False
+        return True
 
     def _queue_fetch(self, slot: int) -> None:
         """Queue the copies of what is wanted."""
