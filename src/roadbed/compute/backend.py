@@ -283,7 +283,8 @@ class JoinedTapes:
         if key not in self._kept:
             if len(self._kept) >= self._MOST:
                 self._kept.clear()
-            joined = tapes[0] if len(tapes) == 1 else self._backend.joined(tapes)
+            alone = tapes[0] if len(tapes) == 1 else None
+            joined = self._backend.joined(tapes) if alone is None or isinstance(alone, Beside) else alone
             self._kept[key] = joined, tapes  # which thus keep their id
         tape, phases = self._kept[key][0], self._backend.traffic.phases
         if phases is None:

@@ -25,7 +25,6 @@ _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 _LINE = 256  # bytes; arrays that share memory begin at multiples of it
-_AT_ONCE = 1 << 18  # bytes; a large array is on its way to the device while the rest of it is put into pinned memory
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
 _DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -81,10 +80,9 @@ def why_missing() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Intake:
-    """Room on the device for what comes from the host, and pinned memory through which ordinary arrays pass."""
+    """Room on the device for what comes from the host."""
 
     device: Any  # cupy.ndarray
-    staging: NDArray
     stays: bool  # what lies in pinned memory is copied too, not read there
 
 
@@ -200,31 +198,22 @@ class CudaBackend:
         self._copy(mailbox.device.data.ptr, address, letter.nbytes)
 
     def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
-        return Intake(self.zeros(shape, dtype), self.host(shape, dtype), stays)
+        return Intake(self.zeros(shape, dtype), stays)
 
     def offer(self, array: Any, intake: Intake, start: int = 0) -> int:
         if not isinstance(array, np.ndarray):
-            return self._offer_device_array(array, intake.staging.dtype)
+            return self._offer_device_array(array, intake.device.dtype)
         if not array.size:
             return 0
-        size = intake.staging.itemsize
-        target = intake.device.data.ptr + start * size
-        if array.dtype == intake.staging.dtype and array.flags.c_contiguous and self._is_pinned(array):
+        array = np.ascontiguousarray(array, intake.device.dtype)
+        if not intake.stays and self._is_pinned(array):
             self._in_flight.append(array)
-            if not intake.stays:
-                return array.ctypes.data
-            self._copy(target, array.ctypes.data, array.nbytes)
-            return 0
-        staged = intake.staging.reshape(-1)[start : start + array.size].reshape(array.shape)
-        address, row = staged.ctypes.data, array[:1].size * size
-        rows = max(1, _AT_ONCE // row)
-        for begin in range(0, len(array), rows):
-            part = staged[begin : begin + rows]
-            np.copyto(part, array[begin : begin + rows], casting="same_kind")
-            self._copy(target + begin * row, address + begin * row, part.nbytes)
+            return array.ctypes.data
+        self.upload(array, intake.device, start)
         return 0
 
     def _copy(self, target: int, source: int, size: int) -> None:
+        """From ordinary memory too: CUDA then has taken it into its own pinned memory when this returns."""
         self.traffic.uploads += 1
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
