@@ -127,7 +127,7 @@ class CudaBackend:
             self.stream = cupy.cuda.Stream(non_blocking=True)
             self._downward = cupy.cuda.Stream(non_blocking=True)  # copies to the host, beside what follows them
             self._before = cupy.cuda.Event(disable_timing=True)  # what they wait for
-        self._under_way = False
+        self._under_way = self._working = False  # copies to the host; kernels that nobody has waited for
         self._letter = 0
         self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
@@ -175,6 +175,10 @@ class CudaBackend:
         if buffer is None:
             buffer = self.zeros(array.shape, array.dtype)
         array = np.ascontiguousarray(array, buffer.dtype)
+        if self._working:
+            staged = self.host(array.shape, array.dtype)
+            staged[...] = array
+            array = staged
         self._in_flight.append(array)
         self._copy(buffer.data.ptr + start * array.itemsize, array.ctypes.data, array.nbytes)
         return buffer
@@ -213,7 +217,7 @@ class CudaBackend:
         return 0
 
     def _copy(self, target: int, source: int, size: int) -> None:
-        """From ordinary memory too: CUDA then has taken it into its own pinned memory when this returns."""
+        """From ordinary memory too: it has been read when this returns, but not before all that is queued is done."""
         self.traffic.uploads += 1
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
@@ -314,7 +318,7 @@ class CudaBackend:
                 self._downward.synchronize()
         finally:
             self._in_flight.clear()
-            self._under_way = False
+            self._under_way = self._working = False
 
 
 class _Run(NamedTuple):
@@ -408,6 +412,7 @@ class CudaTape:
     def run(self) -> None:
         self._owner.traffic.tapes += 1
         self._owner.traffic.launches += len(self._steps)
+        self._owner._working = True
         self._graph.launch(self._owner.stream)
 
     def timed(self) -> dict[str, float]:
