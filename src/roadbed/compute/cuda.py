@@ -174,14 +174,16 @@ class CudaBackend:
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
         if buffer is None:
             buffer = self.zeros(array.shape, array.dtype)
-        array = np.ascontiguousarray(array, buffer.dtype)
+        self._send(np.ascontiguousarray(array, buffer.dtype), buffer, start)
+        return buffer
+
+    def _send(self, array: NDArray, buffer: Any, start: int) -> None:
         if self._working:
             staged = self.host(array.shape, array.dtype)
             staged[...] = array
             array = staged
         self._in_flight.append(array)
         self._copy(buffer.data.ptr + start * array.itemsize, array.ctypes.data, array.nbytes)
-        return buffer
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
         with self._handle:
@@ -213,7 +215,7 @@ class CudaBackend:
         if not intake.stays and self._is_pinned(array):
             self._in_flight.append(array)
             return array.ctypes.data
-        self.upload(array, intake.device, start)
+        self._send(array, intake.device, start)
         return 0
 
     def _copy(self, target: int, source: int, size: int) -> None:

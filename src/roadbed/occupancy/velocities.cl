@@ -11,11 +11,11 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
     FOR_EACH(cell, step->size) {
         int2 run = runs[cell];
         real old = 0, m = 0, mx = 0, my = 0, mxx = 0, mxy = 0, myy = 0;
-        AHEAD for (int i = run.x; i < run.y; ++i) {
+        for (int i = run.x; i < run.y; ++i) {
             Particle p = particles[i];
-            real mass = p.age < rule->age ? (real)0 : (real)p.mass;  // without a branch, others are read meanwhile
-            old += mass;
-            real w = mass * (rule->untested + (one - rule->untested) * fmin(two * (real)p.tested, one));
+            if (p.age < rule->age) continue;
+            old += (real)p.mass;
+            real w = (real)p.mass * (rule->untested + (one - rule->untested) * fmin(two * (real)p.tested, one));
             m += w;
             mx += w * (real)p.vx;
             my += w * (real)p.vy;
