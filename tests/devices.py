@@ -39,5 +39,7 @@ def backend(name: str, optimise: bool = True) -> Backend | Host:
 def _opened(name: str, optimise: bool) -> Backend:
     if name == "cuda":
         return cuda.CudaBackend(cuda.devices()[0])
-    device = opencl.devices()[0]
-    return opencl.OpenclBackend(replace(device, kind="gpu") if name == "opencl-lanes" else device, optimise=optimise)
+    device, as_gpu = opencl.devices()[0], name == "opencl-lanes"
+    opened = opencl.OpenclBackend(replace(device, kind="gpu") if as_gpu else device, optimise=optimise)
+    opened.branches_are_free = as_gpu  # what a GPU computes in branches is computed as if it were
+    return opened

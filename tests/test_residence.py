@@ -116,8 +116,9 @@ def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):
         before = copy(device.traffic)
         lean = pipeline(scan)
         assert len(lean.ground.label) == len(scan)
-    # Ground (with the scan's alignment) and occupancy are one sequence of launches and one wait each.
-    assert (device.traffic.tapes - before.tapes, device.traffic.waits - before.waits) == (2, 2)
+    # Placing the scan, the rest of its ground, and the occupancy are a sequence of launches each; when the ground is
+    # completed, after the occupancy, nothing is left to wait for.
+    assert (device.traffic.tapes - before.tapes, device.traffic.waits - before.waits) == (3, 2)
     assert lean.occupancy.moving.any()
     assert lean.ground.height_above_ground.size == lean.ground.ground_probability.size == 0
     assert lean.occupancy.static.size == lean.occupancy.velocity.size == 0
@@ -126,6 +127,37 @@ def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):
     cells = lean.occupancy.lattice.size
     assert len(fetched) == len(scans)  # one copy per scan: the moving cells, and what found no particle
     assert sum(fetched) < 1.1 * cells * len(scans)
+
+
+def test_the_device_is_told_of_the_occupancy_before_the_ground_is_waited_for(device, scans, monkeypatch):
+    """The host waits for the scan's place alone, by an event, and for everything else once."""
+    pipeline = roadbed.Pipeline(backend=device)
+    for scan in scans[:-1]:
+        pipeline(scan)
+    before, finish, told = copy(device.traffic), device.finish, []
+    monkeypatch.setattr(device, "finish", lambda: (told.append(device.traffic.tapes - before.tapes), finish()))
+    result = pipeline(scans[-1])
+    assert result.ground.used_prior
+    # At the first wait for all: the place of the scan, the rest of its ground, and the three parts of its occupancy.
+    assert told[0] == 5
+    assert device.traffic.event_waits - before.event_waits == 1
+
+
+def test_who_asks_for_the_ground_first_gets_it_complete(device, scans):
+    """The labels are there when `on_ground` is called, before the device is told of the occupancy."""
+    pipeline, plain = roadbed.Pipeline(backend=device), roadbed.Pipeline(backend=device)
+    seen, tapes = [], []
+
+    def on_ground(result):
+        seen.append([result.ground.label.copy(), result.ground.elevation.copy()])
+        tapes.append(device.traffic.tapes)
+
+    for scan in scans[:4]:
+        result = pipeline(scan, on_ground=on_ground)
+        assert device.traffic.tapes > tapes[-1]
+        for early, late in zip(seen[-1], (result.ground.label, result.ground.elevation)):
+            np.testing.assert_array_equal(early, late)
+        assert (plain(scan).ground.label != result.ground.label).mean() < 1e-3
 
 
 def test_names_that_are_no_results_are_explained(tmp_path):

@@ -21,6 +21,7 @@ from roadbed.errors import ConfigError
 from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan, names_wanted
 from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
+from roadbed.ground.engine import Outputs
 from roadbed.ground.filter import WANTED as _OF_GROUND
 from roadbed.mapping.survey import Survey
 from roadbed.occupancy import OccupancyFilter
@@ -70,7 +71,8 @@ class Pipeline:
         if map_folder is not None and outputs != "host":
             raise ConfigError(f"outputs = {outputs!r}: a long-term map takes what is on the host, expected 'host'")
         of_ground = names & set(_OF_GROUND)
-        self.ground = GroundFilter(self.config, self.backend, None, map_folder, outputs, of_ground)
+        given: Outputs = "both" if occupancy and outputs == "host" else outputs
+        self.ground = GroundFilter(self.config, self.backend, None, map_folder, given, of_ground)
         self.occupancy = None
         if occupancy:
             self.occupancy = OccupancyFilter(self.config, self.backend, wanted=names & set(_OF_OCCUPANCY))
@@ -96,15 +98,17 @@ class Pipeline:
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin = perf_counter()
-            ground = self.ground(scan, moving=self._moving())
-            segmented = perf_counter()
-            seconds = {"ground": segmented - begin}
-            if on_ground is not None:
-                on_ground(Result(scan, ground, None, dict(seconds)))
-            if self.occupancy is not None:
-                segmented = perf_counter()
-                self._last = self.occupancy(scan, ground)
-                seconds["occupancy"] = perf_counter() - segmented
+            with self.ground.under_way(scan, self._moving()) as begun:
+                if on_ground is not None or self.occupancy is None or begun.frame.resident is None:
+                    begun.complete()  # else the device goes on from the ground to the occupancy by itself
+                seconds = {"ground": perf_counter() - begin}
+                if on_ground is not None:
+                    on_ground(Result(scan, begun.frame, None, dict(seconds)))
+                if self.occupancy is not None:
+                    begin = perf_counter()
+                    self._last = self.occupancy(scan, begun.frame, begun.learn)
+                    seconds["occupancy"] = perf_counter() - begin
+            ground = begun.frame
             if self._survey is not None and survey:
                 begin = perf_counter()
                 self._survey.add(ground, self._last)

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.compute import cuda, opencl, opening
-from roadbed.compute.backend import Device, Launch
+from roadbed.compute import cuda, opencl, opening, primitives
+from roadbed.compute.backend import Device, Launch, Letter, elements
 from roadbed.compute.opening import devices, open_backend
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError
 from roadbed.ground.stcrf.model import FRAME
 from roadbed.ground.variance import model as variance_model
+from roadbed.occupancy.programs import LAYING, VIEW
+from roadbed.occupancy.records import STEP
 from tests.compute import nvrtc
 from tests.compute.catalogue import PROGRAMS
 from tests.conftest import require
@@ -86,6 +88,47 @@ def test_structures_have_the_layout_of_their_records(device, record):
     np.testing.assert_array_equal(out.host[0], np.arange(1, len(members) + 1))
 
 
+@pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, LAYING])
+def test_a_letter_written_whole_is_what_numpy_writes(record):
+    """Arrays and records within it, and what lies between its members."""
+    letter, values = Letter(record, 3), iter(range(1, 10_000))
+
+    def numbers(dtype):
+        if dtype.subdtype is not None:
+            return [numbers(dtype.subdtype[0]) for _ in range(elements(dtype.subdtype[1]))]
+        if dtype.names:
+            return tuple(numbers(dtype.fields[name][0]) for name in dtype.names)
+        return next(values)
+
+    def flat(value):
+        return [number for one in value for number in flat(one)] if isinstance(value, list | tuple) else [value]
+
+    expected = np.zeros(3, record)
+    for k in (0, 2):
+        one = [numbers(record.fields[name][0]) for name in record.names]
+        letter.write(k, *flat(one))
+        for name, value in zip(record.names, one):
+            expected[name][k] = np.reshape(value, expected[name][k].shape) if isinstance(value, list) else value
+    assert letter.array.tobytes() == expected.tobytes()
+
+
+def test_an_event_waits_for_what_was_queued_before_it(device):
+    """What was fetched then is on the host, whatever has been queued since; it can be recorded again."""
+    count, event = 1000, device.event()
+    output = device.output((1, count), np.int32)
+    for value in (3, 7):
+        fill, later = ([primitives.fill(output.buffer, v, count)] for v in (value, -1))
+        device.tape(primitives.build(device), fill).run()
+        device.fetch(output, 0, count)
+        event.record()
+        waits = device.traffic.event_waits
+        event.wait()
+        assert (output.host[0] == value).all()
+        assert device.traffic.event_waits == waits + 1
+        device.tape(primitives.build(device), later).run()
+        device.finish()
+
+
 def test_buffers_beyond_the_device_are_refused_with_one_line(device):
     with pytest.raises(DeviceError, match=r"MiB do not fit") as caught:
         device.zeros(2**50, np.uint8)
@@ -133,8 +176,6 @@ def test_missing_drivers_are_one_clear_line(name, monkeypatch):
 
 
 def test_timed_tape_reports_every_phase(device):
-    from roadbed.compute import primitives
-
     values = device.zeros(1000, np.int32)
     launches = [primitives.fill(values, 1, 1000), primitives.fill(values, 2, 1000)]
     seconds = device.tape(primitives.build(device), launches).timed()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -42,6 +43,47 @@ def test_what_the_runtime_says_is_one_line_and_the_drive_goes_on_on_the_cpu(name
 
 def _reason(name):
     return (46,) if name == "cuda" else ("enqueue", -5, "out of resources")
+
+
+@pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "opencl-lanes"])
+@pytest.mark.parametrize("moment", ["scan placed", "occupancy queued", "ground complete"])
+def test_a_device_that_fails_while_the_ground_is_under_way(name, moment, monkeypatch):
+    """One line, whichever wait or post fails; then other threads get their turn, and the drive goes on."""
+    backend, config = accelerator(name), Config.parse(CONFIG)
+    scans = list(open_source("sim:city?sensor=lux4&frames=4"))
+    pipeline = Pipeline(config, backend)
+    pipeline(scans[0])
+    pipeline(scans[1])
+    passed = []
+    with monkeypatch.context() as patched:
+
+        def failing(owner, method, after):
+            original = getattr(owner, method)
+
+            def fails(*arguments):
+                passed.append(method)
+                if len(passed) > after:
+                    raise backend.failures[0](*_reason(name))
+                return original(*arguments)
+
+            patched.setattr(owner, method, fails)
+
+        if moment == "scan placed":
+            failing(type(backend.event()), "wait", 0)
+        elif moment == "occupancy queued":
+            failing(type(backend), "post", 1)  # the ground's goes through
+        else:
+            failing(type(backend), "finish", 1)  # the occupancy's does
+        with pytest.raises(DeviceError, match="go on with another backend") as caught:
+            pipeline(scans[2])
+    assert passed
+    assert "\n" not in str(caught.value)
+    results = []
+    another = Thread(target=lambda: results.append(pipeline(scans[3])), daemon=True)
+    another.start()
+    another.join(timeout=60)
+    assert [len(result.ground.label) for result in results] == [len(scans[3])]
+    assert np.isfinite(results[0].occupancy.static).all()
 
 
 if "cuda" in ACCELERATORS:  # only an NVIDIA GPU can be lost this way

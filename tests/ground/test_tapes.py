@@ -48,7 +48,7 @@ def waits_for(order, phase):
 def test_phases_at_the_same_time_share_nothing_that_one_writes(preset, kind):
     config = Config.preset(preset).with_changes(ground={"stcrf": SIZE})
     backend = accelerator("opencl")
-    launches = Tapes(backend, config, Buffers(backend, config, 1))._frame(*kind)
+    launches = Tapes(backend, config, Buffers(backend, config, 1))._after_sort(*kind)
     order = order_of(launches)
     assert list(order) == list(dict.fromkeys(launch.phase or launch.kernel for launch in launches))
     before = {phase: waits_for(order, phase) for phase in order}

@@ -8,7 +8,7 @@ import math
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from roadbed.config.occupancy import FilterConfig
@@ -41,6 +41,7 @@ def occupied(filter_):
 
 
 @settings(max_examples=60, deadline=None)
+@example((0.625, 0.0, 2**-24, 0.0), 0.5, 0.3, [], "odds", 0.04, {})
 @given(
     st.tuples(unit, unit, unit, unit).filter(lambda m: sum(m) > 0.1),
     st.floats(0.05, 0.95),
@@ -55,7 +56,8 @@ def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, 
     rules = {"maturity": {"enabled": False}, "surface": False, **NO_CHANCE, **switches}
     config = FilterConfig(particles=count, compose=compose, **rules)
     filter_ = Filter((3, 3), 4.0, config)  # cells so large that nothing leaves its own
-    s, d, e, _ = np.array(weights) / sum(weights)
+    # As the filter keeps them: what is left unknown is their difference from 1, and may be no more than the rounding.
+    s, d, e = map(float, (np.array(weights[:3]) / sum(weights)).astype(np.float32))
     for layer, mass in zip(filter_.masses, (s, d, e)):
         layer[1, 1] = mass
     place(filter_, (1, 1), particles)

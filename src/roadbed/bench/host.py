@@ -17,7 +17,7 @@ from roadbed.frames import Scan
 from roadbed.ground import GroundFilter
 from roadbed.pipeline import Pipeline
 
-_WAITING = ("opencl.py", "cuda.py")  # whose `finish` waits for a device
+_WAITING = {(name, file) for name in ("finish", "wait") for file in ("opencl.py", "cuda.py")}  # for a device
 
 
 def host_figures(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
@@ -40,7 +40,7 @@ def host_figures(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
     for (file, _, name), (_, count, own, _, _) in table.stats.items():
         path = Path(file)
         calls += count
-        if not path.stem.endswith("_cpu") and not (name == "finish" and path.name in _WAITING):
+        if not path.stem.endswith("_cpu") and (name, path.name) not in _WAITING:
             seconds += own
     figures = {"host_calls": round(calls / len(scans)), "host_ms": round(1e3 * seconds / len(scans), 2)}
     if before is not None:

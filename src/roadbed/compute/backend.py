@@ -6,8 +6,9 @@ Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -65,7 +66,8 @@ class Traffic:
     launches: int = 0  # in these tapes
     uploads: int = 0
     downloads: int = 0
-    waits: int = 0
+    waits: int = 0  # for everything queued
+    event_waits: int = 0  # for a part of it
     phases: dict[str, float] | None = None  # s on the device so far; None: not measured, which makes tapes slower
 
 
@@ -100,14 +102,36 @@ class OnDevice:
     count: int = 0
 
 
+_PACKED = {"i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d"}  # NumPy's numbers in the module `struct`
+
+
 class Letter:
-    """An array of records to be posted, and each of them by its members, written five times as fast as NumPy's."""
+    """An array of records to be posted, each written whole, or by its members: five times as fast as NumPy's."""
 
     def __init__(self, dtype: np.dtype, count: int) -> None:
         self.array = np.zeros(count, dtype)
         as_record: Any = np.ctypeslib.as_ctypes_type
         record = as_record(dtype)
         self.records: list[Any] = [record.from_buffer(self.array, k * dtype.itemsize) for k in range(count)]
+        self._layout, self._bytes = Struct("=" + _layout(dtype)), self.array.view(np.uint8).data
+
+    def write(self, k: int, *values: float) -> None:
+        """All numbers of a record in order, those of arrays and of records within it one by one."""
+        self._layout.pack_into(self._bytes, k * self._layout.size, *values)
+
+
+def _layout(dtype: np.dtype) -> str:
+    """How the module `struct` writes it, with what lies between its members."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return _layout(base) * elements(shape)
+    if dtype.fields is None:
+        return _PACKED[dtype.str[1:]]
+    layout, end = "", 0
+    for name in dtype.names or ():
+        member, start = dtype.fields[name][:2]
+        layout, end = f"{layout}{start - end}x{_layout(member)}", start + member.itemsize
+    return f"{layout}{dtype.itemsize - end}x"
 
 
 # Which phases each phase waits for; phases that do not wait for each other may run at the same time.
@@ -120,6 +144,34 @@ class Tape(Protocol):
     def run(self) -> None: ...
 
     def timed(self) -> dict[str, float]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Two sequences of tapes that need nothing of each other: they may run at the same time."""
+
+    first: tuple[Tape | Beside, ...]
+    second: tuple[Tape | Beside, ...]
+
+    def in_line(self) -> Iterator[Tape]:
+        """One sequence after the other, for who has no use for more."""
+        yield from in_line(*self.first, *self.second)
+
+
+def in_line(*tapes: Tape | Beside) -> Iterator[Tape]:
+    for one in tapes:
+        if isinstance(one, Beside):
+            yield from one.in_line()
+        else:
+            yield one
+
+
+class Event(Protocol):
+    """A place in the queue: `record` puts it behind what is queued so far, `wait` waits for all before it."""
+
+    def record(self) -> None: ...
+
+    def wait(self) -> None: ...
 
 
 class Backend(Protocol):
@@ -158,8 +210,8 @@ class Backend(Protocol):
         """Put bytes into a mailbox; work queued before may still read the old ones until `finish`."""
         ...
 
-    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
-        """Memory on the device for what the caller gives with `offer`."""
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Any:
+        """Memory for what the caller gives with `offer`; where it `stays` on the device, kernels read it often."""
         ...
 
     def offer(self, array: Any, intake: Any, start: int = 0) -> int:
@@ -167,15 +219,21 @@ class Backend(Protocol):
         ...
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
-        """Queue the copy of `count` elements of a device buffer: the array given back holds them after `finish`."""
+        """Queue the copy of `count` elements of a device buffer: the array given back holds them after `finish`.
+
+        What is queued after it need not wait for it, and leaves the buffer alone until then.
+        """
         ...
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
         """Wait for everything queued, then copy `count` elements of a device buffer to the host."""
         ...
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
-        """Memory to which kernels write what the caller asks for, one row per slot."""
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
+        """Memory to which kernels write what the caller asks for, one row per slot.
+
+        What `stays` they write on the device, where those that follow read it: `fetch` copies it to the host.
+        """
         ...
 
     def renewed(self, outputs: Sequence[Output]) -> list[Output]:
@@ -194,8 +252,12 @@ class Backend(Protocol):
         """Record launches: one after the other, or by phases, each on a queue of its own `after` those it names."""
         ...
 
-    def joined(self, tapes: Sequence[Tape]) -> Tape:
-        """Tapes of this backend one after the other, as one."""
+    def joined(self, tapes: Sequence[Tape | Beside]) -> Tape:
+        """Tapes of this backend one after the other, or beside each other where that gains, as one."""
+        ...
+
+    def event(self) -> Event:
+        """A place in the queue, to be recorded as often as one likes."""
         ...
 
     def finish(self) -> None:
@@ -206,22 +268,24 @@ class Backend(Protocol):
 class JoinedTapes:
     """Runs tapes that follow each other with one call of the runtime; each sequence is joined at its first use."""
 
-    _MOST = 8  # sequences that are kept
+    _MOST = 16  # sequences that are kept
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: dict[tuple[int, ...], tuple[Tape, tuple[Tape, ...]]] = {}
+        self._kept: dict[tuple[int, ...], tuple[Tape, tuple[Tape | Beside, ...]]] = {}
 
     def forget(self) -> None:
         """Tapes were recorded anew: what the old ones hold is no longer needed."""
         self._kept.clear()
 
-    def run(self, *tapes: Tape) -> None:
-        key = tuple(map(id, tapes))
+    def run(self, *tapes: Tape | Beside) -> None:
+        key = tuple(map(id, in_line(*tapes)))  # what may run beside what follows from which they are
         if key not in self._kept:
             if len(self._kept) >= self._MOST:
                 self._kept.clear()
-            self._kept[key] = self._backend.joined(tapes), tapes  # which thus keep their id
+            alone = tapes[0] if len(tapes) == 1 else None
+            joined = self._backend.joined(tapes) if alone is None or isinstance(alone, Beside) else alone
+            self._kept[key] = joined, tapes  # which thus keep their id
         tape, phases = self._kept[key][0], self._backend.traffic.phases
         if phases is None:
             tape.run()

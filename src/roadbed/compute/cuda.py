@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from itertools import count, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from roadbed.atomic import atomic_write
 from roadbed.compute import backend as common
 from roadbed.compute import program_cache
-from roadbed.compute.backend import Device, Launch, Order, Output
+from roadbed.compute.backend import Beside, Device, Launch, Order, Output
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError, InputError, OutputError
 
@@ -79,10 +80,10 @@ def why_missing() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Intake:
-    """Room on the device for what comes from the host, and pinned memory through which ordinary arrays pass."""
+    """Room on the device for what comes from the host."""
 
     device: Any  # cupy.ndarray
-    staging: NDArray
+    stays: bool  # what lies in pinned memory is copied too, not read there
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +104,15 @@ def options(exact: bool) -> tuple[str, ...]:
 
 
 class CudaBackend:
-    """One CUDA device with its own stream.
+    """One CUDA device with its own streams.
 
-    Kernels read a scan in pinned memory where it lies: the shortest way for one scan. With `copies` it is copied to the
-    device first, which leaves the multiprocessors to other scans under way.
+    Kernels read a scan in pinned memory where it lies, and write results there: the shortest way for one scan and one
+    stage. What `stays` is copied, while other scans or stages compute.
     """
 
     branches_are_free = True
 
-    def __init__(self, device: Device, copies: bool = False) -> None:
+    def __init__(self, device: Device) -> None:
         import cupy
         import cupyx
 
@@ -124,11 +125,14 @@ class CudaBackend:
         self._handle = cupy.cuda.Device(device.index)
         with self._handle:
             self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.copies = copies
+            self._downward = cupy.cuda.Stream(non_blocking=True)  # copies to the host, beside what follows them
+            self._before = cupy.cuda.Event(disable_timing=True)  # what they wait for
+        self._under_way = self._working = False  # copies to the host; kernels that nobody has waited for
         self._letter = 0
         self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
         self._built: dict[str, Any] = {}  # programs by their text
+        self._sides: list[Any] = []  # streams beside the own
 
     def build(self, program: Program) -> Any:
         text = program.source(RUNTIME)
@@ -170,10 +174,16 @@ class CudaBackend:
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
         if buffer is None:
             buffer = self.zeros(array.shape, array.dtype)
-        array = np.ascontiguousarray(array, buffer.dtype)
+        self._send(np.ascontiguousarray(array, buffer.dtype), buffer, start)
+        return buffer
+
+    def _send(self, array: NDArray, buffer: Any, start: int) -> None:
+        if self._working:
+            staged = self.host(array.shape, array.dtype)
+            staged[...] = array
+            array = staged
         self._in_flight.append(array)
         self._copy(buffer.data.ptr + start * array.itemsize, array.ctypes.data, array.nbytes)
-        return buffer
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
         with self._handle:
@@ -193,26 +203,23 @@ class CudaBackend:
         letter[:] = array.view(np.uint8)
         self._copy(mailbox.device.data.ptr, address, letter.nbytes)
 
-    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Intake:
-        return Intake(self.zeros(shape if self.copies else 1, dtype), self.host(shape, dtype))
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
+        return Intake(self.zeros(shape, dtype), stays)
 
     def offer(self, array: Any, intake: Intake, start: int = 0) -> int:
         if not isinstance(array, np.ndarray):
-            return self._offer_device_array(array, intake.staging.dtype)
+            return self._offer_device_array(array, intake.device.dtype)
         if not array.size:
-            return intake.staging.ctypes.data
-        if array.dtype == intake.staging.dtype and array.flags.c_contiguous and self._is_pinned(array):
+            return 0
+        array = np.ascontiguousarray(array, intake.device.dtype)
+        if not intake.stays and self._is_pinned(array):
             self._in_flight.append(array)
-            source = array
-        else:
-            source = intake.staging.reshape(-1)[start : start + array.size]
-            np.copyto(source.reshape(array.shape), array, casting="same_kind")
-        if not self.copies:
-            return source.ctypes.data
-        self._copy(intake.device.data.ptr + start * source.itemsize, source.ctypes.data, source.nbytes)
+            return array.ctypes.data
+        self._send(array, intake.device, start)
         return 0
 
     def _copy(self, target: int, source: int, size: int) -> None:
+        """From ordinary memory too: it has been read when this returns, but not before all that is queued is done."""
         self.traffic.uploads += 1
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
@@ -234,17 +241,26 @@ class CudaBackend:
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array, size = self.host(count, buffer.dtype), buffer.itemsize
         source = buffer.data.ptr + start * size
-        self._cupy.cuda.runtime.memcpyAsync(array.ctypes.data, source, count * size, _TO_HOST, self.stream.ptr)
-        self.traffic.downloads += 1
+        self._bring(array.ctypes.data, source, count * size)
         return array
+
+    def _bring(self, target: int, source: int, size: int) -> None:
+        with self._handle:
+            self._before.record(self.stream)
+            self._downward.wait_event(self._before)
+        self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_HOST, self._downward.ptr)
+        self._under_way = True
+        self.traffic.downloads += 1
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
         array = self.queue_download(buffer, start, count)
         self.finish()
         return array
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
         host = self.host(shape, dtype)
+        if stays:
+            return Output(self.zeros(shape, dtype), host, np.zeros(shape[0], np.uint64))
         rows = np.array([row.ctypes.data for row in host], np.uint64)
         return Output(host, host, rows)
 
@@ -254,8 +270,11 @@ class CudaBackend:
         address, start, renewed = memory.ctypes.data, 0, []
         for output, size in zip(outputs, sizes):
             host = np.ndarray(output.host.shape, output.host.dtype, memory, start)
-            rows = output.addresses - output.addresses[0] + np.uint64(address + start)
-            renewed.append(Output(host, host, rows))
+            if output.buffer is output.host:
+                rows = output.addresses - output.addresses[0] + np.uint64(address + start)
+                renewed.append(Output(host, host, rows))
+            else:
+                renewed.append(Output(output.buffer, host, output.addresses))
             start += size
         return renewed
 
@@ -266,7 +285,10 @@ class CudaBackend:
         return Output(array, array, rows)
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
-        """Nothing to do: kernels wrote the pinned array in place."""
+        """Nothing to do where kernels wrote the pinned array in place."""
+        if output.buffer is not output.host and count:
+            row = output.host[slot]
+            self._bring(row.ctypes.data, output.buffer.data.ptr + slot * row.nbytes, count * row.itemsize)
 
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaTape:
         steps = []
@@ -275,42 +297,107 @@ class CudaBackend:
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
-        return CudaTape(self, [(steps, after)])
+        return CudaTape(self, [_Run(steps, after)])
 
     def joined(self, tapes: Sequence[Any]) -> CudaTape:
-        return CudaTape(self, [run for tape in tapes for run in tape.runs])
+        return CudaTape(self, _runs_of(tapes))
+
+    def side_streams(self) -> Iterator[Any]:
+        """Streams that branches of a graph are captured from, one after the other."""
+        for number in count():
+            if number == len(self._sides):
+                self._sides.append(self._cupy.cuda.Stream(non_blocking=True))
+            yield self._sides[number]
+
+    def event(self) -> CudaEvent:
+        return CudaEvent(self)
 
     def finish(self) -> None:
         self.traffic.waits += 1
         try:
             self.stream.synchronize()
+            if self._under_way:
+                self._downward.synchronize()
         finally:
             self._in_flight.clear()
+            self._under_way = self._working = False
+
+
+class _Run(NamedTuple):
+    """Launches in line, or by phases `after` each other."""
+
+    steps: Sequence[tuple]
+    after: Order | None
+
+
+class _Fork(NamedTuple):
+    """What `Beside` is of the runs of tapes."""
+
+    first: Sequence[_Run | _Fork]
+    second: Sequence[_Run | _Fork]
+
+
+def _runs_of(tapes: Sequence[Any]) -> list[_Run | _Fork]:
+    runs: list[_Run | _Fork] = []
+    for one in tapes:
+        runs += [_Fork(_runs_of(one.first), _runs_of(one.second))] if isinstance(one, Beside) else one.runs
+    return runs
+
+
+def _steps_of(runs: Sequence[_Run | _Fork]) -> Iterator[tuple]:
+    for run in runs:
+        yield from run.steps if isinstance(run, _Run) else _steps_of([*run.first, *run.second])
+
+
+class CudaEvent:
+    """A place in the backend's stream."""
+
+    def __init__(self, owner: CudaBackend) -> None:
+        self._owner = owner
+        with owner._handle:
+            self._event = owner._cupy.cuda.Event(disable_timing=True)
+
+    def record(self) -> None:
+        self._event.record(self._owner.stream)
+
+    def wait(self) -> None:
+        self._owner.traffic.event_waits += 1
+        self._event.synchronize()
 
 
 class CudaTape:
     """Launches captured once as a graph; a frame is then one call to the driver."""
 
-    def __init__(self, owner: CudaBackend, runs: Sequence[tuple[Sequence[tuple], Order | None]]) -> None:
-        """`runs` come one after the other: steps in line, or by phases `after` each other."""
+    def __init__(self, owner: CudaBackend, runs: Sequence[_Run | _Fork]) -> None:
+        """`runs` come one after the other."""
         self._owner, self.runs = owner, runs
-        self._steps = [step for steps, _ in runs for step in steps]
-        branches = max((max(common.queues_of(after).values()) for _, after in runs if after), default=0)
+        self._steps = list(_steps_of(runs))
         with owner._handle, owner.stream:
-            beside = [owner._cupy.cuda.Stream(non_blocking=True) for _ in range(branches)]
             owner.stream.begin_capture()
-            for steps, after in runs:
-                if after is None:
-                    for _, kernel, groups, size, arguments in steps:
-                        kernel(groups, size, arguments)
-                else:
-                    self._capture_branches(steps, after, [owner.stream, *beside])
+            self._capture(runs, owner.stream, owner.side_streams())
             self._graph = owner.stream.end_capture()
 
+    def _capture(self, runs: Sequence[_Run | _Fork], stream: Any, sides: Iterator[Any]) -> None:
+        """Events make branches of the graph of what is launched on the sides; they join in `stream`."""
+        for run in runs:
+            if isinstance(run, _Fork):
+                side = next(sides)
+                side.wait_event(stream.record())
+                self._capture(run.first, stream, sides)
+                self._capture(run.second, side, sides)
+                stream.wait_event(side.record())
+            elif run.after is not None:
+                self._capture_phases(run.steps, run.after, stream, sides)
+            else:
+                with stream:
+                    for _, kernel, groups, size, arguments in run.steps:
+                        kernel(groups, size, arguments)
+
     @staticmethod
-    def _capture_branches(steps: Sequence[tuple], after: Order, streams: Sequence[Any]) -> None:
-        """Each phase on its own stream; events make branches of the graph of them, which join in the owner's stream."""
-        main, queues = streams[0], common.queues_of(after)
+    def _capture_phases(steps: Sequence[tuple], after: Order, main: Any, sides: Iterator[Any]) -> None:
+        """Each phase on its own stream."""
+        queues = common.queues_of(after)
+        streams = [main, *islice(sides, max(queues.values()))]
         begin = main.record()
         done: dict[str, Any] = {}
         for phase, kernel, groups, size, arguments in steps:
@@ -327,6 +414,7 @@ class CudaTape:
     def run(self) -> None:
         self._owner.traffic.tapes += 1
         self._owner.traffic.launches += len(self._steps)
+        self._owner._working = True
         self._graph.launch(self._owner.stream)
 
     def timed(self) -> dict[str, float]:

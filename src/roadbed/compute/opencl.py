@@ -104,7 +104,9 @@ class OpenclBackend:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
         self._queues = [self._queue]
         self.traffic = common.Traffic()
-        self._in_flight: list[Any] = []  # host arrays that queued copies still read or write
+        # Copies under way by their events, which hold the arrays on the host, and wait for the copy when dropped.
+        self._in_flight: list[Any] = []
+        self._working = False  # kernels are queued that nobody has waited for
         self._built: dict[str, Any] = {}  # programs by their text
 
     def _part(self, units: int) -> Any:
@@ -165,12 +167,14 @@ class OpenclBackend:
         array = np.ascontiguousarray(array, buffer.dtype)
         if array.size:
             offset = start * buffer.dtype.itemsize
-            self._cl.enqueue_copy(self._queue, buffer.data, array, dst_offset=offset, is_blocking=False)
-            self._in_flight.append(array)
+            copied = self._cl.enqueue_copy(self._queue, buffer.data, array, dst_offset=offset, is_blocking=False)
+            if self._working:  # else dropping the event takes no longer than the copy: the caller's array is his again
+                self._in_flight.append(copied)
             self.traffic.uploads += 1
         return 0
 
-    intake = zeros
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = True) -> Buffer:
+        return self.zeros(shape, dtype)
 
     def mailbox(self, size: int) -> Buffer:
         return self.zeros(size, np.uint8)
@@ -180,8 +184,8 @@ class OpenclBackend:
 
     def queue_download(self, buffer: Buffer, start: int, count: int) -> NDArray:
         host, offset = np.empty(count, buffer.dtype), start * buffer.dtype.itemsize
-        self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=offset, is_blocking=False)
-        self._in_flight.append(host)
+        copied = self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=offset, is_blocking=False)
+        self._in_flight.append(copied)
         self.traffic.downloads += 1
         return host
 
@@ -190,7 +194,7 @@ class OpenclBackend:
         self.finish()
         return host
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = True) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
 
     def renewed(self, outputs: Sequence[Output]) -> list[Output]:
@@ -201,9 +205,10 @@ class OpenclBackend:
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
         if count:
-            host = output.host[slot].reshape(-1)
+            host, source = output.host[slot].reshape(-1), output.buffer.data
             offset = slot * host.nbytes
-            self._cl.enqueue_copy(self._queue, host[:count], output.buffer.data, src_offset=offset, is_blocking=False)
+            copied = self._cl.enqueue_copy(self._queue, host[:count], source, src_offset=offset, is_blocking=False)
+            self._in_flight.append(copied)
             self.traffic.downloads += 1
 
     def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> OpenclTape:
@@ -212,7 +217,8 @@ class OpenclBackend:
         )
 
     def joined(self, tapes: Sequence[Any]) -> OpenclTape:
-        return JoinedOpenclTape(self, tapes)
+        in_line: list[Any] = list(common.in_line(*tapes))
+        return JoinedOpenclTape(self, in_line)
 
     def queue(self, number: int) -> Any:
         """The backend's own queue, or another one beside it."""
@@ -220,12 +226,31 @@ class OpenclBackend:
             self._queues.append(self._cl.CommandQueue(self._context))
         return self._queues[number]
 
+    def event(self) -> OpenclEvent:
+        return OpenclEvent(self)
+
     def finish(self) -> None:
         self.traffic.waits += 1
         try:
             self._queue.finish()
         finally:
+            self._working = False
             self._in_flight.clear()
+
+
+class OpenclEvent:
+    """A marker in the backend's queue."""
+
+    def __init__(self, owner: OpenclBackend) -> None:
+        self._owner = owner
+
+    def record(self) -> None:
+        self._marker = self._owner._cl.enqueue_marker(self._owner._queue)
+        self._owner._queue.flush()
+
+    def wait(self) -> None:
+        self._owner.traffic.event_waits += 1
+        self._marker.wait()
 
 
 class OpenclTape:
@@ -243,6 +268,7 @@ class OpenclTape:
     def run(self) -> None:
         self._owner.traffic.tapes += 1
         self._owner.traffic.launches += len(self._steps)
+        self._owner._working = True
         self.queue()
 
     def queue(self) -> None:

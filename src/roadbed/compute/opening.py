@@ -60,9 +60,9 @@ def opened(
 
 
 def open_like(backend: Backend) -> Backend:
-    """Another queue on the same device, for work beside the first; it copies scans instead of reading them in place."""
+    """Another queue on the same device, for work beside the first."""
     if backend.device.backend == "cuda":
-        return cuda.CudaBackend(backend.device, copies=True)
+        return cuda.CudaBackend(backend.device)
     return opencl.OpenclBackend(backend.device)
 
 

@@ -19,6 +19,7 @@ typedef unsigned long long address_t;
 #define LOCAL
 #define RESTRICT __restrict__
 #define UNROLL _Pragma("unroll")
+#define AHEAD _Pragma("unroll 8")  // a loop that adds up in order, but reads some items ahead: memory is far
 #define POPULATION(bits) __popc(bits)
 
 #define LOCAL_ID ((int)threadIdx.x)
@@ -65,6 +66,7 @@ typedef ulong address_t;
 #define LOCAL __local
 #define RESTRICT restrict
 #define UNROLL
+#define AHEAD
 #define POPULATION(bits) popcount(bits)
 
 #define LOCAL_ID ((int)get_local_id(0))

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +12,8 @@ from numpy.typing import NDArray
 from roadbed.frames import Resident, VarianceCells
 from roadbed.geometry import Float32, Float64, Pose
 
-
-def nothing(*_: object) -> None:
-    """What the host does while a device works, if there is nothing to do."""
+# Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
+Outputs = Literal["host", "device", "both"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +150,21 @@ class GroundEngine(Protocol):
         """Bring the prior to where the lattice is now; nodes that enter are undefined."""
         ...
 
-    def frame(
-        self, given: FrameInput, meanwhile: Callable[[], object] = nothing, alignment: Alignment | None = None
-    ) -> FrameOutput:
-        """Estimate the surface under a scan and label its points; `meanwhile` is called once, while a device works.
+    def begin(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
+        """Estimate the surface under a scan and label its points; a device goes on working until `complete`, which
+        fills the arrays. What it leaves for kernels of the next stage can be queued for at once.
 
-        With an `alignment` the scan is laid onto the prior surface first; `alignment.lay` is told how it lay there.
+        With an `alignment` the scan is laid onto the prior surface first; `alignment.lay` has been told how it lay
+        there.
         """
+        ...
+
+    def complete(self, timings: dict[str, float]) -> None:
+        """Wait for the frame begun last; `timings` gets the seconds of what is done for it."""
+        ...
+
+    def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
+        """Both of them."""
         ...
 
     def profile(self, given: FrameInput) -> dict[str, float]:

@@ -7,9 +7,8 @@ import threading
 import time as clock
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +19,10 @@ from roadbed.compute.host import Host, refuse_after_fork
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig
 from roadbed.errors import ConfigError, DeviceError
-from roadbed.frames import GroundFrame, Mounting, Moving, Scan, names_wanted
+from roadbed.frames import GroundFrame, Moving, Scan, names_wanted
 from roadbed.geometry import Pose
-from roadbed.ground.method import GroundMethod
+from roadbed.ground.engine import Outputs
+from roadbed.ground.method import GroundMethod, Segmented, looked_at
 from roadbed.ground.own_body import OwnBody, Room, without
 
 WANTED = ("ground_probability", "height_above_ground")  # what a frame holds beside labels and layers
@@ -32,8 +32,9 @@ class GroundFilter:
     """`filter(scan)` or `filter(points_xyz)` gives a GroundFrame; odometry in the scans carries the surface along.
 
     `backend` is "cpu", "opencl", "cuda", "auto" or one that is open already; None takes the configuration's. With
-    `outputs="device"` labels and layers are CuPy arrays that stay on the GPU. `wanted` names what an accelerator brings
-    to the host beside labels and layers; None: all of WANTED. Calls from several threads take turns.
+    `outputs="device"` labels and layers are CuPy arrays that stay on the GPU; with "both" they come to the host and the
+    stage after it reads them on the GPU. `wanted` names what an accelerator brings to the host beside labels and
+    layers; None: all of WANTED. Calls from several threads take turns.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class GroundFilter:
         backend: str | Backend | Host | None = None,
         device: int | str | None = None,
         map_folder: str | Path | None = None,
-        outputs: Literal["host", "device"] = "host",
+        outputs: Outputs = "host",
         wanted: Iterable[str] | None = None,
     ) -> None:
         self.config = Config.of(config)
@@ -50,8 +51,8 @@ class GroundFilter:
         self._turn = threading.RLock()
         self._own_body, self._room = OwnBody(self.config.vehicle), Room(self.backend)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
-        stays = _stays(outputs, self.config, self.backend)
-        self._method = _method(self.config, self.backend, map_folder, stays, names_wanted(wanted, WANTED))
+        _check_outputs(outputs, self.config, self.backend)
+        self._method = _method(self.config, self.backend, map_folder, outputs, names_wanted(wanted, WANTED))
 
     def __call__(
         self,
@@ -61,18 +62,13 @@ class GroundFilter:
         moving: Moving | None = None,
     ) -> GroundFrame:
         """Label every point of a scan and estimate the surface under it."""
-        begin = clock.perf_counter()
-        scan = Scan.of(scan, T_world_sensor, time)
-        refuse_after_fork()
-        with self._turn, in_words(self.backend):
-            own = self._own_points(scan)
-            learn = partial(self._learn, scan)
-            if own is not None and self._method.leaves_out(scan):
-                found = self._method.segment(scan, moving, learn, own)
-            else:
-                found = self._method.segment(without(scan, own, self._room), moving, learn)
-        compilation.ready("ground")
-        return found.frame(scan, own, begin)
+        with self.under_way(Scan.of(scan, T_world_sensor, time), moving) as ground:
+            pass
+        return ground.frame
+
+    def under_way(self, scan: Scan, moving: Moving | None = None) -> GroundUnderWay:
+        """The same for who has work for the device that follows: `with ground.under_way(scan) as begun:`."""
+        return GroundUnderWay(self, scan, moving)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:
         """One frame per scan, in order. On an accelerator scans without odometry are computed several at a time."""
@@ -91,7 +87,7 @@ class GroundFilter:
             if found is None:
                 return
             scan, own = under_way.popleft()
-            yield found[1].frame(scan, own)
+            yield looked_at(found[1].frame(scan, own))
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""
@@ -111,10 +107,17 @@ class GroundFilter:
             self._own_body.reset()
             self._mounted.clear()
 
-    def _learn(self, scan: Scan, mounting: Mounting) -> None:
+    def _learn(self, scan: Scan, T_vehicle_sensor: Pose) -> None:
         """What a scan says of the vehicle, for those that follow."""
-        self._mounted[scan.sensor] = mounting.T_vehicle_sensor
-        self._own_body.look(scan, mounting.T_vehicle_sensor)
+        self._mounted[scan.sensor] = T_vehicle_sensor
+        self._own_body.look(scan, T_vehicle_sensor)
+
+    def _segment(self, scan: Scan, moving: Moving | None) -> tuple[Segmented, NDArray[np.bool_] | None]:
+        """What is found in a scan, and which of its points are the own vehicle's."""
+        own = self._own_points(scan)
+        if own is not None and self._method.leaves_out(scan):
+            return self._method.segment(scan, moving, own), own
+        return self._method.segment(without(scan, own, self._room), moving), own
 
     def _own_points(self, scan: Scan) -> NDArray[np.bool_] | None:
         """Points on the own vehicle; where the sensor sits must be known, or have been found in an earlier scan."""
@@ -122,18 +125,66 @@ class GroundFilter:
         return self._own_body.points_of(scan, mounted)
 
 
-def _stays(outputs: str, config: Config, backend: Any) -> bool:
-    """Whether results stay on the device."""
-    if outputs not in ("host", "device"):
-        raise ConfigError(f"outputs = {outputs!r}: expected 'host' or 'device'")
+class GroundUnderWay:
+    """A scan's ground within a `with`: its `frame` says where everything lies and how much there is of it, while a
+    device may still be filling its arrays. After the `with`, or after `complete`, everything is there.
+
+    Nobody else gets a turn at the filter before its end.
+    """
+
+    def __init__(self, owner: GroundFilter, scan: Scan, moving: Moving | None) -> None:
+        self._owner, self._scan, self._moving = owner, scan, moving
+        self._seconds, self._learnt, self._completed = 0.0, False, False
+
+    def __enter__(self) -> GroundUnderWay:
+        begin, owner = clock.perf_counter(), self._owner
+        refuse_after_fork()
+        owner._turn.acquire()
+        try:
+            with in_words(owner.backend):
+                self._found, own = owner._segment(self._scan, self._moving)
+            self.frame = self._found.frame(self._scan, own)
+        except BaseException:
+            owner._turn.release()
+            raise
+        self._seconds = clock.perf_counter() - begin
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.complete()
+        finally:
+            self._owner._turn.release()
+
+    def learn(self) -> None:
+        """What the scans after it will need of this one: the host's work while the device works."""
+        if not self._learnt:
+            self._learnt = True
+            self._owner._learn(self._scan, self.frame.mounting.T_vehicle_sensor)
+
+    def complete(self) -> GroundFrame:
+        """Wait for the device."""
+        if not self._completed:
+            begin, self._completed = clock.perf_counter(), True
+            self.learn()
+            with in_words(self._owner.backend):
+                self._found.complete()
+            self.frame = looked_at(self.frame)
+            self._found.timings["total"] = self._seconds + clock.perf_counter() - begin
+            compilation.ready("ground")
+        return self.frame
+
+
+def _check_outputs(outputs: str, config: Config, backend: Any) -> None:
+    if outputs not in get_args(Outputs):
+        raise ConfigError(f"outputs = {outputs!r}: expected 'host', 'device' or 'both'")
     found = f"{config.ground.method} on {backend.device.backend}"
     if outputs == "device" and found != "stcrf on cuda":
         raise DeviceError(f"outputs='device' needs the method stcrf and the backend cuda, found {found}")
-    return outputs == "device"
 
 
 def _method(
-    config: Config, backend: Any, map_folder: str | Path | None, stays: bool, wanted: Collection[str]
+    config: Config, backend: Any, map_folder: str | Path | None, outputs: Outputs, wanted: Collection[str]
 ) -> GroundMethod:
     if config.ground.method == "variance":
         from roadbed.ground.variance.method import GridVariance
@@ -141,4 +192,4 @@ def _method(
         return GridVariance(config, backend)
     from roadbed.ground.stcrf.method import Stcrf
 
-    return Stcrf(config, backend, map_folder, stays, wanted)
+    return Stcrf(config, backend, map_folder, outputs, wanted)

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from time import perf_counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,12 +12,19 @@ from numpy.typing import NDArray
 
 from roadbed.frames import GroundFrame, Mounting, Moving, Scan
 from roadbed.geometry import Lattice, Pose
-from roadbed.ground.engine import FrameOutput, nothing
+from roadbed.ground.engine import FrameOutput
+
+
+def nothing() -> None:
+    """What is left to do for a scan that is complete."""
 
 
 @dataclass(frozen=True, eq=False)
 class Segmented:
-    """What a method found in one scan, and where its lattice lies."""
+    """What a method found in one scan, and where its lattice lies.
+
+    A device may still be at work: `complete` waits for it, and then the arrays are filled.
+    """
 
     output: FrameOutput
     lattice: Lattice
@@ -27,13 +33,11 @@ class Segmented:
     T_world_lattice: Pose | None = None
     used_prior: bool = False
     notes: tuple[str, ...] = ()
-    timings: Mapping[str, float] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+    complete: Callable[[], object] = nothing
 
-    def frame(
-        self, scan: Scan, own_vehicle: NDArray[np.bool_] | None = None, begun: float | None = None
-    ) -> GroundFrame:
-        """As the caller gets it; all of it took the time since `begun`."""
-        total = {} if begun is None else {"total": perf_counter() - begun}
+    def frame(self, scan: Scan, own_vehicle: NDArray[np.bool_] | None = None) -> GroundFrame:
+        """As the caller gets it, but for what `looked_at` notices once it is complete."""
         output = self.output
         return GroundFrame(
             label=output.label,
@@ -52,9 +56,15 @@ class Segmented:
             used_prior=self.used_prior,
             cells=output.cells,
             resident=output.resident,
-            notes=self.notes + _unusable(output.label),
-            timings={**self.timings, **total},
+            notes=self.notes,
+            timings=self.timings,
         )
+
+
+def looked_at(frame: GroundFrame) -> GroundFrame:
+    """The frame, with a note where nothing of its scan could be used."""
+    noticed = _unusable(frame.label)
+    return replace(frame, notes=frame.notes + noticed) if noticed else frame
 
 
 def _unusable(label: Any) -> tuple[str, ...]:
@@ -73,15 +83,8 @@ class GroundMethod(Protocol):
         """Whether `segment` leaves out points of this scan by a mask; else they must be missing returns already."""
         ...
 
-    def segment(
-        self,
-        scan: Scan,
-        moving: Moving | None = None,
-        meanwhile: Callable[[Mounting], object] = nothing,
-        own: NDArray[np.bool_] | None = None,
-    ) -> Segmented:
-        """One scan, without its `own` points if it can leave some out; `meanwhile` is called with its mounting once
-        that is known, while a device works."""
+    def segment(self, scan: Scan, moving: Moving | None = None, own: NDArray[np.bool_] | None = None) -> Segmented:
+        """One scan, without its `own` points if it can leave some out; the next one after it is complete."""
         ...
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:

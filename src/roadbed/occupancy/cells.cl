@@ -199,6 +199,13 @@ KERNEL weigh_particles(GLOBAL const Step *step, GLOBAL const float *prior, GLOBA
     }
 }
 
+// Particles that are read before any of them is written: a GPU waits for all of them together.
+#if LANES > 1
+#define AT_ONCE 8
+#else
+#define AT_ONCE 1
+#endif
+
 // The particles of a cell, of which none changes before all sums are known; factors keep a sum what it was.
 typedef struct {
     GLOBAL const Particle *particles;
@@ -226,7 +233,7 @@ FUNCTION float as_registered(const Crowd *c, int i) {
 // P3-P5: survival, stopping, arrival, and how much of what arrives was tested lately.
 FUNCTION void arrive(const Crowd *c, real *stopped, real *arriving, real *tested) {
     *stopped = *arriving = *tested = (real)0;
-    for (int i = c->run.x; i < c->run.y; ++i) {
+    AHEAD for (int i = c->run.x; i < c->run.y; ++i) {
         real mass = (real)c->particles[i].mass * c->survive, stop = c->weights[i].stopping;
         *stopped += stop * mass;
         mass *= (real)1 - stop;
@@ -239,11 +246,11 @@ FUNCTION void arrive(const Crowd *c, real *stopped, real *arriving, real *tested
 FUNCTION void compete(Crowd *c, int on_surface, int moves, real arriving) {
     real kept = (real)0, before = (real)0, after = (real)0;
     if (on_surface) {
-        for (int i = c->run.x; i < c->run.y; ++i) kept += (real)arrived_on_surface(c, i);
+        AHEAD for (int i = c->run.x; i < c->run.y; ++i) kept += (real)arrived_on_surface(c, i);
         c->surface_factor = arriving / kept;
     }
     if (moves) {
-        for (int i = c->run.x; i < c->run.y; ++i) {
+        AHEAD for (int i = c->run.x; i < c->run.y; ++i) {
             before += (real)before_registered(c, i);
             after += (real)as_registered(c, i);
         }
@@ -294,9 +301,13 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         // U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown.
         real z = p_z * (cell.s + cell.d + cell.born) + (one - p_z) * cell.e + (real)0.5 * cell.u, gain = p_z / z;
         real factor = arriving > (real)0 ? gain * cell.d / arriving : one;
-        for (int i = crowd.run.x; i < crowd.run.y; ++i) {
-            float mass = (float)((real)as_registered(&crowd, i) * crowd.registered_factor);
-            particles[i].mass = (float)((real)mass * factor);
+        for (int k = crowd.run.x; k < crowd.run.y; k += AT_ONCE) {
+            float masses[AT_ONCE];
+            UNROLL for (int j = 0; j < AT_ONCE; ++j) masses[j] = as_registered(&crowd, min(k + j, crowd.run.y - 1));
+            UNROLL for (int j = 0; j < AT_ONCE; ++j) {
+                float mass = (float)((real)masses[j] * crowd.registered_factor);
+                if (k + j < crowd.run.y) particles[k + j].mass = (float)((real)mass * factor);
+            }
         }
         real s = fmin(cell.s * gain, (real)CEILING);
         layers[STATIC * size + at] = (float)s;

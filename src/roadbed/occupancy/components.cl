@@ -61,8 +61,8 @@ KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, G
         boxes[BOX * k] = boxes[BOX * k + 2] = NO_CELL;
         boxes[BOX * k + 1] = boxes[BOX * k + 3] = -1;
         boxes[BOX * k + 4] = 0;
-        velocity[2 * k] = velocity[2 * k + 1] = NOT_A_NUMBER;
     }
+    FOR_EACH(k, 2 * lay->rooms * lay->most_components) velocity[k] = NOT_A_NUMBER;
     if (GLOBAL_ID < LAYINGS) tickets[GLOBAL_ID] = 0;
 }
 

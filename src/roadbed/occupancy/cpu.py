@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from roadbed.compute.compilation import announce
 from roadbed.config import Config
 from roadbed.geometry import Float32
@@ -37,8 +39,10 @@ class OccupancyCpu:
         self._motion = self._motion.then(motion)
         self._fusion.move(motion)
 
-    def frame(self, given: OccupancyInput) -> OccupancyOutput:
+    def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
         timings: dict[str, float] = {}
+        if meanwhile is not None:
+            meanwhile()
         with timed(timings, "observe"):
             reports = self._observe(given)
         with timed(timings, "fuse"):

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend, JoinedTapes, OnDevice
+from roadbed.compute.backend import Backend, Beside, JoinedTapes, OnDevice, Tape
 from roadbed.config import Config
 from roadbed.geometry import Float32
 from roadbed.occupancy.arrays import Cells
@@ -52,8 +52,12 @@ class OccupancyDevice:
         self._joined = JoinedTapes(backend)
         self._layers = self._on_device()
         brought = {name: self._layers[name] for name in _brought(frozenset(wanted))}
-        results = self._hsbof._buffers.results, self._fusion.results
-        self._brought = [(side_by_side, side_by_side.plan(brought)) for side_by_side in results]
+        at_last = ("lost", "masses") if "velocity" in brought else ("lost", "moving", "masses")
+        last = {name: brought.pop(name) for name in at_last if name in brought}
+        fused, filtered = self._fusion.results, self._hsbof._buffers.results
+        # What is known after the fusion, of velocities, and in the end.
+        plans = ((fused, brought), (filtered, brought), (filtered, last))
+        self._brought = [(side_by_side, side_by_side.plan(names)) for side_by_side, names in plans]
 
     @property
     def prior(self) -> Float32:
@@ -63,18 +67,22 @@ class OccupancyDevice:
         self._motion = self._motion.then(motion)
         self._fusion.move(motion)
 
-    def frame(self, given: OccupancyInput) -> OccupancyOutput:
+    def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
         timings: dict[str, float] = {}
         h, motion = self._hsbof, self._motion
         with timed(timings, "queue"):
             reports, observe = self._observe.prepare(given)
             fuse, fused = self._fusion.prepare(given.time, reports), self._fusion.fused
             register = self._registration.prepare(fused, given.dt, motion, h._buffers.layers)
-            step = h.prepare(given.dt, motion, given.own_velocity)
-            self._joined.run(observe, fuse, *register, step)
-            known: dict[str, Any] = {}
-            for side_by_side, plan in self._brought:
-                known |= side_by_side.queue(plan)
+            h.describe(given.dt, motion, given.own_velocity)
+            particles, velocities, rest = h.parts
+            known = self._run(
+                (Beside((observe, fuse), (particles,)),),
+                (*register, velocities),
+                (rest,),
+            )
+        if meanwhile is not None:
+            meanwhile()
         with timed(timings, "device"):
             self.backend.finish()
         self._motion = GridMotion()
@@ -83,6 +91,18 @@ class OccupancyDevice:
         moving = OnDevice(h._buffers.moving, count=self.lattice.size)
         uncarried = h.share_of(known.pop("lost"))
         return LazyOutput(self._fetch, **known, uncarried=uncarried, timings=timings, moving_on_device=moving)
+
+    def _run(self, *parts: tuple[Tape | Beside, ...]) -> dict[str, Any]:
+        """Run what belongs together, and bring what is then known while the next part runs."""
+        known: dict[str, Any] = {}
+        waiting: list[Tape | Beside] = []
+        for tapes, (side_by_side, plan) in zip(parts, self._brought):
+            waiting += tapes
+            if plan:
+                self._joined.run(*waiting)
+                known |= side_by_side.queue(plan)
+                waiting.clear()
+        return known
 
     def _on_device(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """What lies there, by its name among the results: shape and type on the host."""

@@ -6,7 +6,7 @@ Nothing returns to the host between these steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -19,36 +19,45 @@ from roadbed.frames import GroundFrame, Scan
 from roadbed.geometry import Float32, Float64, Lattice, Pose
 from roadbed.occupancy.model import NOBODYS
 
-_NO_TURN, _NO_SHIFT = np.eye(2), np.zeros(2)
-for _one in (_NO_TURN, _NO_SHIFT):
-    _one.flags.writeable = False  # shared by all motions
+_NO_TURN, _NO_SHIFT = np.eye(2), (0.0, 0.0)
+_NO_TURN.flags.writeable = False  # shared by all motions
 
 
 class GridMotion(NamedTuple):
     """How the grid moved: `p_old = rotation p_new + shift`, metres from the grid's lower left corner."""
 
     rotation: Float64 = _NO_TURN
-    shift: Float64 = _NO_SHIFT
+    shift: Sequence[float] | Float64 = _NO_SHIFT  # x, y
     cells: tuple[int, int] | None = (0, 0)  # the shift in whole columns and rows; None: interpolate
 
     @classmethod
     def rolled(cls, columns: int, rows: int, spacing: float) -> GridMotion:
         """By whole cells."""
-        return cls(shift=np.array([columns, rows]) * spacing, cells=(columns, rows))
+        if not columns and not rows:
+            return cls()
+        return cls(shift=(columns * spacing, rows * spacing), cells=(columns, rows))
+
+    @property
+    def stands(self) -> bool:
+        """Whether the grid stayed where it was."""
+        return self.shift is _NO_SHIFT and self.rotation is _NO_TURN and self.cells is not None
 
     def then(self, later: GridMotion) -> GridMotion:
         """This motion and the one after it."""
+        if self.stands or later.stands:
+            return later if self.stands else self
         cells = None
         if self.cells is not None and later.cells is not None:
             cells = self.cells[0] + later.cells[0], self.cells[1] + later.cells[1]
         if self.rotation is _NO_TURN and later.rotation is _NO_TURN:
-            return GridMotion(_NO_TURN, later.shift + self.shift, cells)
+            (x, y), (u, v) = self.shift, later.shift
+            return GridMotion(_NO_TURN, (u + x, v + y), cells)
         return GridMotion(self.rotation @ later.rotation, self.rotation @ later.shift + self.shift, cells)
 
     def between_centres(self, spacing: float) -> tuple[Float64, Float64]:
         """Rotation and shift between indices of cells, which count from the middle of the first."""
         half = np.full(2, 0.5)
-        return self.rotation, self.rotation @ half + self.shift / spacing - half
+        return self.rotation, self.rotation @ half + np.divide(self.shift, spacing) - half
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +218,11 @@ class OccupancyEngine(Protocol):
         """The grid has moved since the last frame; what is known stays where it is in the world."""
         ...
 
-    def frame(self, given: OccupancyInput) -> OccupancyOutput:
-        """Observe a scan, fuse it with what other sensors watch, predict, update and resample."""
+    def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
+        """Observe a scan, fuse it with what other sensors watch, predict, update and resample.
+
+        `meanwhile` is what the host has to do beside it: a device has been told of all its work by then.
+        """
         ...
 
     def forget(self) -> None:

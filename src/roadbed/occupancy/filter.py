@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -79,15 +79,20 @@ class OccupancyFilter:
             self._timeline.reset()
             self._forget()
 
-    def __call__(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
-        """Take one scan with its ground; what was wrong with its time or place is said in `frame.notes`."""
+    def __call__(
+        self, scan: Scan, ground: GroundFrame, meanwhile: Callable[[], object] | None = None
+    ) -> OccupancyFrame:
+        """Take one scan with its ground; what was wrong with its time or place is said in `frame.notes`.
+
+        `meanwhile` is called, if the scan is used, once a device has been told of all its work.
+        """
         refuse_after_fork()
         with self._turn, in_words(self.backend):
-            frame = self._take(scan, ground)
+            frame = self._take(scan, ground, meanwhile)
         compilation.ready("occupancy")
         return frame
 
-    def _take(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
+    def _take(self, scan: Scan, ground: GroundFrame, meanwhile: Callable[[], object] | None) -> OccupancyFrame:
         timings: dict[str, float] = {}
         with timed(timings, "place"):
             mounts = self._checked_mounts(scan, ground)
@@ -108,7 +113,7 @@ class OccupancyFilter:
                 self._tracker.move(place.T_before_now)
             when = (time, dt, place.own_velocity)
             given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, *when, self.backend)
-        output = self._engine.frame(given)
+        output = self._engine.frame(given, meanwhile)
         if output.uncarried > _STARVED:
             share = round(100 * output.uncarried)
             notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")

@@ -69,10 +69,10 @@ class FilterBuffers:
         self.results = SideBySide(
             backend,
             {
-                "lost": (2 * self.sum_groups, np.float32),  # per work-group: uncarried dynamic mass, and all of it
-                "moving": (-(-cells // 4) * 4, np.uint8),
                 "velocity": (2 * cells, np.float32),
                 "velocity_covariance": (3 * cells, np.float32),
+                "moving": (-(-cells // 4) * 4, np.uint8),
+                "lost": (2 * self.sum_groups, np.float32),  # per work-group: uncarried dynamic mass, and all of it
                 "masses": (5 * cells, np.float32),
             },
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,11 @@ FIGURE_6 = {
     "resample": ("give_birth",),
     "normalise": ("resample",),
 }
+_PARTS = (
+    ("propagate_particles", "reorder_particles"),
+    ("propagate_priors", "update_measurement", "estimate_velocities"),
+    ("give_birth", "resample", "normalise"),
+)
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,10 @@ class HsbofDevice:
         self._group = self.tuning.group
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
-        self._letter, self._dt = Letter(STEP, 1), math.nan  # seconds that the rules in the record are for
-        self._describe_grid()
+        self._letter, self._dt = Letter(STEP, 1), math.nan  # seconds that these rules are for:
+        self._motion_rules: tuple[float, ...] = ()
+        self._moving_rule = MovingRule.of(self.config)
+        self._birth_rule = BirthRule.of(self.config, (0.0, 0.0), spacing)
         self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
         self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
         self._clearing = backend.tape(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
@@ -98,39 +106,41 @@ class HsbofDevice:
 
     def step(self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)) -> None:
         """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
-        self.prepare(dt, motion, own_velocity).run()
+        self.describe(dt, motion, own_velocity)
+        self._tape.run()
 
     def profile(
         self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)
     ) -> dict[str, float]:
         """The same, and the seconds of each step on the device."""
-        return self.prepare(dt, motion, own_velocity).timed()
+        self.describe(dt, motion, own_velocity)
+        return self._tape.timed()
 
-    def prepare(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> Tape:
-        """Describe an iteration to the kernels of the tape that it is."""
+    @cached_property
+    def parts(self) -> tuple[Tape, ...]:
+        """An iteration in three: particles moved and sorted, for which no observation is needed; what can be said of
+        velocities after it; and the rest."""
+        launches = list(self._launches())
+        chosen = [[one for one in launches if one.phase in phases] for phases in _PARTS]
+        return tuple(self.backend.tape(self._program, part) for part in chosen)
+
+    def describe(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> None:
+        """Tell the kernels of the next iteration, whose `parts` the caller runs."""
         motion = motion or GridMotion()
         self.frame += 1
-        step, spacing, cells = self._letter.records[0], self.cells.spacing, motion.cells
-        step.turn[:], step.shift[:] = motion.rotation.ravel().tolist(), motion.shift.tolist()
-        step.centre_shift[:] = motion.between_centres(spacing)[1].tolist() if cells is None else cells
-        step.interpolates, step.roll[:] = cells is None, cells or (0, 0)
-        step.frame = self.frame
+        (rows, columns, spacing), cells = self.cells, motion.cells
         if dt != self._dt:
-            rules = self._letter.array[0]
-            rules["motion"] = tuple(MotionRule.of(self.config, dt))
-            rules["cell"] = tuple(CellRules.of(self.config, dt, spacing))
+            self._motion_rules = (*MotionRule.of(self.config, dt), *CellRules.of(self.config, dt, spacing))
             self._dt = dt
-        step.birth.own_x, step.birth.own_y = own_velocity
+        (xx, xy), (yx, yy) = motion.rotation.tolist()
+        birth = self._birth_rule._replace(own_x=own_velocity[0], own_y=own_velocity[1])
+        between_centres = motion.between_centres(spacing)[1] if cells is None else cells
+        self._letter.write(
+            0, xx, xy, yx, yy, *motion.shift, *between_centres, spacing,
+            *self._motion_rules, *self._moving_rule, *birth,
+            rows, columns, self.size, cells is None, *(cells or (0, 0)), self.seed, self.frame,
+        )  # fmt: skip
         self.backend.post(self._letter.array, self._buffers.step)
-        return self._tape
-
-    def _describe_grid(self) -> None:
-        """What is the same in every step."""
-        step, spacing = self._letter.array[0], self.cells.spacing
-        step["rows"], step["columns"], step["size"], step["spacing"] = *self.cells[:2], self.size, spacing
-        step["seed"] = self.seed
-        step["moving"] = tuple(MovingRule.of(self.config))
-        step["birth"] = tuple(BirthRule.of(self.config, (0.0, 0.0), spacing))
 
     def upload(self, observation: Observation, registered: Registered) -> None:
         """What the sensors say and how it moved, from the host, for the next step."""

@@ -107,22 +107,33 @@ FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, int
     return slope;
 }
 
-// From near to far, a tile of the ray at a time: one work-item walks it in local memory.
-FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL float *beneath, LOCAL float *tile) {
+// From near to far, a tile of the ray at a time: one work-item walks it in local memory, if there is anything in it.
+// `until` is the last bin that is covered so far, or in which something is.
+FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL float *beneath, LOCAL float *tile,
+                           LOCAL int *until) {
     Cover cover = {-NO_BEAM, -1};
 #if LANES > 1
+    if (LOCAL_ID == 0) *until = -1;
+    BARRIER();
     for (int begin = 0; begin < v->range_bins; begin += RAY_GROUP) {
         int k = begin + LOCAL_ID, inside = k < v->range_bins;
         if (inside) {
-            tile[LOCAL_ID] = unordered(found_in[k]);
-            found_in[k] = ordered(NO_BEAM);
+            uint found = found_in[k];
+            tile[LOCAL_ID] = unordered(found);
+            if (found != ordered(NO_BEAM)) {
+                found_in[k] = ordered(NO_BEAM);
+                ATOMIC_MAX(until, k);
+            }
         }
         BARRIER();
-        if (LOCAL_ID == 0)
+        int walked = *until >= begin;  // which the walk below leaves true
+        if (LOCAL_ID == 0 && walked) {
             for (int j = 0; j < min(RAY_GROUP, v->range_bins - begin); ++j)
                 tile[j] = covered_by(&cover, tile[j], begin + j, v->underside_bins);
+            ATOMIC_MAX(until, cover.until);
+        }
         BARRIER();
-        if (inside) beneath[k] = tile[LOCAL_ID];
+        if (inside) beneath[k] = walked ? tile[LOCAL_ID] : -NO_BEAM;
     }
 #else
     for (int k = 0; k < v->range_bins; ++k) {
@@ -138,8 +149,9 @@ KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cov
                   GLOBAL uint *highest, GLOBAL float *passing, GLOBAL float *beneath) {
     GLOBAL const View *v = &views[SLOT];
     LOCAL_ARRAY float tile[RAY_GROUP];
+    LOCAL_ARRAY int until;
     int ray = v->table + GROUP_ID * v->range_bins;
-    if (v->beneath < 1) spread_cover(v, cover + ray, beneath + ray, tile);
+    if (v->beneath < 1) spread_cover(v, cover + ray, beneath + ray, tile, &until);
     if (v->face > 0)
         for (int k = LOCAL_ID; k < v->range_bins; k += LOCAL_SIZE) {
             lowest[ray + k] = NO_LOWEST;

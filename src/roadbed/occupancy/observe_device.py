@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.backend import Backend, Launch, OnDevice, Tape, check_points
+from roadbed.compute.backend import Backend, Launch, Letter, OnDevice, Tape, check_points
 from roadbed.config import Config
 from roadbed.errors import InputError
 from roadbed.geometry import Lattice
@@ -47,6 +47,7 @@ class ObserveDevice:
         self._frame = 0
         self._sensors = self._points = self._bins = self._nodes = 0  # room there is, the last two per sensor
         self._models: dict[tuple[int, bool], SensorModel] = {}  # by their kind
+        self._elsewhere = backend.zeros(1, np.float32)  # stands for what kernels read by its address
         self._tapes: dict[tuple, tuple[Tape, tuple]] = {}  # with the buffers of the caller that they read
 
     def __call__(self, given: OccupancyInput) -> Reports:
@@ -85,7 +86,7 @@ class ObserveDevice:
         """Elevation, slope (x, y) and variance one after the other, as the ground's engines lay them."""
         if isinstance(surface.elevation, OnDevice):
             held = surface.elevation
-            return OnDevice(self._intakes[0], held.address) if held.address else held
+            return OnDevice(self._elsewhere, held.address) if held.address else held
         start = 0
         for layer in (surface.elevation, surface.slope, surface.variance):
             flat = np.ascontiguousarray(layer, np.float32).reshape(-1)
@@ -96,7 +97,7 @@ class ObserveDevice:
     def _post(
         self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
     ) -> None:
-        pose, surface, count = given.T_lattice_sensor, given.surface, _length(given.points)
+        numbers, surface, count = given.T_lattice_sensor.numbers, given.surface, _length(given.points)
         ground, first = surface.lattice, given.sensors[0]
         everything = len(given.sensors) == 1 and (first.points is None or first.count == count)
         belonging, belongs = given.belongs, 0
@@ -104,16 +105,16 @@ class ObserveDevice:
             belonging = _belonging(given.sensors, count)
         if belonging is not None:
             belongs, everything = self.backend.offer(belonging, self._belongs), False
-        records, grid = self._records, grid_shape(given.lattice, given.T_lattice_grid)
+        plane, grid = surface.plane.tolist(), grid_shape(given.lattice, given.T_lattice_grid)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
-            records[k] = (
-                *addresses, belongs, layers,
-                pose.rotation.ravel(), pose.translation, view.origin, surface.plane,
+            self._letter.write(
+                k, *addresses, belongs, layers,
+                *numbers, *view.origin, *plane,
                 ground.x0, ground.y0, ground.spacing, ground.columns, ground.rows,
                 count, everything, self._frame, k * self._bins, k * self._cells, k * self._nodes,
                 *grid, *model,
             )  # fmt: skip
-        self.backend.post(records, self._views)
+        self.backend.post(self._letter.array, self._views)
 
     def _reserve(self, given: OccupancyInput, models: Sequence[SensorModel]) -> None:
         """Room for this scan; buffers that grow begin empty, as every scan leaves them."""
@@ -145,7 +146,7 @@ class ObserveDevice:
         swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
         counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
         reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
-        self._views, self._records = views, np.zeros(sensors, VIEW)
+        self._views, self._letter = views, Letter(VIEW, sensors)
         self._ground, self._doubted, self._tables = ground, doubted, tables
         self._swept, self._counted, self._reports = swept, counted, reports
         self._sensors, self._bins, self._nodes = sensors, bins, nodes
@@ -162,11 +163,12 @@ class ObserveDevice:
         return self._tapes[key][0]
 
     def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, given: Any) -> list[Launch]:
-        views, belongs, layers = self._views, self._belongs, self._ground
+        views, belongs, elsewhere = self._views, self._belongs, given is self._elsewhere
+        layers = self._ground if elsewhere else given
         over_points, over_cells = groups_over(self.backend, self._points), groups_over(self.backend, self._cells)
         table, cover, *bounds = self._tables
         steps = []
-        if given is not layers:
+        if elsewhere:
             take = (views, given, layers)
             steps.append(Launch("take_layers", groups_over(self.backend, 4 * self._nodes), GROUP, take))
         if faces:

@@ -103,6 +103,8 @@ LAYING = np.dtype(
         ("columns", np.int32),
         ("maturity", np.int32),  # where that static life begins among the layers given
         ("most_components", np.int32),  # room for them in every stored scan
+        ("rooms", np.int32),  # for velocities and points: layings that run beside each other have their own
+        ("room", np.int32),  # this one's
     ],
     align=True,
 )

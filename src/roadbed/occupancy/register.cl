@@ -317,9 +317,9 @@ FUNCTION Scans scans_of(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOB
 
 // Without points yet, for which each group has its own room.
 FUNCTION Compared compared_of(GLOBAL const Laying *lay, GLOBAL const address_t *pictures, GLOBAL int2 *points) {
-    address_t cells = lay->rows * lay->columns, room = 2 * lay->points;
-    Compared c = {lay, pictures + lay->now * cells, pictures + lay->old * cells, points + GROUP_ID * 2 * room,
-                  points + (GROUP_ID * 2 + 1) * room, 0, 0};
+    address_t cells = lay->rows * lay->columns, room = 2 * lay->points, group = lay->room * GROUP_COUNT + GROUP_ID;
+    Compared c = {lay, pictures + lay->now * cells, pictures + lay->old * cells, points + group * 2 * room,
+                  points + (group * 2 + 1) * room, 0, 0};
     return c;
 }
 
@@ -355,7 +355,8 @@ KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL con
     GLOBAL const Laying *lay = &layings[laid];
     Scans s = scans_of(lay, labels_all, boxes_all);
     Compared c = compared_of(lay, pictures, scratch_points);
-    GLOBAL int *meetings = tickets + LAYINGS;
+    GLOBAL int *meetings = tickets + LAYINGS + (address_t)lay->room * lay->most_components * MEETING;
+    velocity += (address_t)lay->room * 2 * lay->most_components;
     int shares = counts[lay->now] * REGISTER_PARTS;
     for (int share = next_of(tickets + laid, shared); share < shares; share = next_of(tickets + laid, shared)) {
         int k = share / REGISTER_PARTS, part = share % REGISTER_PARTS;
@@ -378,5 +379,15 @@ KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL con
         }
         int2 shift = best_shift(&c, reach, same, gain, part, meetings + k * MEETING, shared, scratch);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, lay);
+    }
+}
+
+// What was laid in a room of its own counts where nothing else is known.
+KERNEL take_apart(GLOBAL const Laying *lay, GLOBAL const int *counts, GLOBAL float *velocity) {
+    GLOBAL const float *apart = velocity + 2 * lay->most_components;
+    FOR_EACH(k, counts[lay->now]) {
+        if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
+        velocity[2 * k] = apart[2 * k];
+        velocity[2 * k + 1] = apart[2 * k + 1];
     }
 }

@@ -87,8 +87,9 @@ def between_scans(motion: GridMotion, spacing: float) -> Between:
     if motion.cells is not None:  # free of rounding
         columns, rows = motion.cells
         return Between(xx, xy, yx, yy, float(SUBCELLS * columns), float(SUBCELLS * rows))
-    x, y = (motion.shift / (spacing / SUBCELLS)).tolist()
-    return Between(xx, xy, yx, yy, x, y)
+    x, y = motion.shift
+    subcell = spacing / SUBCELLS
+    return Between(xx, xy, yx, yy, float(x / subcell), float(y / subcell))
 
 
 def connected_hits(observation: Observation) -> Hits:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.compute import primitives
-from roadbed.compute.backend import Backend, Launch, Letter, Tape
+from roadbed.compute.backend import Backend, Beside, Launch, Letter, Tape, in_line
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Between, Cells, Masses, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
@@ -44,13 +44,16 @@ class RegistrationDevice:
         size, zeros = cells.rows * cells.columns, backend.zeros
         self._most = -(-cells.rows // 2) * -(-cells.columns // 2)
         label = backend.upload(np.full(size, -1, np.int32))
-        self.registered = Registered(label, backend.upload(np.full(2 * self._most, np.nan, np.float32)))
+        # Where branches are free, what is fast is looked for beside the rest, in a room of its own.
+        self._rooms = 2 if backend.branches_are_free else 1
+        self.registered = Registered(label, backend.upload(np.full(2 * self._rooms * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
         self._laying, self._letter = backend.mailbox(len(Laid) * LAYING.itemsize), Letter(LAYING, len(Laid))
         for laid, record in zip(Laid, self._letter.records):
             record.rows, record.columns, record.most_components = cells.rows, cells.columns, self._most
             record.xx = record.yy = 1.0
+            record.rooms, record.room = self._rooms, self._rooms - 1 if laid is Laid.FAST else 0
             for name, value in RegistrationRule.of(config, 1.0, cells.spacing, laid)._asdict().items():
                 setattr(record, name, value)
         self._pictures, self._unknown = zeros(_SLOTS * size, np.uint64), zeros(size, np.float32)
@@ -59,12 +62,12 @@ class RegistrationDevice:
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress(size), np.int32)
         self._groups = backend.device.units * 4  # which take one component after the other
-        self._points = zeros(self._groups * 2 * 2 * config.points * 2, np.int32)
+        self._points = zeros(self._rooms * self._groups * 2 * 2 * config.points * 2, np.int32)
         device = backend.device
         alone = device.lanes == 1
         self._group, parts = (1, 1) if alone else (min(REGISTER_GROUP, device.largest_group), REGISTER_PARTS)
         # Whose turn it is, and where the work-groups that share a component meet.
-        self._tickets = zeros(len(Laid) + self._most * (1 + 2 * parts), np.int32)
+        self._tickets = zeros(len(Laid) + self._rooms * self._most * (1 + 2 * parts), np.int32)
         self._programs = backend.build(register_program(self._group, parts)), primitives.build(backend)
         self._recorded: tuple | None = None
 
@@ -74,7 +77,7 @@ class RegistrationDevice:
         components = cells // 4
         return (
             _SLOTS * (cells * (8 + 4) + components * _BOX * 4)
-            + components * (1 + 2 * REGISTER_PARTS) * 4
+            + 2 * components * (1 + 2 * REGISTER_PARTS) * 4
             + 3 * cells * 4
         )
 
@@ -86,11 +89,13 @@ class RegistrationDevice:
 
         `layers` are the filter's of that grid, which know for how long cells have been static; without nothing stands.
         """
-        for tape in self.prepare(observation, dt, motion, layers):
+        for tape in in_line(*self.prepare(observation, dt, motion, layers)):
             tape.run()
         return self.registered
 
-    def prepare(self, observation: Observation, dt: float, motion: GridMotion, layers: Any = None) -> tuple[Tape, ...]:
+    def prepare(
+        self, observation: Observation, dt: float, motion: GridMotion, layers: Any = None
+    ) -> tuple[Tape | Beside, ...]:
         """The tapes that find it; it lies in `registered`."""
         if not self.config.enabled:
             return ()
@@ -100,9 +105,13 @@ class RegistrationDevice:
         before = between_scans(motion, self.cells.spacing)
         first = 0 if layers is None else _MATURITY * self.cells.rows * self.cells.columns
         self._post(now, over, before, first)
-        components, *registrations = self._tapes(observation, self._unknown if layers is None else layers)
+        components, take_apart, *registrations = self._tapes(observation, self._unknown if layers is None else layers)
         self._scans.store(now)
-        return components, *(registrations[laid] for _, laid in over)
+        laid_over = [laid for _, laid in over]
+        if self._rooms == 1 or Laid.FAST not in laid_over:
+            return components, *(registrations[laid] for laid in laid_over)
+        others = tuple(registrations[laid] for laid in laid_over if laid is not Laid.FAST)
+        return components, Beside(others, (registrations[Laid.FAST],)), take_apart
 
     def _post(self, now: int, over: list[tuple[Stored[int], Laid]], before: Between, maturity: int) -> None:
         """What differs from scan to scan. The components ask the first record where this scan is stored."""
@@ -145,6 +154,7 @@ class RegistrationDevice:
                     (Laid.FAST, "register_hits", register),
                 )
             ]
-            tapes = tuple(self.backend.tape(program, one) for one in (components, *registrations))
+            take = [Launch("take_apart", groups, GROUP, (lay, self._counts, found.velocity))]
+            tapes = tuple(self.backend.tape(program, one) for one in (components, take, *registrations))
             self._recorded = given, tapes
         return self._recorded[1]

@@ -23,15 +23,17 @@ KERNEL release_feet(GLOBAL const Frame *frames, GLOBAL const double *sights, GLO
     if (!frame->some_stand || table[RULE] != SPARSE_RULE) return;
     GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
     located += SLOT * capacity, seen += SLOT * capacity, standing += SLOT * capacity, following += SLOT * capacity;
-    FOR_EACH(i, frame->count) {
-        if (!standing[i]) continue;
-        int cell = (int)BITS_OF(located[i].w);
-        Level own = level_place(sight, located[i]);
-        if (lies_before(seen[i], table + HELD + cell * ROOM, table[COUNTS + cell], seen) &&
-            are_near(own, FOOT, FOOT_HEIGHT, FOOT_FROM, sight, located, table + ROADS, following))
-            standing[i] = 0;
-        else
-            list_place(i, own, GROW, table + STANDING, following);
+    LOCAL_ARRAY int found[GROUP / ASKING + 1];
+    Listed roads = {sight, located, table + ROADS, following, FOOT, FOOT_HEIGHT, FOOT_FROM};
+    FOR_EACH_ASKED(begin, frame->count) {
+        int i = asked_about(begin, frame->count), stands = i >= 0 && standing[i];
+        int cell = stands ? (int)BITS_OF(located[i].w) : 0;
+        Level own = level_place(sight, located[max(i, 0)]);
+        int before = stands && lies_before(seen[i], table + HELD + cell * ROOM, table[COUNTS + cell], seen);
+        int released = are_near(before, own, &roads, found);
+        if (!stands || LOCAL_ID % ASKING) continue;
+        if (released) standing[i] = 0;
+        else list_place(i, own, GROW, table + STANDING, following);
     }
 }
 
@@ -48,10 +50,13 @@ KERNEL grow_standing(GLOBAL const Frame *frames, GLOBAL const double *sights, GL
     if (table[RULE] != SPARSE_RULE) return;
     GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
     located += SLOT * capacity, standing += SLOT * capacity, following += SLOT * capacity;
-    FOR_EACH(i, frame->count) {
-        float4 p = located[i];
-        if (standing[i] || (p.x == 0.0f && p.y == 0.0f && p.z == 0.0f) || !is_finite(p.x + p.y + p.z)) continue;
-        int near = are_near(level_place(sight, p), GROW, GROW_HEIGHT, GROW_FROM, sight, located, table + STANDING, following);
-        standing[i] = (uchar)near;
+    LOCAL_ARRAY int found[GROUP / ASKING + 1];
+    Listed walls = {sight, located, table + STANDING, following, GROW, GROW_HEIGHT, GROW_FROM};
+    FOR_EACH_ASKED(begin, frame->count) {
+        int i = asked_about(begin, frame->count);
+        float4 p = located[max(i, 0)];
+        int asked = i >= 0 && !standing[i] && !(p.x == 0.0f && p.y == 0.0f && p.z == 0.0f) && is_finite(p.x + p.y + p.z);
+        int near = are_near(asked, level_place(sight, p), &walls, found);
+        if (asked && LOCAL_ID % ASKING == 0) standing[i] = (uchar)near;
     }
 }

@@ -7,7 +7,6 @@ import numpy as np
 
 from roadbed.compute.backend import Backend, Launch, Tape
 from roadbed.config.ground import OpacityConfig
-from roadbed.geometry import Float64
 from roadbed.ground.engine import Views
 from roadbed.ground.opacity.model import (
     DIRECTION_GROUP,
@@ -37,7 +36,7 @@ class OpacityDevice:
     def __init__(self, backend: Backend, config: OpacityConfig, buffers: Buffers) -> None:
         self._backend, self._config, self._buffers = backend, config, buffers
         self._sensors = self._capacity = 0  # for which there is room
-        self._told: list[Float64] = [np.zeros(0)] * buffers.slots  # of each slot: rotation, then origins
+        self._told: list[bytes] = [b""] * buffers.slots  # of each slot: rotation, then origins
         self._tape: Tape | None = None
 
     def look(self, views: Views, slot: int) -> None:
@@ -49,10 +48,10 @@ class OpacityDevice:
             self._sensor = self._backend.zeros(total, np.uint16)
             self._seen = self._backend.zeros(2 * total, np.float64)
             self._capacity, self._tape = self._buffers.capacity, None  # once it is there: memory may be full
-        sight = np.concatenate([views.rotation.ravel(), views.origins.ravel()])
-        if not np.array_equal(sight, self._told[slot]):
+        sight = views.rotation.tobytes() + views.origins.tobytes()
+        if sight != self._told[slot]:
             self._told[slot] = sight
-            self._backend.upload(sight, self._sights, self._start_of(slot))
+            self._backend.upload(np.frombuffer(sight), self._sights, self._start_of(slot))
         if len(views.origins) > 1:
             assert views.sensor is not None
             self._backend.upload(views.sensor, self._sensor, slot * self._capacity)
@@ -72,7 +71,7 @@ class OpacityDevice:
         sights = np.zeros(self._start_of(slots))
         sights[: self._start_of(0)] = borders(directions_of(self._config)).ravel()
         for slot, sight in enumerate(self._told):
-            sights[self._start_of(slot) :][: sight.size] = sight
+            sights[self._start_of(slot) :][: len(sight) // 8] = np.frombuffer(sight)
         self._sights = backend.upload(sights)
 
     def _start_of(self, slot: int) -> int:
@@ -82,7 +81,12 @@ class OpacityDevice:
     def _launches(self) -> list[Launch]:
         b, device = self._buffers, self._backend.device
         runs = 32 * device.units, 1
-        over_points = (max(1, min(-(-b.capacity // GROUP), 4 * device.units)), GROUP) if device.lanes > 1 else runs
+
+        def over_points(asking: int) -> tuple[int, int]:
+            """So many work-items for a point."""
+            groups = max(1, min(-(-b.capacity // (GROUP // asking)), 4 * device.units))
+            return (groups, GROUP) if device.lanes > 1 else runs
+
         cells = self._sensors * directions_of(self._config)
         over_directions = (cells, DIRECTION_GROUP) if device.lanes > 1 else runs
         capacity = np.int32(b.capacity)
@@ -91,9 +95,9 @@ class OpacityDevice:
         known = b.frames, self._sights, located
         found = b.standing, following, self._tables, capacity
         steps = (
-            ("find_directions", over_points, (*points, located, self._seen, *found)),
+            ("find_directions", over_points(1), (*points, located, self._seen, *found)),
             ("mark_standing", over_directions, (*known, self._seen, *found)),
-            ("release_feet", over_points, (*known, self._seen, *found)),
-            ("grow_standing", over_points, (*known, *found)),
+            ("release_feet", over_points(9), (*known, self._seen, *found)),
+            ("grow_standing", over_points(9), (*known, *found)),
         )
         return [Launch(kernel, *shape, arguments, b.slots) for kernel, shape, arguments in steps]

@@ -47,16 +47,57 @@ FUNCTION void list_place(int i, Level own, double aside, GLOBAL int *first, GLOB
     following[i] = ATOMIC_EXCHANGE(&first[head], i + 1);
 }
 
-// Whether enough of the listed points lie within `aside` and `height` of a place.
-FUNCTION int are_near(Level own, double aside, double height, int enough, GLOBAL const double *rotation,
-                      GLOBAL const float4 *points, GLOBAL const int *first, GLOBAL const int *following) {
-    int column = square_along(own.x, aside), row = square_along(own.y, aside), found = 0;
-    for (int k = 0; k < 9; ++k)
-        for (int i = first[head_of(column + k % 3 - 1, row + k / 3 - 1)]; i > 0; i = following[i - 1]) {
-            Level other = level_place(rotation, points[i - 1]);
-            double x = other.x - own.x, y = other.y - own.y;
-            found += x * x + y * y < aside * aside && fabs(other.z - own.z) < height;
-            if (found >= enough) return 1;
-        }
-    return 0;
+// Listed points, and how many of them within `aside` and `height` of a place are enough.
+typedef struct {
+    GLOBAL const double *rotation;
+    GLOBAL const float4 *points;
+    GLOBAL const int *first, *following;
+    double aside, height;
+    int enough;
+} Listed;
+
+// So many of them in one of the nine squares around a place, or enough.
+FUNCTION int near_in_square(Level own, const Listed *l, int k) {
+    int column = square_along(own.x, l->aside) + k % 3 - 1, row = square_along(own.y, l->aside) + k / 3 - 1, found = 0;
+    for (int i = l->first[head_of(column, row)]; i > 0 && found < l->enough; i = l->following[i - 1]) {
+        Level other = level_place(l->rotation, l->points[i - 1]);
+        double x = other.x - own.x, y = other.y - own.y;
+        found += x * x + y * y < l->aside * l->aside && fabs(other.z - own.z) < l->height;
+    }
+    return found;
+}
+
+// On a GPU nine work-items ask about a point, one for each square around it; on a CPU device one does.
+#if LANES > 1
+#define ASKING 9
+#define FOR_EACH_ASKED(begin, count) \
+    for (int begin = GROUP_ID * (GROUP / ASKING); begin < (count); begin += GROUP_COUNT * (GROUP / ASKING))
+#else
+#define ASKING 1
+#define FOR_EACH_ASKED(begin, count) FOR_EACH(begin, count)
+#endif
+
+// The point that a work-item asks about, or -1.
+FUNCTION int asked_about(int begin, int count) {
+    int i = begin + LOCAL_ID / ASKING;
+    return LOCAL_ID < GROUP / ASKING * ASKING && i < count ? i : -1;
+}
+
+// Whether enough listed points are near a place, if that is `asked`. Called by all work-items of a group.
+FUNCTION int are_near(int asked, Level own, const Listed *l, LOCAL int *found) {
+#if LANES > 1
+    int point = LOCAL_ID / ASKING;
+    if (LOCAL_ID <= GROUP / ASKING) found[LOCAL_ID] = 0;
+    BARRIER();
+    int here = asked ? near_in_square(own, l, LOCAL_ID % ASKING) : 0;
+    if (here) ATOMIC_ADD(&found[point], here);
+    BARRIER();
+    int all = found[point];
+    BARRIER();
+    return all >= l->enough;
+#else
+    int all = 0;
+    for (int k = 0; asked && k < 9 && all < l->enough; ++k) all += near_in_square(own, l, k);
+    return all >= l->enough;
+#endif
 }

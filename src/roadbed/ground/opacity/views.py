@@ -31,9 +31,9 @@ def views_of(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> Views
         return None
     if not scan.mounts:
         return Views(T_vehicle_sensor.rotation, np.zeros((1, 3)))
-    origins = np.array([mount.T_vehicle_sensor.translation for mount in scan.mounts], np.float64)
+    origins = np.array([mount.T_vehicle_sensor.xyz for mount in scan.mounts], np.float64)
     sensor = to_host(scan.channels["sensor_index"])
-    lowest, highest = sensor.min(), sensor.max()
+    lowest, highest = 0 if sensor.dtype.kind == "u" else sensor.min(), sensor.max()
     if lowest < 0 or highest >= len(origins):
         found = f"{lowest} to {highest}"
         raise InputError(f"scan {scan.name}: sensor_index: found {found}, expected 0 to {len(origins) - 1}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -22,8 +23,9 @@ FIT_SUMS = 11
 class Buffers:
     """For `slots` scans at a time. A node's state takes twelve floats: nine of information, then its plane."""
 
-    def __init__(self, backend: Backend, config: Config, slots: int) -> None:
-        self._backend, self.slots = backend, slots
+    def __init__(self, backend: Backend, config: Config, slots: int, stays: bool = False) -> None:
+        """Where results `stay`, other kernels read them and the scan beside these."""
+        self._backend, self.slots, self._stays = backend, slots, stays
         zeros, nodes = backend.zeros, lattice_of(config.ground).size
         self._anchors = room_for_anchors(config.ground)
         self.counts = zeros(slots * nodes, np.int32)
@@ -40,7 +42,7 @@ class Buffers:
         self.clean = zeros(slots * nodes, np.int32)  # what clean nodes hang on,
         self.clean_sizes = zeros(slots * (nodes + 1), np.int32)  # nodes per component, then the known ones of all
         self.frames = backend.mailbox(slots * FRAME.itemsize)
-        self.layers = backend.output((slots, 4, nodes), np.float32)
+        self.layers = backend.output((slots, 4, nodes), np.float32, stays)
         self.tallies = zeros(slots * tally_words(config), np.uint32)
         self.row_sums, self.kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
         self.overlap = backend.output((slots, 2), np.int32)
@@ -58,8 +60,8 @@ class Buffers:
         capacity = -(-max(points + points // 4, 4096) // 4) * 4
         total = self.slots * capacity
         check_points(self._backend.device, points * self.slots, total * _BYTES_PER_POINT)
-        zeros, output = self._backend.zeros, self._backend.output
-        self.intake = self._backend.intake((self.slots, capacity, 3), np.float32)
+        zeros, output = self._backend.zeros, partial(self._backend.output, stays=self._stays)
+        self.intake = self._backend.intake((self.slots, capacity, 3), np.float32, self._stays or self.slots > 1)
         self.located, self.rank = zeros(total * 4, np.float32), zeros(total, np.int32)
         self.sorted = zeros((total + self.slots * self._anchors + SPARE) * 4, np.float32)
         self.decisions, self.standing = zeros(total, np.uint8), zeros(total, np.uint8)

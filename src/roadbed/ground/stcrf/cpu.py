@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache
 
 import numba
@@ -24,7 +23,6 @@ from roadbed.ground.engine import (
     Rolled,
     Turned,
     Vehicle,
-    nothing,
 )  # fmt: skip
 from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, ShapingPoints, SortedPoints
@@ -119,10 +117,7 @@ class StcrfCpu:
         self._samples = np.empty((3, capacity), F)
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
 
-    def frame(
-        self, given: FrameInput, meanwhile: Callable[[], object] = nothing, alignment: Alignment | None = None
-    ) -> FrameOutput:
-        meanwhile()
+    def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
         timings: dict[str, float] = {}
         if alignment is not None:
             with timed(timings, "align"):
@@ -147,6 +142,11 @@ class StcrfCpu:
         with timed(timings, "surface"):
             elevation, slope, variance = self._surface(given.placement.base)
         return FrameOutput(*out, elevation, slope, variance, timings)
+
+    begin = frame
+
+    def complete(self, timings: dict[str, float]) -> None:
+        """It is complete."""
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         return self.frame(given).timings

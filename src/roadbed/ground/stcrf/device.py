@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from roadbed.ground.engine import (
     FrameOutput,
     Misalignment,
     MovingMask,
+    Outputs,
     Rolled,
     Turned,
-    nothing,
 )  # fmt: skip
 from roadbed.ground.opacity.device import OpacityDevice
 from roadbed.ground.stcrf.buffers import Buffers
@@ -52,19 +52,20 @@ class StcrfDevice:
         backend: Backend,
         config: Config,
         slots: int = 1,
-        stays: bool = False,
+        outputs: Outputs = "host",
         wanted: Collection[str] | None = None,
     ) -> None:
         self.backend, self.config, self.slots = backend, config.ground, slots
-        self._stays = stays  # results are arrays on the device, new ones for every frame
+        self._stays = outputs == "device"  # results are arrays there, new ones for every frame
         self.lattice = lattice_of(config.ground)
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels that are computed,
         bits = {"ground_probability": PROBABILITY, "height_above_ground": HEIGHT}  # and brought to the host
         self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
-        self._buffers = Buffers(backend, config, slots)
+        self._buffers = Buffers(backend, config, slots, stays=outputs == "both")
         self._tapes = Tapes(backend, config, self._buffers)
         letter = Letter(FRAME, slots)
         self._frames, self._records = letter.array, letter.records
+        self._laid_from = letter.array["laid_from"][0]
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
@@ -74,22 +75,32 @@ class StcrfDevice:
         self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
         self._looks = False  # which points stand has to be found before the next frame
         self._joined = JoinedTapes(backend)
+        self._placed = backend.event()  # it is known how the scan lies on the prior, and what that knows of it
         self._resident: Resident | None = None  # what the last frame left here
 
-    def frame(
-        self, given: FrameInput, meanwhile: Callable[[], object] = nothing, alignment: Alignment | None = None
-    ) -> FrameOutput:
+    def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
+        output = self.begin(given, alignment)
+        self.complete(output.timings)
+        return output
+
+    def begin(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
             self._describe(given, 0)
             if alignment is not None:
                 self._describe_alignment(alignment)
-        with timed(timings, "device"):
+        with timed(timings, "queue"):
             self._queue(given.warm, alignment is not None)
-            meanwhile()
-            self._fetch(given.warm, alignment)
-        with timed(timings, "download"):
-            return self._output(0, timings, self._left())
+            output = self._output(0, timings, self._left())
+        with timed(timings, "place"):
+            if self._runs_again(given.warm, alignment):
+                output = self._output(0, timings, self._left())
+            self._queue_fetch(0)
+        return output
+
+    def complete(self, timings: dict[str, float]) -> None:
+        with timed(timings, "device"):
+            self.backend.finish()
 
     def _left(self) -> Resident | None:
         """What lies here after a frame, for kernels of the next stage."""
@@ -121,7 +132,7 @@ class StcrfDevice:
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
-        tapes = *self._post(given.warm), self._tapes.of_frame(given.warm, self._carries)
+        tapes = *self._post(given.warm), *self._tapes.of_frame(given.warm, self._carries)
         return {phase: seconds for tape in tapes for phase, seconds in tape.timed().items()}
 
     def keep(self) -> None:
@@ -224,7 +235,7 @@ class StcrfDevice:
         record = self._records[0]
         record.stride, record.reach = alignment_stride(record.count), alignment.radius
         left = np.array((*alignment.poses, alignment.trust))
-        for part in self._frames["laid_from"][0]:
+        for part in self._laid_from:
             part[:] = left
             left -= part
 
@@ -271,26 +282,33 @@ class StcrfDevice:
         return before
 
     def _queue(self, warm: bool, aligned: bool = False) -> None:
-        before = self._post(warm)
-        alignment = (self._tapes.alignment,) if aligned else ()
-        self._joined.run(*before, *alignment, self._tapes.of_frame(warm, self._carries))
-
-    def _fetch(self, warm: bool, alignment: Alignment | None = None) -> None:
-        """Wait for the outputs; what turns out to be no prior for this scan, or too little of one, has to run again."""
-        stcrf, overlap, fit = self.config.stcrf, self._buffers.overlap, self._buffers.fit
-        self.backend.fetch(overlap, 0, 2)
-        if alignment is not None:
-            self.backend.fetch(fit, 0, 6)
-        self._queue_fetch(0)
-        self.backend.finish()
-        if alignment is not None and not alignment.lay(_misalignment(*fit.host[0].tolist())):
-            self._queue(warm=False)
-        elif warm and stcrf.warm_iterations < stcrf.iterations and self._knows_too_little(*overlap.host[0].tolist()):
-            self._tapes.of_frame(warm, self._carries, few=False).run()
-        else:
+        """A frame with what comes before it; a warm one is recorded as placed long before it has ended."""
+        before, (sort, rest) = self._post(warm), self._tapes.of_frame(warm, self._carries)
+        if not warm:
+            self._joined.run(*before, sort, rest)
             return
-        self._queue_fetch(0)
-        self.backend.finish()
+        self._joined.run(*before, *((self._tapes.alignment,) if aligned else ()), sort)
+        self.backend.fetch(self._buffers.overlap, 0, 2)
+        if aligned:
+            self.backend.fetch(self._buffers.fit, 0, 6)
+        self._placed.record()
+        self._joined.run(rest)
+
+    def _runs_again(self, warm: bool, alignment: Alignment | None) -> bool:
+        """Wait until the scan is placed; with no prior for it, or too little of one, the frame has to run again."""
+        stcrf, overlap, fit = self.config.stcrf, self._buffers.overlap, self._buffers.fit
+        few = warm and stcrf.warm_iterations < stcrf.iterations
+        if alignment is None and not few:
+            return False
+        self._placed.wait()
+        if alignment is not None and not alignment.lay(_misalignment(*fit.host[0].tolist())):
+            self.backend.finish()  # before the memory of the outputs that it writes is handed back
+            self._queue(warm=False)
+        elif few and self._knows_too_little(*overlap.host[0].tolist()):
+            self._joined.run(*self._tapes.of_frame(warm, self._carries, few=False))
+        else:
+            return False
+        return True
 
     def _queue_fetch(self, slot: int) -> None:
         """Queue the copies of what is wanted."""

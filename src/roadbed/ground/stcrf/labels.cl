@@ -104,13 +104,8 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
              GLOBAL const float4 *reported, GLOBAL const uchar *seen, GLOBAL const float4 *judged, GLOBAL const int *clean,
              GLOBAL const int *clean_sizes,
              GLOBAL const uint *tallies, GLOBAL const uchar *standing, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
-             GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, GLOBAL const int *cursors, GLOBAL int *overlap,
-             int capacity) {
+             GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
-    if (GLOBAL_ID == 0) {
-        overlap[2 * SLOT] = cursors[CURSORS * SLOT + 4];
-        overlap[2 * SLOT + 1] = cursors[CURSORS * SLOT + 5];
-    }
     int count = frame->count, wanted = frame->wanted;
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels + SLOT * capacity);
     GLOBAL float *probability = AT(float, frame->probability, probabilities + SLOT * capacity);

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -18,7 +18,7 @@ from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.errors import ConfigError
 from roadbed.frames import Mounting, Moving, Scan
-from roadbed.ground.engine import FrameInput, GroundEngine, nothing
+from roadbed.ground.engine import FrameInput, FrameOutput, GroundEngine, Outputs
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.opacity.cpu import standing_points
@@ -40,11 +40,11 @@ class Stcrf:
         config: Config,
         backend: Backend | Host,
         map_folder: str | Path | None = None,
-        stays: bool = False,
+        outputs: Outputs = "host",
         wanted: Collection[str] | None = None,
     ) -> None:
         self.config, self.backend = config, backend
-        self.engine = _engine(config, backend, stays, wanted)
+        self.engine = _engine(config, backend, outputs, wanted)
         self._finds_standing = not isinstance(backend, Host) and can_find(backend, config.ground.opacity)
         long_term_map = _long_term_map(config, map_folder)
         self._places = Places(config, self.engine, long_term_map)
@@ -57,13 +57,7 @@ class Stcrf:
         opaque = looks_at(scan, self.config.ground.opacity)
         return isinstance(self.backend, Host) and not opaque and not self._mountings.looks_at(scan)
 
-    def segment(
-        self,
-        scan: Scan,
-        moving: Moving | None = None,
-        meanwhile: Callable[[Mounting], object] = nothing,
-        own: NDArray[np.bool_] | None = None,
-    ) -> Segmented:
+    def segment(self, scan: Scan, moving: Moving | None = None, own: NDArray[np.bool_] | None = None) -> Segmented:
         timings: dict[str, float] = {}
         notes: list[str] = []
         with timed(timings, "mounting"):
@@ -77,12 +71,10 @@ class Stcrf:
         alignment = None
         if warm and self._aligns:
             alignment = ScanAlignment(self.config.ground.time, place, given, notes)
-        output = self.engine.frame(given, partial(meanwhile, mounting), alignment)
+        output = self.engine.begin(given, alignment)
         if alignment is not None:
             place, warm = alignment.place, alignment.warm
-        with timed(timings, "keep"):
-            if moment.link in (Link.FIRST, Link.NEXT):
-                self._places.keep(output)
+        timings |= output.timings
         return Segmented(
             output,
             place.lattice,
@@ -91,23 +83,36 @@ class Stcrf:
             place.T_world_lattice,
             used_prior=warm,
             notes=tuple(notes),
-            timings=timings | output.timings,
+            timings=timings,
+            complete=partial(self._complete, output, moment.link in (Link.FIRST, Link.NEXT), timings),
         )
+
+    def _complete(self, output: FrameOutput, kept: bool, timings: dict[str, float]) -> None:
+        """Wait for a scan; if it is `kept`, its surface becomes the prior."""
+        self.engine.complete(timings)
+        with timed(timings, "keep"):
+            if kept:
+                self._places.keep(output)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         """In order; on an accelerator scans without odometry are computed several at a time."""
         if isinstance(self.backend, Host):
-            yield from ((scan, self.segment(scan)) for scan in scans)
+            yield from map(self._completed, scans)
             return
         from roadbed.ground.stcrf.batch import BatchStcrf
 
         engines = BatchStcrf(self.backend, self.config)
         for alone, run in groupby(scans, lambda scan: scan.T_world_sensor is None):
             if not alone:
-                yield from ((scan, self.segment(scan)) for scan in run)
+                yield from map(self._completed, run)
                 continue
             for (scan, mounting, place, notes), output in engines.run(self._alone(run)):
                 yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting, notes=notes)
+
+    def _completed(self, scan: Scan) -> tuple[Scan, Segmented]:
+        found = self.segment(scan)
+        found.complete()
+        return scan, found
 
     def _alone(
         self, scans: Iterable[Scan]
@@ -122,7 +127,7 @@ class Stcrf:
         """Seconds per phase or kernel for one scan alone."""
         alone = replace(scan, T_world_sensor=None)
         if isinstance(self.backend, Host):
-            return dict(self.segment(alone).timings)
+            return dict(self._completed(alone)[1].timings)
         mounting = self._mountings.of(alone, [])
         return self.engine.profile(self._input(scan, mounting, self._places.of_one_alone(mounting)))
 
@@ -152,14 +157,14 @@ class Stcrf:
         return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, standing, views, own)
 
 
-def _engine(config: Config, backend: Backend | Host, stays: bool, wanted: Collection[str] | None) -> GroundEngine:
+def _engine(config: Config, backend: Backend | Host, outputs: Outputs, wanted: Collection[str] | None) -> GroundEngine:
     if isinstance(backend, Host):
         from roadbed.ground.stcrf.cpu import StcrfCpu
 
         return StcrfCpu(config)
     from roadbed.ground.stcrf.device import StcrfDevice
 
-    return StcrfDevice(backend, config, stays=stays, wanted=wanted)
+    return StcrfDevice(backend, config, outputs=outputs, wanted=wanted)
 
 
 def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:

@@ -138,8 +138,13 @@ KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *seg
 }
 
 // Step 3: points into the order of their nodes. The fourth number is the point's place in the input.
-KERNEL place(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int *rank,
-             GLOBAL const int2 *segments, GLOBAL float4 *sorted, int capacity) {
+// overlap: the nodes with points that the prior does not and does know, for the host, which goes on while others work.
+KERNEL place(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int *rank, GLOBAL const int2 *segments,
+             GLOBAL const int *cursors, GLOBAL float4 *sorted, GLOBAL int *overlap, int capacity) {
+    if (GLOBAL_ID == 0) {
+        overlap[2 * SLOT] = cursors[CURSORS * SLOT + 4];
+        overlap[2 * SLOT + 1] = cursors[CURSORS * SLOT + 5];
+    }
     int count = frames[SLOT].count;
     FOR_EACH(i, count) {
         float4 point = located[SLOT * capacity + i];

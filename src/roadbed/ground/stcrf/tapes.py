@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -39,21 +40,23 @@ class Tapes:
         self._coarse = CoarseLattice(backend, config, buffers.slots) if self._stcrf.start == "coarse" else None
         self.record()
 
-    def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> Tape:
-        """A whole frame, recorded at its first use. `carried`: the prior has a plane for every node, known or not, from
-        which the coarse lattice starts; `few`: with a prior fewer iterations are enough.
+    def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> tuple[Tape, Tape]:
+        """A whole frame, recorded at its first use: up to where it is known how much the prior knows of it, and the
+        rest. `carried`: the prior has a plane for every node, known or not, from which the coarse lattice starts;
+        `few`: with a prior fewer iterations are enough.
         """
         stcrf = self._stcrf
         kind = (warm, stcrf.warm_iterations if warm and few else stcrf.iterations, warm and carried)
         if kind not in self._frames:
-            launches = self._frame(*kind)
-            order = order_of(launches) if self._backend.branches_are_free else None
-            self._frames[kind] = self._backend.tape(self._program, launches, order)
+            sort, rest = self._sort(*kind[1:]), self._after_sort(*kind)
+            order = order_of(rest) if self._backend.branches_are_free else None
+            tape, program = self._backend.tape, self._program
+            self._frames[kind] = tape(program, sort), tape(program, rest, order)
         return self._frames[kind]
 
     def record(self) -> None:
         tape = self._backend.tape
-        self._frames: dict[tuple[bool, int, bool], Tape] = {}
+        self._frames: dict[tuple[bool, int, bool], tuple[Tape, Tape]] = {}
         self.motion = tape(self._program, self._motion())
         self.alignment = tape(self._program, self._alignment())
 
@@ -83,26 +86,35 @@ class Tapes:
     def _launch(self, kernel: str, shape: tuple[int, int], *arguments: object) -> Launch:
         return Launch(kernel, *shape, arguments, self._slots)
 
-    def _frame(self, warm: bool, iterations: int, carried: bool) -> list[Launch]:
-        """The kernels of one frame, in order."""
+    def _start(self, iterations: int) -> Any:
+        """The states from which the EM ends in the first buffer."""
+        return self._buffers.states[iterations % 2]
+
+    def _sort(self, iterations: int, carried: bool) -> list[Launch]:
+        """The first kernels of a frame, in order: points to their nodes, and what the prior knows of these."""
         b, coarse, capacity = self._buffers, self._coarse, np.int32(self._buffers.capacity)
-        start = b.states[iterations % 2]  # the EM then ends in the first buffer
+        start = self._start(iterations)
         coarse_start = (coarse.start(carried), coarse.expected) if coarse else (start, b.expected)
         locate = (b.frames, b.intake, b.located, b.rank, b.counts, b.cursors, b.tallies, capacity)
         states = (b.priors, start, b.expected, *coarse_start)
         allocate = (b.frames, b.counts, b.segments, b.cursors, b.lists, *states, np.int32(carried))
+        place = (b.frames, b.located, b.rank, b.segments, b.cursors, b.sorted, b.overlap.buffer, capacity)
         launches = [
             self._launch("locate", self._over_points, *locate),
             self._launch("allocate", self._over_nodes, *allocate),
-            self._launch("place", self._over_points, b.frames, b.located, b.rank, b.segments, b.sorted, capacity),
+            self._launch("place", self._over_points, *place),
         ]
         if self._backend.device.lanes == 1 and LabelRules.of(self._config).around:
-            launches = [self._launch("empty_tallies", self._runs, b.segments, b.tallies), *launches]
-        if selects(self._config):
-            launches += self._select()
+            return [self._launch("empty_tallies", self._runs, b.segments, b.tallies), *launches]
+        return launches
+
+    def _after_sort(self, warm: bool, iterations: int, carried: bool) -> list[Launch]:
+        """The other kernels of a frame."""
+        b, coarse = self._buffers, self._coarse
+        launches = self._select() if selects(self._config) else []
         if coarse:
             launches += coarse.launches(b.frames, carried)
-            spread = (b.frames, coarse.result, b.priors, start, b.expected, np.int32(carried))
+            spread = (b.frames, coarse.result, b.priors, self._start(iterations), b.expected, np.int32(carried))
             launches.append(self._launch("spread", self._over_nodes, *spread))
         return [*launches, *self._iterations(iterations, warm), *self._labelling()]
 
@@ -165,8 +177,7 @@ class Tapes:
             ]
         nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes
         given = (b.frames, b.located, *nodes, b.tallies, b.standing, b.decisions)
-        label = (*given, *outputs, b.cursors, b.overlap.buffer, capacity)
-        return [*launches, self._launch("label", over_points, *label)]
+        return [*launches, self._launch("label", over_points, *given, *outputs, capacity)]
 
     def _motion(self) -> list[Launch]:
         b = self._buffers
