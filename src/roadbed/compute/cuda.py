@@ -271,7 +271,8 @@ class CudaBackend:
         for output, size in zip(outputs, sizes):
             host = np.ndarray(output.host.shape, output.host.dtype, memory, start)
             if output.buffer is output.host:
-                rows = output.addresses - output.addresses[0] + np.uint64(address + start)
+                begin, row = address + start, host.nbytes // len(host)
+                rows = np.array([begin + slot * row for slot in range(len(host))], np.uint64)
                 renewed.append(Output(host, host, rows))
             else:
                 renewed.append(Output(output.buffer, host, output.addresses))

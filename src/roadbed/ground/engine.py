@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -14,6 +15,10 @@ from roadbed.geometry import Float32, Float64, Pose
 
 # Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
 Outputs = Literal["host", "device", "both"]
+
+
+def nothing(*_: object) -> None:
+    """What is to be done where nothing is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +155,14 @@ class GroundEngine(Protocol):
         """Bring the prior to where the lattice is now; nodes that enter are undefined."""
         ...
 
-    def begin(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
+    def begin(
+        self, given: FrameInput, alignment: Alignment | None = None, meanwhile: Callable[[], object] = nothing
+    ) -> FrameOutput:
         """Estimate the surface under a scan and label its points; a device goes on working until `complete`, which
         fills the arrays. What it leaves for kernels of the next stage can be queued for at once.
 
         With an `alignment` the scan is laid onto the prior surface first; `alignment.lay` has been told how it lay
-        there.
+        there. `meanwhile` is called before that is waited for.
         """
         ...
 

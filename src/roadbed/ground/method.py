@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 
 from roadbed.frames import GroundFrame, Mounting, Moving, Scan
 from roadbed.geometry import Lattice, Pose
-from roadbed.ground.engine import FrameOutput
-
-
-def nothing() -> None:
-    """What is left to do for a scan that is complete."""
+from roadbed.ground.engine import FrameOutput, nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +79,17 @@ class GroundMethod(Protocol):
         """Whether `segment` leaves out points of this scan by a mask; else they must be missing returns already."""
         ...
 
-    def segment(self, scan: Scan, moving: Moving | None = None, own: NDArray[np.bool_] | None = None) -> Segmented:
-        """One scan, without its `own` points if it can leave some out; the next one after it is complete."""
+    def segment(
+        self,
+        scan: Scan,
+        moving: Moving | None = None,
+        own: NDArray[np.bool_] | None = None,
+        meanwhile: Callable[[Mounting], object] = nothing,
+    ) -> Segmented:
+        """One scan, without its `own` points if it can leave some out; the next one after it is complete.
+
+        `meanwhile` is called with its mounting, once that is known, while a device works.
+        """
         ...
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:

@@ -33,19 +33,10 @@ class GridMotion(NamedTuple):
     @classmethod
     def rolled(cls, columns: int, rows: int, spacing: float) -> GridMotion:
         """By whole cells."""
-        if not columns and not rows:
-            return cls()
         return cls(shift=(columns * spacing, rows * spacing), cells=(columns, rows))
-
-    @property
-    def stands(self) -> bool:
-        """Whether the grid stayed where it was."""
-        return self.shift is _NO_SHIFT and self.rotation is _NO_TURN and self.cells is not None
 
     def then(self, later: GridMotion) -> GridMotion:
         """This motion and the one after it."""
-        if self.stands or later.stands:
-            return later if self.stands else self
         cells = None
         if self.cells is not None and later.cells is not None:
             cells = self.cells[0] + later.cells[0], self.cells[1] + later.cells[1]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import numba
@@ -23,6 +24,7 @@ from roadbed.ground.engine import (
     Rolled,
     Turned,
     Vehicle,
+    nothing,
 )  # fmt: skip
 from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, ShapingPoints, SortedPoints
@@ -118,6 +120,12 @@ class StcrfCpu:
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
 
     def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
+        return self.begin(given, alignment)
+
+    def begin(
+        self, given: FrameInput, alignment: Alignment | None = None, meanwhile: Callable[[], object] = nothing
+    ) -> FrameOutput:
+        meanwhile()
         timings: dict[str, float] = {}
         if alignment is not None:
             with timed(timings, "align"):
@@ -142,8 +150,6 @@ class StcrfCpu:
         with timed(timings, "surface"):
             elevation, slope, variance = self._surface(given.placement.base)
         return FrameOutput(*out, elevation, slope, variance, timings)
-
-    begin = frame
 
     def complete(self, timings: dict[str, float]) -> None:
         """It is complete."""

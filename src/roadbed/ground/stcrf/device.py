@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from roadbed.ground.engine import (
     Outputs,
     Rolled,
     Turned,
+    nothing,
 )  # fmt: skip
 from roadbed.ground.opacity.device import OpacityDevice
 from roadbed.ground.stcrf.buffers import Buffers
@@ -83,7 +84,9 @@ class StcrfDevice:
         self.complete(output.timings)
         return output
 
-    def begin(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
+    def begin(
+        self, given: FrameInput, alignment: Alignment | None = None, meanwhile: Callable[[], object] = nothing
+    ) -> FrameOutput:
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
             self._describe(given, 0)
@@ -92,6 +95,7 @@ class StcrfDevice:
         with timed(timings, "queue"):
             self._queue(given.warm, alignment is not None)
             output = self._output(0, timings, self._left())
+        meanwhile()
         with timed(timings, "place"):
             if self._runs_again(given.warm, alignment):
                 output = self._output(0, timings, self._left())

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -18,7 +18,7 @@ from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.errors import ConfigError
 from roadbed.frames import Mounting, Moving, Scan
-from roadbed.ground.engine import FrameInput, FrameOutput, GroundEngine, Outputs
+from roadbed.ground.engine import FrameInput, FrameOutput, GroundEngine, Outputs, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.opacity.cpu import standing_points
@@ -57,7 +57,13 @@ class Stcrf:
         opaque = looks_at(scan, self.config.ground.opacity)
         return isinstance(self.backend, Host) and not opaque and not self._mountings.looks_at(scan)
 
-    def segment(self, scan: Scan, moving: Moving | None = None, own: NDArray[np.bool_] | None = None) -> Segmented:
+    def segment(
+        self,
+        scan: Scan,
+        moving: Moving | None = None,
+        own: NDArray[np.bool_] | None = None,
+        meanwhile: Callable[[Mounting], object] = nothing,
+    ) -> Segmented:
         timings: dict[str, float] = {}
         notes: list[str] = []
         with timed(timings, "mounting"):
@@ -71,7 +77,7 @@ class Stcrf:
         alignment = None
         if warm and self._aligns:
             alignment = ScanAlignment(self.config.ground.time, place, given, notes)
-        output = self.engine.begin(given, alignment)
+        output = self.engine.begin(given, alignment, partial(meanwhile, mounting))
         if alignment is not None:
             place, warm = alignment.place, alignment.warm
         timings |= output.timings

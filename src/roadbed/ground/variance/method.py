@@ -6,7 +6,7 @@ Every scan stands alone, in the axes of its points: neither mounting nor odometr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.frames import Mounting, Moving, Scan, VarianceCells
 from roadbed.geometry import Pose
-from roadbed.ground.engine import FrameOutput
+from roadbed.ground.engine import FrameOutput, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.variance.model import lattice_of
 
@@ -41,9 +41,16 @@ class GridVariance:
         """It takes a scan as it is."""
         return False
 
-    def segment(self, scan: Scan, moving: Moving | None = None, own: NDArray[np.bool_] | None = None) -> Segmented:
+    def segment(
+        self,
+        scan: Scan,
+        moving: Moving | None = None,
+        own: NDArray[np.bool_] | None = None,
+        meanwhile: Callable[[Mounting], object] = nothing,
+    ) -> Segmented:
         in_place = Pose.identity()
         mounting = Mounting(in_place, estimated=False)
+        meanwhile(mounting)
         output = self.engine.frame(scan.points)
         return Segmented(output, self.lattice, in_place, mounting, scan.T_world_sensor, timings=output.timings)
 
