@@ -189,7 +189,7 @@ class CudaBackend:
         dtype = np.dtype(dtype)
         size = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
         try:
-            memory = self._pinned(max(size, 1))  # CuPy keeps what is given back; its own arrays take three times as long
+            memory = self._pinned(max(size, 1))  # kept by CuPy when given back; its arrays take three times as long
         except self._cupy.cuda.runtime.CUDARuntimeError:
             raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
         return np.ndarray(shape, dtype, memory)
