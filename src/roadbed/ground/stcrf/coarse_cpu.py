@@ -11,7 +11,7 @@ from roadbed.compute.threads import spread
 from roadbed.config.ground import GroundConfig
 from roadbed.geometry import Float32
 from roadbed.ground.engine import Vehicle
-from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints
+from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints, Spans
 from roadbed.ground.stcrf.climb_cpu import (
     climb_arrays,
     count_explained,
@@ -71,11 +71,18 @@ class CoarseStart:
         if stcrf.coarse.climb:
             self._climb(vehicle, road)
 
-    def spread(self, before: Float32, expected: Float32) -> None:
-        """What the fine nodes are to expect; where the wide ones know nothing, what they did `before`."""
+    def spread(self, spans: Spans, before: Float32, expected: Float32) -> None:
+        """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`."""
+        self._spread(spans, True, before, expected)
+
+    def spread_outside(self, spans: Spans, expected: Float32) -> None:
+        """The same for the other nodes, in place."""
+        self._spread(spans, False, expected, expected)
+
+    def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32) -> None:
         level, most = self._level, F(self._stcrf.coarse.most_information)
         known, (rows, columns, _) = level.posterior[:, 0], self._fine
-        planes = known, level.mean, level.shape, self._ratio, most, columns, before, expected
+        planes = known, level.mean, level.shape, self._ratio, most, columns, spans, inside, before, expected
         spread(spread_coarse, rows, *planes, grain=_ROWS)
 
     def _climb(self, vehicle: Vehicle, road: float) -> None:

@@ -105,6 +105,7 @@ class StcrfCpu:
         self._em_rules, self._surface_rules = cache(self._make_em_rules), cache(self._make_surface_rules)
         self._warm = False
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
+        self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
         self._grow(0)
 
     def _grow(self, points: int) -> None:
@@ -213,16 +214,13 @@ class StcrfCpu:
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         find_spans(points.listed, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
         clear_outside(fine.information, fine.written, fine.spans)
-        if coarse is None:
-            fill_expected(fine.expected, fine.spans, F(road))
-            return
-        if self._warm and self._carries:
-            coarse.find(points, vehicle, road, fine.prior_mean)
-            coarse.spread(fine.prior_mean, fine.expected)
-        else:
-            coarse.find(points, vehicle, road, None)
-            fine.expected[:, 0], fine.expected[:, 1:] = road, 0
-            coarse.spread(fine.expected, fine.expected)
+        self._level_at = None if self._warm and self._carries else F(road)
+        if self._level_at is not None:
+            fill_expected(fine.expected, fine.spans, self._level_at)
+        if coarse is not None:
+            carried = fine.prior_mean if self._level_at is None else None
+            coarse.find(points, vehicle, road, carried)
+            coarse.spread(fine.spans, fine.expected if carried is None else carried, fine.expected)
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
@@ -296,12 +294,20 @@ class StcrfCpu:
         """The posterior becomes the prior where the ground was seen: what neighbours said would count again."""
         fine = self._fine
         if self.config.stcrf.seen_only:
-            fine.prior_mean, fine.expected = fine.expected, fine.prior_mean
+            self._carry_outside()
             seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_mean
             spread(keep_seen, fine.shape.rows, *seen, grain=_ROWS)
         else:
             fine.prior[:], fine.prior_mean[:] = fine.posterior, fine.mean
         self._carries = self._coarse is not None
+
+    def _carry_outside(self) -> None:
+        """What was expected of nodes outside of the spans, where the last frame had no use for it."""
+        fine = self._fine
+        if self._coarse is not None:
+            if self._level_at is not None:
+                fine.prior_mean[:, 0], fine.prior_mean[:, 1:] = self._level_at, 0
+            self._coarse.spread_outside(fine.spans, fine.prior_mean)
 
     def forget(self) -> None:
         self._fine.prior[:] = 0

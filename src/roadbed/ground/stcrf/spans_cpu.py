@@ -129,8 +129,8 @@ def share_rows(reserved, shape, chunks, node_cost):
 def keep_seen(first_row, last_row, arrays, information, spans, use_prior, planes):
     """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined.
 
-    So do `planes`, also of nodes that others tell enough; the rest, what was expected of them, stays: the next frame's
-    coarse lattice starts there. All of this for some rows.
+    Inside of spans `planes` take theirs, also of nodes that others tell enough, and what was expected of the rest: the
+    next frame's coarse lattice starts there. All of this for some rows.
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
     """
@@ -150,4 +150,4 @@ def keep_seen(first_row, last_row, arrays, information, spans, use_prior, planes
         for k in range(3):
             for c in range(first, last):
                 known = stays[c] | (new[0, c] > PLANE_FROM)
-                planes[row + 1, k, c] = arrays.mean[row + 1, k, c] if known else planes[row + 1, k, c]
+                planes[row + 1, k, c] = arrays.mean[row + 1, k, c] if known else arrays.expected[row + 1, k, c]

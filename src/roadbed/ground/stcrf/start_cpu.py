@@ -103,9 +103,9 @@ def _blend_row(p00, mean, weight, across, j, most, sums):
 
 
 @inner(fastmath=FAST)
-def _blend_columns(sums, places, east, wide, before, expected):
-    """The planes between wide nodes of a row; without branches, so that the loop vectorises."""
-    for c in range(U(places.shape[1])):
+def _blend_columns(sums, places, east, wide, first, last, before, expected):
+    """The planes between wide nodes of a row, in a range of columns; without branches, so that the loop vectorises."""
+    for c in range(U(first), U(last)):
         a, b, right = places[0, c], places[1, c], east[0, c]
         left = F(1) - right
         total = left * sums[0, a] + right * sums[0, b]
@@ -119,20 +119,46 @@ def _blend_columns(sums, places, east, wide, before, expected):
         expected[2, c + ONE] = slope_y / divisor if is_known else before[2, c + ONE]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
-def spread_coarse(first_row, last_row, p00, mean, coarse_shape, ratio, most, columns, before, expected):
-    """Blend the four coarse planes around each fine node of some rows, weighted by what they know.
+@inner()
+def _known_columns(weights, ratio, columns):
+    """The fine columns [first, last) beside wide nodes of a row that know anything."""
+    first, last = 0, weights.shape[0]
+    while first < last and weights[first] == F(0):
+        first += 1
+    while last > first and weights[last - 1] == F(0):
+        last -= 1
+    if first == last:
+        return 0, 0
+    return max((first - 1) * ratio, 0), min((last + 1) * ratio, columns)
 
-    Where they know nothing, what was expected `before` still is.
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def spread_coarse(first_row, last_row, p00, mean, coarse_shape, ratio, most, columns, spans, inside, before, expected):
+    """Blend the four coarse planes around each fine node of some rows, weighted by what they know: `inside` of the
+    spans, or outside of them.
+
+    Where they know nothing, what was expected `before` still is; outside of spans that is in the same place.
     """
     wide, last_line = coarse_shape.spacing, coarse_shape.rows - 1
     sums = np.empty((4, coarse_shape.columns), np.float32)
     places, east = np.empty((2, columns), np.uint64), np.empty((3, columns), np.float32)
     _between_nodes(ratio, columns, coarse_shape.columns - 1, places, east)
     for row in range(first_row, last_row):
+        lo, hi = spans.lo[row] - 1, min(spans.hi[row] - 1, columns)
+        if inside and hi <= lo:
+            continue
         j, beyond = _wide_before(row, ratio)
         south, north = max(j, 0), min(j + 1, last_line)
         sums[:] = F(0)
         _blend_row(p00, mean, F(1) - beyond, (F(j - south) + beyond) * wide, south, most, sums)
         _blend_row(p00, mean, beyond, (F(j - north) + beyond) * wide, north, most, sums)
-        _blend_columns(sums, places, east, wide, before[row + 1], expected[row + 1])
+        old, new = before[row + 1], expected[row + 1]
+        if inside:
+            _blend_columns(sums, places, east, wide, lo, hi, old, new)
+            continue
+        first, last = _known_columns(sums[0], ratio, columns)
+        if hi <= lo:
+            _blend_columns(sums, places, east, wide, first, last, old, new)
+        else:
+            _blend_columns(sums, places, east, wide, first, max(first, min(lo, last)), old, new)
+            _blend_columns(sums, places, east, wide, min(max(hi, first), last), last, old, new)
