@@ -80,10 +80,9 @@ class CoarseStart:
         self._spread(spans, False, expected, expected)
 
     def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32) -> None:
-        level, most = self._level, F(self._stcrf.coarse.most_information)
-        known, (rows, columns, _) = level.posterior[:, 0], self._fine
-        planes = known, level.mean, level.shape, self._ratio, most, columns, spans, inside, before, expected
-        spread(spread_coarse, rows, *planes, grain=_ROWS)
+        level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
+        wide = level.posterior, level.mean, level.spans, level.shape
+        spread(spread_coarse, rows, wide, self._ratio, most, columns, spans, inside, before, expected, grain=_ROWS)
 
     def _climb(self, vehicle: Vehicle, road: float) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""

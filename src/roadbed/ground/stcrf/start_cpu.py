@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
+from roadbed.compute.lanes import LANES, STEP, load, splat, store, where
 from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
 from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 
@@ -82,83 +83,91 @@ def _wide_before(place, ratio):
 
 
 @inner(fastmath=FAST)
-def _between_nodes(ratio, columns, last, places, east):
-    """Which wide nodes lie to the west and east of each fine one, and how far it lies to the east of the first."""
+def _between_nodes(ratio, columns, last, aside):
+    """How far each fine node lies to the east of the wide one before it, and of the two that it is blended of."""
     for c in range(columns):
         i, beyond = _wide_before(c, ratio)
-        west, following = max(i, 0), min(i + 1, last)
-        places[0, c], places[1, c] = west, following
-        east[0, c], east[1, c], east[2, c] = beyond, F(i - west) + beyond, F(i - following) + beyond
-
-
-@inner(fastmath=FAST)
-def _blend_row(p00, mean, weight, across, j, most, sums):
-    """Adds a row of coarse nodes, `across` m away, to weights, weighted heights and weighted slopes."""
-    for i in range(U(sums.shape[1])):
-        w = weight * min(p00[j + 1, i + ONE], most)
-        sums[0, i] += w
-        sums[1, i] += w * (mean[j + 1, 0, i + ONE] + across * mean[j + 1, 2, i + ONE])
-        sums[2, i] += w * mean[j + 1, 1, i + ONE]
-        sums[3, i] += w * mean[j + 1, 2, i + ONE]
-
-
-@inner(fastmath=FAST)
-def _blend_columns(sums, places, east, wide, first, last, before, expected):
-    """The planes between wide nodes of a row, in a range of columns; without branches, so that the loop vectorises."""
-    for c in range(U(first), U(last)):
-        a, b, right = places[0, c], places[1, c], east[0, c]
-        left = F(1) - right
-        total = left * sums[0, a] + right * sums[0, b]
-        is_known = total > COARSE_KNOWS
-        divisor = total if is_known else F(1)
-        along_a, along_b = east[1, c] * wide, east[2, c] * wide
-        height = left * (sums[1, a] + along_a * sums[2, a]) + right * (sums[1, b] + along_b * sums[2, b])
-        slope_x, slope_y = left * sums[2, a] + right * sums[2, b], left * sums[3, a] + right * sums[3, b]
-        expected[0, c + ONE] = height / divisor if is_known else before[0, c + ONE]
-        expected[1, c + ONE] = slope_x / divisor if is_known else before[1, c + ONE]
-        expected[2, c + ONE] = slope_y / divisor if is_known else before[2, c + ONE]
+        west, east = max(i, 0), min(i + 1, last)
+        aside[0, c], aside[1, c], aside[2, c] = beyond, F(i - west) + beyond, F(i - east) + beyond
 
 
 @inner()
-def _known_columns(weights, ratio, columns):
-    """The fine columns [first, last) beside wide nodes of a row that know anything."""
-    first, last = 0, weights.shape[0]
-    while first < last and weights[first] == F(0):
-        first += 1
-    while last > first and weights[last - 1] == F(0):
-        last -= 1
-    if first == last:
-        return 0, 0
-    return max((first - 1) * ratio, 0), min((last + 1) * ratio, columns)
+def _blend_row(information, mean, weight, across, most, first, last, sums):
+    """Adds a row of wide nodes, `across` m away, to weights, weighted heights and weighted slopes."""
+    for i in range(U(first), U(last), STEP):
+        known, slope_y = load(information, (0, i)), load(mean, (2, i))
+        w = where(known < most, known, splat(most)) * weight
+        store(sums, (0, i), load(sums, (0, i)) + w)
+        store(sums, (1, i), load(sums, (1, i)) + w * (load(mean, (0, i)) + slope_y * across))
+        store(sums, (2, i), load(sums, (2, i)) + w * load(mean, (1, i)))
+        store(sums, (3, i), load(sums, (3, i)) + w * slope_y)
+
+
+@inner()
+def _repeat(sums, wide, ratio, first, last, west, east):
+    """Of the `wide` nodes to both sides, borders counted in `sums`, for each fine one in a range of columns.
+
+    Whole vectors are written, and written over by the next wide node's.
+    """
+    i = (first - ratio // 2) // ratio
+    while i < wide and ratio // 2 + i * ratio < last:
+        begin, a, b = ratio // 2 + i * ratio, U(max(i, 0) + 1), U(min(i + 1, wide - 1) + 1)
+        for c in range(U(max(begin, 0)), U(min(begin + ratio, last)), STEP):
+            for k in range(U(4)):
+                store(west, (k, c), splat(sums[k, a]))
+                store(east, (k, c), splat(sums[k, b]))
+        i += 1
+
+
+@inner()
+def _blend_columns(west, east, aside, spacing, first, last, before, expected):
+    """The planes between the wide nodes of a row, in whole vectors of columns."""
+    for c in range(U(first), U(max(first, last)), STEP):
+        right = load(aside, (0, c))
+        left = F(1) - right
+        total = left * load(west, (0, c)) + right * load(east, (0, c))
+        is_known = total > COARSE_KNOWS
+        divisor = where(is_known, total, splat(F(1)))
+        height_west = load(west, (1, c)) + load(aside, (1, c)) * spacing * load(west, (2, c))
+        height_east = load(east, (1, c)) + load(aside, (2, c)) * spacing * load(east, (2, c))
+        height = left * height_west + right * height_east
+        slope_x = left * load(west, (2, c)) + right * load(east, (2, c))
+        slope_y = left * load(west, (3, c)) + right * load(east, (3, c))
+        at = c + ONE
+        store(expected, (0, at), where(is_known, height / divisor, load(before, (0, at))))
+        store(expected, (1, at), where(is_known, slope_x / divisor, load(before, (1, at))))
+        store(expected, (2, at), where(is_known, slope_y / divisor, load(before, (2, at))))
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def spread_coarse(first_row, last_row, p00, mean, coarse_shape, ratio, most, columns, spans, inside, before, expected):
+def spread_coarse(first_row, last_row, wide, ratio, most, columns, spans, inside, before, expected):
     """Blend the four coarse planes around each fine node of some rows, weighted by what they know: `inside` of the
-    spans, or outside of them.
+    spans, or outside of them. `wide` is the coarse lattice: its information, planes, spans and shape.
 
-    Where they know nothing, what was expected `before` still is; outside of spans that is in the same place.
+    Where they know nothing, what was expected `before` still is; outside of spans that is in the same place, and what
+    lies inside is undefined then.
     """
-    wide, last_line = coarse_shape.spacing, coarse_shape.rows - 1
-    sums = np.empty((4, coarse_shape.columns), np.float32)
-    places, east = np.empty((2, columns), np.uint64), np.empty((3, columns), np.float32)
-    _between_nodes(ratio, columns, coarse_shape.columns - 1, places, east)
+    information, mean, known, shape = wide
+    spacing, last_line = shape.spacing, shape.rows - 1
+    sums = np.empty((4, mean.shape[2]), np.float32)
+    west, east = np.zeros((4, columns + 2 * LANES), np.float32), np.zeros((4, columns + 2 * LANES), np.float32)
+    aside = np.zeros((3, columns + 2 * LANES), np.float32)
+    _between_nodes(ratio, columns, shape.columns - 1, aside)
     for row in range(first_row, last_row):
-        lo, hi = spans.lo[row] - 1, min(spans.hi[row] - 1, columns)
-        if inside and hi <= lo:
-            continue
         j, beyond = _wide_before(row, ratio)
-        south, north = max(j, 0), min(j + 1, last_line)
-        sums[:] = F(0)
-        _blend_row(p00, mean, F(1) - beyond, (F(j - south) + beyond) * wide, south, most, sums)
-        _blend_row(p00, mean, beyond, (F(j - north) + beyond) * wide, north, most, sums)
-        old, new = before[row + 1], expected[row + 1]
-        if inside:
-            _blend_columns(sums, places, east, wide, lo, hi, old, new)
+        lo, hi = known.wide_lo[j + 1], max(known.wide_lo[j + 1], known.wide_hi[j + 1])
+        first, last = spans.lo[row] - 1, max(spans.lo[row], spans.hi[row]) - 1
+        begin, end = (first, last) if inside else (max((lo - 2) * ratio, 0), min(hi * ratio, columns))
+        if begin == end or (lo == hi and not inside):
             continue
-        first, last = _known_columns(sums[0], ratio, columns)
-        if hi <= lo:
-            _blend_columns(sums, places, east, wide, first, last, old, new)
+        sums[:] = F(0)
+        for line, weight in ((max(j, 0), F(1) - beyond), (min(j + 1, last_line), beyond)):
+            across = (F(j - line) + beyond) * spacing
+            _blend_row(information[line + 1], mean[line + 1], weight, across, most, lo, hi, sums)
+        _repeat(sums, shape.columns, ratio, begin, end + LANES, west, east)
+        old, new = before[row + 1], expected[row + 1]
+        if inside or first == last:
+            _blend_columns(west, east, aside, spacing, begin, end, old, new)
         else:
-            _blend_columns(sums, places, east, wide, first, max(first, min(lo, last)), old, new)
-            _blend_columns(sums, places, east, wide, min(max(hi, first), last), last, old, new)
+            _blend_columns(west, east, aside, spacing, begin, min(first, end), old, new)
+            _blend_columns(west, east, aside, spacing, max(last, begin), end, old, new)
