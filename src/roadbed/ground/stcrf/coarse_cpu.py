@@ -53,8 +53,13 @@ class CoarseStart:
         x, y, z = np.zeros((3, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
         self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, Listed.none(*wide))
 
-    def find(self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
-        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`."""
+    def find(
+        self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None, alone: bool = False
+    ) -> None:
+        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`.
+
+        `alone`: no thread but this one is worth waking.
+        """
         stcrf, level, lowest = self._stcrf, self._level, self._lowest
         counts = self._climb_arrays.counts[0]
         gather_lowest(points.start, points.listed, self.low, self._fine, self._ratio, level.shape, lowest, counts)
@@ -63,13 +68,13 @@ class CoarseStart:
         share_rows(level.reserved, level.shape, level.row_chunks, NODE_COST)
         if carried is not None:
             expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
-            run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up))
+            run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up), alone)
             return
         fill_expected(level.expected, level.spans, F(road))
         level.mean[:, 0], level.mean[:, 1:] = road, 0  # where nothing is near: not what an earlier scan left there
-        run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up))
+        run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up), alone)
         if stcrf.coarse.climb:
-            self._climb(vehicle, road)
+            self._climb(vehicle, road, alone)
 
     def spread(self, spans: Spans, before: Float32, expected: Float32) -> None:
         """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`."""
@@ -84,7 +89,7 @@ class CoarseStart:
         wide = level.posterior, level.mean, level.spans, level.shape
         spread(spread_coarse, rows, wide, self._ratio, most, columns, spans, inside, before, expected, grain=_ROWS)
 
-    def _climb(self, vehicle: Vehicle, road: float) -> None:
+    def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
         stcrf, level, climbing, lowest = self._stcrf, self._level, self._climbing, self._lowest
         shape, (heights, counts, sums) = level.shape, self._climb_arrays
@@ -99,7 +104,7 @@ class CoarseStart:
             own[:] = ends
         clear_outside(climbing.information, climbing.written, climbing.spans)
         climbing.row_chunks[:] = level.row_chunks
-        run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up))
+        run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up), alone)
         count_explained(lowest, climbing.mean, shape, counts[2])
         take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)
 

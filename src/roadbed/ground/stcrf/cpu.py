@@ -68,6 +68,7 @@ from roadbed.timing import timed
 
 F = np.float32
 _ROWS = 40  # of nodes that are worth a thread
+_POINTS = 8192  # of a scan from which its kernels are worth waking threads
 _NONE = np.zeros(0, np.bool_)  # of the points: any may be ground
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
 
@@ -103,7 +104,7 @@ class StcrfCpu:
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
         self._em_rules, self._surface_rules = cache(self._make_em_rules), cache(self._make_surface_rules)
-        self._warm = False
+        self._warm = self._alone = False  # whether the frame uses the prior, and is computed by this thread alone
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
         self._grow(0)
@@ -131,7 +132,7 @@ class StcrfCpu:
                 given = alignment.given
         count = len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
-        self._warm = given.warm
+        self._warm, self._alone = given.warm, count < _POINTS
         with timed(timings, "sort"):
             self._mark_anchors(given.vehicle, given.road)
             points = self._sort(given)
@@ -142,7 +143,8 @@ class StcrfCpu:
         with timed(timings, "em"):
             few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR
             stcrf = self.config.stcrf
-            run_em(self._fine, shaping, self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations))
+            rules = self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations)
+            run_em(self._fine, shaping, rules, self._alone)
         with timed(timings, "label"):
             self._label(points, out)
         with timed(timings, "surface"):
@@ -162,8 +164,8 @@ class StcrfCpu:
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
         pose = placement.rotation.astype(F), placement.translation.astype(F)
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
-        room = self._sort_room, self._runs
-        together(sort_by_node, SORT_PHASES, scan, known, pose, self._fine.shape, self._anchored, *room, out)
+        sorting = scan, known, pose, self._fine.shape, self._anchored, self._sort_room, self._runs, out
+        together(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
@@ -182,7 +184,7 @@ class StcrfCpu:
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
         given = self._point_chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
-        together(select_points, 1, *given)
+        together(select_points, 1, *given, alone=self._alone)
         share_rows(fine.reserved, fine.shape, fine.row_chunks, NODE_COST)
         return shaping
 
@@ -219,7 +221,7 @@ class StcrfCpu:
             fill_expected(fine.expected, fine.spans, self._level_at)
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
-            coarse.find(points, vehicle, road, carried)
+            coarse.find(points, vehicle, road, carried, self._alone)
             coarse.spread(fine.spans, fine.expected if carried is None else carried, fine.expected)
 
     def _overlap(self, points: ShapingPoints) -> float:
@@ -271,7 +273,7 @@ class StcrfCpu:
         before = self._votes, self._listed_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         given = self._point_chunks, points, fine.shape, self._side, rules, surface, work, out
-        together(label_points, LABEL_PHASES, *given)
+        together(label_points, LABEL_PHASES, *given, alone=self._alone)
         self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
@@ -282,7 +284,7 @@ class StcrfCpu:
         rules = self._surface_rules(self._warm)._replace(base=F(base))
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
-        together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given)
+        together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
