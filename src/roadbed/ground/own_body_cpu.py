@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import ONE, F, U, inner, njit
-from roadbed.compute.lanes import LANES, bits, load_points, store_mask
+from roadbed.compute.cpu import F, U, njit
+from roadbed.compute.lanes import LANES, load_points, store_mask
 from roadbed.compute.primitives_cpu import along, turn_of
-
-_ROUNDING = F(0.001)  # m by which lanes may differ from numbers computed one by one
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -39,28 +37,16 @@ def copy_without(first, last, points, own, left):
             left[k, 0] = left[k, 1] = left[k, 2] = F(np.nan)
 
 
-@inner()
-def _mark_cell(x, y, z, turn, box, cell, occupied):
-    """The cell of one point, if it lies in the box."""
-    u, v, w = along(turn[0], x, y, z), along(turn[1], x, y, z), along(turn[2], x, y, z)
-    if box[0] < u < box[1] and box[2] < v < box[3] and box[4] < w < box[5]:
-        column, row = int((u - box[0]) / cell), int((v - box[2]) / cell)
-        occupied[min(column, occupied.shape[0] - 1), min(row, occupied.shape[1] - 1)] = True
-
-
 @njit(cache=True, allocates=False)
 def mark_cells(points, rotation, translation, box, cell, occupied):
     """Cells of the box, [x][y] from its rear right corner, that hold a point."""
-    turn = turn_of(rotation, translation)
-    beside = box[2] - _ROUNDING, box[3] + _ROUNDING
-    whole = len(points) // LANES * LANES
-    for first in range(0, whole, LANES):
-        x, y, z = load_points(points, first)
-        v = along(turn[1], x, y, z)  # most points are told by it alone
-        found = bits((beside[0] < v) & (v < beside[1]))
-        for lane in range(LANES if found else 0):
-            k = first + lane
-            if (found >> U(lane)) & ONE:
-                _mark_cell(points[k, 0], points[k, 1], points[k, 2], turn, box, cell, occupied)
-    for k in range(whole, len(points)):
-        _mark_cell(points[k, 0], points[k, 1], points[k, 2], turn, box, cell, occupied)
+    to_x, to_y, to_z = turn_of(rotation, translation)
+    for k in range(len(points)):
+        x, y, z = points[k, 0], points[k, 1], points[k, 2]
+        v = along(to_y, x, y, z)  # most points are told by it alone
+        if not box[2] < v < box[3]:
+            continue
+        u = along(to_x, x, y, z)
+        if box[0] < u < box[1] and box[4] < along(to_z, x, y, z) < box[5]:
+            column, row = int((u - box[0]) / cell), int((v - box[2]) / cell)
+            occupied[min(column, occupied.shape[0] - 1), min(row, occupied.shape[1] - 1)] = True

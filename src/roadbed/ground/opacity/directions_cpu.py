@@ -115,8 +115,8 @@ def _mark_direction(ranges, heights, slope, stands, stood):
             low_r, high_r = min(r, other_r) - NEAR, max(r, other_r) + NEAR
             low_z, high_z = z - BETWEEN, other_z + BETWEEN
             for c in range(n):
-                is_between = (low_z <= heights[c]) & (heights[c] <= high_z) & (low_r <= ranges[c]) & (ranges[c] <= high_r)
-                stands[c] |= np.uint8(is_between)
+                as_high = (low_z <= heights[c]) & (heights[c] <= high_z)
+                stands[c] |= np.uint8(as_high & (low_r <= ranges[c]) & (ranges[c] <= high_r))
     _mark_far(ranges, heights, slope, stands)
     _mark_undersides(ranges, heights, stands, stood)
 
@@ -148,7 +148,7 @@ def _mark_undersides(ranges, heights, stands, stood):
     for a in range(n):
         for b in range(n if stood[a] == 0 else U(0)):
             behind, lower = ranges[a] - ranges[b], heights[b] - heights[a]
-            near = (0 < behind) & (behind < BEHIND) & (0 < lower) & (lower < BEHIND_LOWER)
+            near = (behind > 0) & (behind < BEHIND) & (lower > 0) & (lower < BEHIND_LOWER)
             stands[a] |= stood[b] & np.uint8(near)
 
 

@@ -54,8 +54,7 @@ def find_standing(crew, parts, views, densest, layered, work, standing):
             mean = work.start[cells] / max(work.used[0], 1)
             if mean > layered or (mean > densest and phase > MARK):
                 return
-        alone = phase == SORT or phase == LIST_ROAD or phase == LIST_STANDING
-        shares = 1 if alone else parts
+        shares = 1 if phase in (SORT, LIST_ROAD, LIST_STANDING) else parts
         part = take_part(crew, phase)
         while part < shares:
             first_cell, last_cell = part * cells // shares, (part + 1) * cells // shares

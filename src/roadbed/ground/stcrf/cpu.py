@@ -44,7 +44,7 @@ from roadbed.ground.stcrf.model import (
     SMALLEST_FIT,
     VOTE_PILLARS,
 )  # fmt: skip
-from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
+from roadbed.ground.stcrf.motion_cpu import shift, shift_known, solve_field, transport
 from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
@@ -216,6 +216,7 @@ class StcrfCpu:
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         find_spans(points.listed, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
         clear_outside(fine.information, fine.written, fine.spans)
+        clear_outside(fine.data[np.newaxis], fine.data_ends, fine.spans)
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
             fill_expected(fine.expected, fine.spans, self._level_at)
@@ -297,10 +298,10 @@ class StcrfCpu:
         fine = self._fine
         if self.config.stcrf.seen_only:
             self._carry_outside()
-            seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_mean
+            seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
             spread(keep_seen, fine.shape.rows, *seen, grain=_ROWS)
         else:
-            fine.prior[:], fine.prior_mean[:] = fine.posterior, fine.mean
+            fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
 
     def _carry_outside(self) -> None:
@@ -312,7 +313,7 @@ class StcrfCpu:
             self._coarse.spread_outside(fine.spans, fine.prior_mean)
 
     def forget(self) -> None:
-        self._fine.prior[:] = 0
+        self._fine.prior[:], self._fine.prior_ends[:] = 0, 0
         self._carries = False
 
     @property
@@ -323,6 +324,7 @@ class StcrfCpu:
     def prior(self, information: Float32) -> None:
         stcrf, fine = self.config.stcrf, self._fine
         fine.prior[1:-1, :, 1 : fine.shape.columns + 1] = information.transpose(1, 0, 2)
+        fine.prior_ends[0], fine.prior_ends[1] = 1, fine.shape.columns + 1
         weak = F(stcrf.height_information), F(stcrf.slope_information)
         solve_field(fine.prior, *weak, fine.shape.columns, fine.prior_mean)
         self._carries = False  # where nothing is known, these planes say nothing
@@ -335,13 +337,15 @@ class StcrfCpu:
             weak = F(stcrf.height_information), F(stcrf.slope_information)
             given = fine.prior, fine.shape, origin, rotation, translation, weak
             spread(transport, fine.shape.rows, *given, fine.data, fine.expected)
+            fine.data_ends[0], fine.data_ends[1] = 1, fine.shape.columns + 1
             fine.take_prior()
             self._carries = False
             return
         if motion.columns or motion.rows:
             by = fine.shape.columns, motion.columns, motion.rows
-            spread(shift, fine.shape.rows + 2, fine.prior, fine.data, *by, False, grain=_ROWS)
-            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, True, grain=_ROWS)
+            known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
+            spread(shift_known, fine.shape.rows, *known, *by, grain=_ROWS)
+            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=_ROWS)
             fine.take_prior()
         if motion.climb:
             lower(fine.prior, motion.climb)

@@ -10,6 +10,7 @@ import numpy as np
 from roadbed.compute.cpu import F, U, njit
 from roadbed.compute.lanes import LANES, bits, load
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM
+from roadbed.ground.stcrf.motion_cpu import clear_between
 
 VECTOR = 8  # nodes handled at once by vectorised loops
 CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
@@ -68,20 +69,18 @@ def find_spans(listed, prior, use_prior, shape, reach, spans):
 
 
 @njit(cache=True, allocates=False)
-def clear_outside(information, written, spans):
-    """Empty what earlier frames have written where this one will not; `written` becomes its spans."""
+def clear_outside(buffers, written, spans):
+    """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not; `written`
+    becomes its spans."""
     for row in range(spans.lo.shape[0]):
         lo, hi = spans.lo[row], max(spans.lo[row], spans.hi[row])
         first, last = written[0, row], written[1, row]
         written[0, row], written[1, row] = lo, hi
         if first >= lo and last <= hi:
             continue
-        for buffer in range(2):
-            for k in range(9):
-                for c in range(first, min(lo, last)):
-                    information[buffer, row + 1, k, c] = F(0)
-                for c in range(max(hi, first), last):
-                    information[buffer, row + 1, k, c] = F(0)
+        for buffer in range(buffers.shape[0]):
+            clear_between(buffers[buffer, row + 1], first, min(lo, last))
+            clear_between(buffers[buffer, row + 1], max(hi, first), last)
 
 
 @njit(cache=True, allocates=False)
@@ -126,8 +125,9 @@ def share_rows(reserved, shape, chunks, node_cost):
 
 
 @njit(nogil=True, cache=True)
-def keep_seen(first_row, last_row, arrays, information, spans, use_prior, planes):
-    """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined.
+def keep_seen(first_row, last_row, arrays, information, spans, use_prior, ends, planes):
+    """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined. What it
+    knows lies within columns [ends[0], ends[1]) of each row, before and after.
 
     Inside of spans `planes` take theirs, also of nodes that others tell enough, and what was expected of the rest: the
     next frame's coarse lattice starts there. All of this for some rows.
@@ -143,10 +143,11 @@ def keep_seen(first_row, last_row, arrays, information, spans, use_prior, planes
         for c in range(first, last):
             stays[c] = (own[c] > STAYS_FROM) | (before * known[c] > STAYS_FROM)
         for k in range(9):
-            out[k, :first] = F(0)
             for c in range(first, last):
                 out[k, c] = new[k, c] if stays[c] else F(0)
-            out[k, last:] = F(0)
+        clear_between(out, ends[0, row], min(spans.lo[row], ends[1, row]))
+        clear_between(out, max(spans.hi[row], ends[0, row]), ends[1, row])
+        ends[0, row], ends[1, row] = first, last
         for k in range(3):
             for c in range(first, last):
                 known = stays[c] | (new[0, c] > PLANE_FROM)
