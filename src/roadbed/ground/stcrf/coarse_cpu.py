@@ -36,7 +36,6 @@ from roadbed.ground.stcrf.spans_cpu import (
 from roadbed.ground.stcrf.start_cpu import expect_carried, gather_lowest, spread_coarse
 
 F = np.float32
-_ROWS = 40  # of fine nodes that are worth a thread
 
 
 class CoarseStart:
@@ -76,18 +75,21 @@ class CoarseStart:
         if stcrf.coarse.climb:
             self._climb(vehicle, road, alone)
 
-    def spread(self, spans: Spans, before: Float32, expected: Float32) -> None:
-        """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`."""
-        self._spread(spans, True, before, expected)
+    def spread(self, spans: Spans, before: Float32, expected: Float32, grain: int) -> None:
+        """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`.
 
-    def spread_outside(self, spans: Spans, expected: Float32) -> None:
+        `grain`: rows that are worth a thread.
+        """
+        self._spread(spans, True, before, expected, grain)
+
+    def spread_outside(self, spans: Spans, expected: Float32, grain: int) -> None:
         """The same for the other nodes, in place."""
-        self._spread(spans, False, expected, expected)
+        self._spread(spans, False, expected, expected, grain)
 
-    def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32) -> None:
+    def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
         level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
         wide = level.posterior, level.mean, level.spans, level.shape
-        spread(spread_coarse, rows, wide, self._ratio, most, columns, spans, inside, before, expected, grain=_ROWS)
+        spread(spread_coarse, rows, wide, self._ratio, most, columns, spans, inside, before, expected, grain=grain)
 
     def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""

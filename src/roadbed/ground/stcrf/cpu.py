@@ -67,7 +67,7 @@ from roadbed.mapping.information import lower
 from roadbed.timing import timed
 
 F = np.float32
-_ROWS = 40  # of nodes that are worth a thread
+_ROWS = 40  # of nodes that are worth a thread, where scans are worth waking any
 _POINTS = 8192  # of a scan from which its kernels are worth waking threads
 _NONE = np.zeros(0, np.bool_)  # of the points: any may be ground
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
@@ -223,7 +223,12 @@ class StcrfCpu:
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
             coarse.find(points, vehicle, road, carried, self._alone)
-            coarse.spread(fine.spans, fine.expected if carried is None else carried, fine.expected)
+            coarse.spread(fine.spans, fine.expected if carried is None else carried, fine.expected, self._grain)
+
+    @property
+    def _grain(self) -> int:
+        """Rows of nodes that are worth a thread."""
+        return self._fine.shape.rows + 2 if self._alone else _ROWS
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
@@ -299,7 +304,7 @@ class StcrfCpu:
         if self.config.stcrf.seen_only:
             self._carry_outside()
             seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
-            spread(keep_seen, fine.shape.rows, *seen, grain=_ROWS)
+            spread(keep_seen, fine.shape.rows, *seen, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
@@ -310,7 +315,7 @@ class StcrfCpu:
         if self._coarse is not None:
             if self._level_at is not None:
                 fine.prior_mean[:, 0], fine.prior_mean[:, 1:] = self._level_at, 0
-            self._coarse.spread_outside(fine.spans, fine.prior_mean)
+            self._coarse.spread_outside(fine.spans, fine.prior_mean, self._grain)
 
     def forget(self) -> None:
         self._fine.prior[:], self._fine.prior_ends[:] = 0, 0
@@ -344,8 +349,8 @@ class StcrfCpu:
         if motion.columns or motion.rows:
             by = fine.shape.columns, motion.columns, motion.rows
             known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
-            spread(shift_known, fine.shape.rows, *known, *by, grain=_ROWS)
-            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=_ROWS)
+            spread(shift_known, fine.shape.rows, *known, *by, grain=self._grain)
+            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
             fine.take_prior()
         if motion.climb:
             lower(fine.prior, motion.climb)

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
-from roadbed.compute.lanes import LANES, bits, load
+from roadbed.compute.lanes import LANES, STEP, bits, larger, load, splat, store, where
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM
 from roadbed.ground.stcrf.motion_cpu import clear_between
 
@@ -124,7 +124,7 @@ def share_rows(reserved, shape, chunks, node_cost):
         chunk += 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def keep_seen(first_row, last_row, arrays, information, spans, use_prior, ends, planes):
     """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined. What it
     knows lies within columns [ends[0], ends[1]) of each row, before and after.
@@ -134,21 +134,18 @@ def keep_seen(first_row, last_row, arrays, information, spans, use_prior, ends, 
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
     """
-    prior, data = arrays.prior, arrays.data
     before = F(1) if use_prior else F(0)
-    stays = np.zeros(prior.shape[2], np.bool_)
     for row in range(first_row, last_row):
-        first, last = U(spans.lo[row]), U(max(spans.hi[row], spans.lo[row]))
-        own, known, new, out = data[row + 1, 0], prior[row + 1, 0], information[row + 1], prior[row + 1]
-        for c in range(first, last):
-            stays[c] = (own[c] > STAYS_FROM) | (before * known[c] > STAYS_FROM)
-        for k in range(9):
-            for c in range(first, last):
-                out[k, c] = new[k, c] if stays[c] else F(0)
-        clear_between(out, ends[0, row], min(spans.lo[row], ends[1, row]))
-        clear_between(out, max(spans.hi[row], ends[0, row]), ends[1, row])
+        r, first, last = row + 1, spans.lo[row], max(spans.hi[row], spans.lo[row])
+        own, out, new = arrays.data[r], arrays.prior[r], information[r]
+        mean, expected = arrays.mean[r], arrays.expected[r]
+        for c in range(U(first), U(last), STEP):
+            stays = larger(load(own, (0, c)), load(out, (0, c)) * before) > STAYS_FROM
+            is_told = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
+            for k in range(9):
+                store(out, (k, c), where(stays, load(new, (k, c)), splat(F(0))))
+            for k in range(3):
+                store(planes, (r, k, c), where(is_told, load(mean, (k, c)), load(expected, (k, c))))
+        clear_between(out, ends[0, row], min(first, ends[1, row]))
+        clear_between(out, max(last, ends[0, row]), ends[1, row])
         ends[0, row], ends[1, row] = first, last
-        for k in range(3):
-            for c in range(first, last):
-                known = stays[c] | (new[0, c] > PLANE_FROM)
-                planes[row + 1, k, c] = arrays.mean[row + 1, k, c] if known else arrays.expected[row + 1, k, c]
