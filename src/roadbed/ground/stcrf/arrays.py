@@ -104,13 +104,18 @@ class Field:
         self.spans = Spans(*ends)
         # Columns [lo, hi) of each row where `information`, `prior` and `data` are not zero.
         self.written, self.prior_ends, self.data_ends = np.zeros((3, 2, rows), np.int32)
-        self.row_chunks = np.zeros(chunks + 1, np.int32)
+        self._chunks = np.zeros(chunks + 1, np.int32)
+        self.row_chunks = self._chunks  # ranges of rows that cost about the same
         self.row_sums = np.zeros((chunks, 3, 9, stride), np.float32)
         self.result = 0  # which buffer of `information` is the posterior
 
     @property
     def posterior(self) -> Float32:
         return self.information[self.result]
+
+    def cut(self, alone: bool) -> None:
+        """Rows are to be one range where one thread works `alone`: each computes sums of its neighbours' rows again."""
+        self.row_chunks = self._chunks[:2] if alone else self._chunks
 
     def take_prior(self) -> None:
         """What was written to the spare buffers (data, expected) becomes the prior."""

@@ -24,16 +24,8 @@ from roadbed.ground.stcrf.climb_cpu import (
 from roadbed.ground.stcrf.em_cpu import EmRules, em_rules, run_em
 from roadbed.ground.stcrf.select_cpu import PAD
 from roadbed.ground.stcrf.sizes import low_side_of, ratio_of
-from roadbed.ground.stcrf.spans_cpu import (
-    CHUNKS,
-    NODE_COST,
-    VECTOR,
-    clear_outside,
-    fill_expected,
-    find_spans,
-    share_rows,
-)
-from roadbed.ground.stcrf.start_cpu import expect_carried, gather_lowest, spread_coarse
+from roadbed.ground.stcrf.spans_cpu import CHUNKS, VECTOR, clear_outside
+from roadbed.ground.stcrf.start_cpu import begin_coarse, expect_carried, spread_coarse, start_level
 
 F = np.float32
 
@@ -60,17 +52,15 @@ class CoarseStart:
         `alone`: no thread but this one is worth waking.
         """
         stcrf, level, lowest = self._stcrf, self._level, self._lowest
-        counts = self._climb_arrays.counts[0]
-        gather_lowest(points.start, points.listed, self.low, self._fine, self._ratio, level.shape, lowest, counts)
-        find_spans(lowest.listed, level.prior, False, level.shape, stcrf.reach, level.spans)
-        clear_outside(level.information, level.written, level.spans)
-        share_rows(level.reserved, level.shape, level.row_chunks, NODE_COST)
+        level.cut(alone)
+        field = level.shape, level.information, level.spans, level.written, level.row_chunks
+        lattice = self._fine, self._ratio, stcrf.reach
+        begin_coarse(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
         if carried is not None:
             expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
             run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up), alone)
             return
-        fill_expected(level.expected, level.spans, F(road))
-        level.mean[:, 0], level.mean[:, 1:] = road, 0  # where nothing is near: not what an earlier scan left there
+        start_level(F(road), level.spans, level.expected, level.mean)
         run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up), alone)
         if stcrf.coarse.climb:
             self._climb(vehicle, road, alone)
@@ -105,7 +95,7 @@ class CoarseStart:
         for own, ends in zip(climbing.spans, level.spans):
             own[:] = ends
         clear_outside(climbing.information, climbing.written, climbing.spans)
-        climbing.row_chunks[:] = level.row_chunks
+        climbing.row_chunks = level.row_chunks
         run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up), alone)
         count_explained(lowest, climbing.mean, shape, counts[2])
         take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)

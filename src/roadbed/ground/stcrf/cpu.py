@@ -42,24 +42,21 @@ from roadbed.ground.stcrf.model import (
     LARGEST_LIFT,
     LARGEST_TILT,
     SMALLEST_FIT,
-    VOTE_PILLARS,
 )  # fmt: skip
 from roadbed.ground.stcrf.motion_cpu import shift, shift_known, solve_field, transport
 from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
-from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
+from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
 from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, Runs, SortRoom, sort_by_node
 from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
-    NODE_COST,
     VECTOR,
-    clear_outside,
+    begin_spans,
     fill_expected,
-    find_spans,
     keep_seen,
     share_known,
-    share_rows,
+    share_points,
 )  # fmt: skip
 from roadbed.ground.stcrf.surface_cpu import SURFACE_PHASES, Evidence, SurfaceRules, describe_surface, tell_variance
 from roadbed.ground.stcrf.vote_cpu import empty_votes, places_in_node
@@ -88,6 +85,7 @@ class StcrfCpu:
         self._coarse = CoarseStart(self.config, self._fine.shape) if stcrf.start == "coarse" else None
         self._start = np.zeros(nodes + 1, np.int32)
         self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
+        self._sort_alone = SortRoom(*(room[:1] for room in self._sort_room))  # of one slice
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
         self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
         self._selection = self._make_selection()
@@ -164,28 +162,26 @@ class StcrfCpu:
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
         pose = placement.rotation.astype(F), placement.translation.astype(F)
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
-        sorting = scan, known, pose, self._fine.shape, self._anchored, self._sort_room, self._runs, out
+        room = self._sort_alone if self._alone else self._sort_room
+        sorting = scan, known, pose, self._fine.shape, self._anchored, room, self._runs, out
         together(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
         """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added."""
         stcrf, fine = self.config.stcrf, self._fine
-        columns = fine.shape.columns
-        reserve(points.start, points.listed, stcrf.points_per_node, self._anchored, columns, fine.reserved)
-        share_rows(points.start, fine.shape, fine.row_chunks, NODE_COST)
-        # Two rows of nodes hold a whole number of vote cells, so that no two threads share one.
-        self._point_chunks[:] = fine.row_chunks // VOTE_PILLARS * VOTE_PILLARS
-        self._point_chunks[-1] = fine.shape.rows
+        fine.cut(self._alone)
+        chunks = self._point_chunks[:2] if self._alone else self._point_chunks
+        room = self._anchored, fine.shape, fine.reserved, fine.row_chunks, chunks
+        share_points(points.start, points.listed, stcrf.points_per_node, *room)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
-        given = self._point_chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
+        given = chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
         together(select_points, 1, *given, alone=self._alone)
-        share_rows(fine.reserved, fine.shape, fine.row_chunks, NODE_COST)
         return shaping
 
     def _make_selection(self) -> Selection:
@@ -214,9 +210,8 @@ class StcrfCpu:
         """
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
         # Nodes whose points are all left out are computed too: those points get heights like all others.
-        find_spans(points.listed, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
-        clear_outside(fine.information, fine.written, fine.spans)
-        clear_outside(fine.data[np.newaxis], fine.data_ends, fine.spans)
+        written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
+        begin_spans(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
             fill_expected(fine.expected, fine.spans, self._level_at)
@@ -278,7 +273,8 @@ class StcrfCpu:
         places = self._kinds, self._places_in_node
         before = self._votes, self._listed_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
-        given = self._point_chunks, points, fine.shape, self._side, rules, surface, work, out
+        chunks = self._point_chunks[:2] if self._alone else self._point_chunks
+        given = chunks, points, fine.shape, self._side, rules, surface, work, out
         together(label_points, LABEL_PHASES, *given, alone=self._alone)
         self._listed, self._listed_before = self._listed_before, self._listed
 

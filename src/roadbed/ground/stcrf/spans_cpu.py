@@ -9,8 +9,9 @@ import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
 from roadbed.compute.lanes import LANES, STEP, bits, larger, load, splat, store, where
-from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM
+from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
 from roadbed.ground.stcrf.motion_cpu import clear_between
+from roadbed.ground.stcrf.select_cpu import reserve
 
 VECTOR = 8  # nodes handled at once by vectorised loops
 CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
@@ -122,6 +123,28 @@ def share_rows(reserved, shape, chunks, node_cost):
     while chunk <= parts:
         chunks[chunk] = rows
         chunk += 1
+
+
+@njit(cache=True, allocates=False)
+def share_points(start, listed, limit, anchored, shape, reserved, row_chunks, point_chunks):
+    """Where the points are kept that shape the surface, and ranges of rows that cost about the same: nodes with these
+    points, and all points.
+
+    Some rows of nodes hold a whole number of vote cells, so that no two threads share one.
+    """
+    reserve(start, listed, limit, anchored, shape.columns, reserved)
+    share_rows(reserved, shape, row_chunks, NODE_COST)
+    share_rows(start, shape, point_chunks, NODE_COST)
+    for i in range(point_chunks.shape[0] - 1):
+        point_chunks[i] = point_chunks[i] // VOTE_PILLARS * VOTE_PILLARS
+
+
+@njit(cache=True)
+def begin_spans(listed, use_prior, shape, reach, spans, prior, information, written, data, data_ends):
+    """The spans of a frame; what earlier frames have left outside of them is emptied."""
+    find_spans(listed, prior, use_prior, shape, reach, spans)
+    clear_outside(information, written, spans)
+    clear_outside(data, data_ends, spans)
 
 
 @njit(nogil=True, cache=True, allocates=False)

@@ -10,6 +10,7 @@ from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
 from roadbed.compute.lanes import LANES, STEP, load, splat, store, where
 from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
 from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
+from roadbed.ground.stcrf.spans_cpu import NODE_COST, clear_outside, fill_expected, find_spans, share_rows
 
 
 @njit(cache=True, fastmath=FAST)
@@ -26,6 +27,10 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
     for coarse_row in range(coarse_shape.rows):
         shaping.listed.row[coarse_row] = count
         first_row, last_row = coarse_row * ratio, min((coarse_row + 1) * ratio, rows)
+        if listed.row[first_row] == listed.row[last_row]:
+            first, last = coarse_row * coarse_shape.columns, (coarse_row + 1) * coarse_shape.columns
+            reserved[first:last], length[first:last], counts[coarse_row] = total, 0, 0
+            continue
         for row in range(first_row, last_row):
             next_listed[row - first_row] = listed.row[row]
         for coarse_column in range(coarse_shape.columns):
@@ -55,6 +60,27 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
             count += length[c] > 0
     shaping.listed.row[coarse_shape.rows] = count
     reserved[coarse_shape.rows * coarse_shape.columns] = total
+
+
+@njit(cache=True, fastmath=FAST)
+def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
+    """Lowest points of wide nodes, the spans around them, and ranges of rows that cost about the same.
+
+    `field` is the coarse lattice: its shape, information, spans, which columns were written, and those ranges.
+    """
+    coarse_shape, information, spans, written, chunks = field
+    gather_lowest(points.start, points.listed, low, shape, ratio, coarse_shape, lowest, counts)
+    find_spans(lowest.listed, information[0], False, coarse_shape, reach, spans)
+    clear_outside(information, written, spans)
+    share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
+
+
+@njit(cache=True, allocates=False)
+def start_level(height, spans, expected, mean):
+    """A level surface as what to expect within the spans, and everywhere as the first plane: where no point is near,
+    not what an earlier scan has left there."""
+    fill_expected(expected, spans, height)
+    mean[:, 0], mean[:, 1:] = height, F(0)
 
 
 @njit(cache=True, allocates=False)
