@@ -131,7 +131,7 @@ def _blend_row(information, mean, weight, across, most, first, last, sums):
 
 @inner()
 def _repeat(sums, wide, ratio, first, last, west, east):
-    """Of the `wide` nodes to both sides, borders counted in `sums`, for each fine one in a range of columns.
+    """Sums of the `wide` nodes to both sides, where the border is counted, for each fine one in a range of columns.
 
     Whole vectors are written, and written over by the next wide node's.
     """
@@ -146,9 +146,14 @@ def _repeat(sums, wide, ratio, first, last, west, east):
 
 
 @inner()
-def _blend_columns(west, east, aside, spacing, first, last, before, expected):
-    """The planes between the wide nodes of a row, in whole vectors of columns."""
-    for c in range(U(first), U(max(first, last)), STEP):
+def _blend_columns(sums, between, shape, ratio, columns, before, expected):
+    """The planes between the wide nodes of a row, in whole vectors of a range of columns; `between` is room for what is
+    known to both sides, and how far aside it lies."""
+    (west, east, aside), (first, last), spacing = between, columns, shape.spacing
+    if last <= first:
+        return
+    _repeat(sums, shape.columns, ratio, first, last + LANES, west, east)
+    for c in range(U(first), U(last), STEP):
         right = load(aside, (0, c))
         left = F(1) - right
         total = left * load(west, (0, c)) + right * load(east, (0, c))
@@ -176,24 +181,24 @@ def spread_coarse(first_row, last_row, wide, ratio, most, columns, spans, inside
     information, mean, known, shape = wide
     spacing, last_line = shape.spacing, shape.rows - 1
     sums = np.empty((4, mean.shape[2]), np.float32)
-    west, east = np.zeros((4, columns + 2 * LANES), np.float32), np.zeros((4, columns + 2 * LANES), np.float32)
-    aside = np.zeros((3, columns + 2 * LANES), np.float32)
-    _between_nodes(ratio, columns, shape.columns - 1, aside)
+    room = columns + 2 * LANES
+    between = np.zeros((4, room), np.float32), np.zeros((4, room), np.float32), np.zeros((3, room), np.float32)
+    _between_nodes(ratio, columns, shape.columns - 1, between[2])
     for row in range(first_row, last_row):
         j, beyond = _wide_before(row, ratio)
         lo, hi = known.wide_lo[j + 1], max(known.wide_lo[j + 1], known.wide_hi[j + 1])
         first, last = spans.lo[row] - 1, max(spans.lo[row], spans.hi[row]) - 1
         begin, end = (first, last) if inside else (max((lo - 2) * ratio, 0), min(hi * ratio, columns))
-        if begin == end or (lo == hi and not inside):
+        covered = lo == hi or (first <= begin and end <= last)
+        if begin == end or (covered and not inside):
             continue
         sums[:] = F(0)
         for line, weight in ((max(j, 0), F(1) - beyond), (min(j + 1, last_line), beyond)):
             across = (F(j - line) + beyond) * spacing
             _blend_row(information[line + 1], mean[line + 1], weight, across, most, lo, hi, sums)
-        _repeat(sums, shape.columns, ratio, begin, end + LANES, west, east)
         old, new = before[row + 1], expected[row + 1]
         if inside or first == last:
-            _blend_columns(west, east, aside, spacing, begin, end, old, new)
+            _blend_columns(sums, between, shape, ratio, (begin, end), old, new)
         else:
-            _blend_columns(west, east, aside, spacing, begin, min(first, end), old, new)
-            _blend_columns(west, east, aside, spacing, max(last, begin), end, old, new)
+            _blend_columns(sums, between, shape, ratio, (begin, min(first, end)), old, new)
+            _blend_columns(sums, between, shape, ratio, (max(last, begin), end), old, new)
