@@ -114,6 +114,13 @@ def test_a_phase_begins_when_all_parts_of_the_one_before_are_done(threads, parts
             assert (values == np.array(expected)[:, None]).all()
 
 
+def test_alone_no_other_thread_is_woken(threads):
+    numba.set_num_threads(threads)
+    seen = []
+    together(lambda crew, number: seen.append((threading.get_ident(), number)), 1, 5, alone=True)
+    assert seen == [(threading.get_ident(), 5)]
+
+
 def test_crews_of_several_callers_do_not_wait_for_each_other_forever():
     values = np.zeros((8, 8, 16), np.int64)
     callers = [threading.Thread(target=together, args=(add_rows, 8, one)) for one in values]
