@@ -3,6 +3,7 @@
 
 import multiprocessing
 import threading
+import time
 
 import numba
 import numpy as np
@@ -117,7 +118,12 @@ def test_a_phase_begins_when_all_parts_of_the_one_before_are_done(threads, parts
 def test_alone_no_other_thread_is_woken(threads):
     numba.set_num_threads(threads)
     seen = []
-    together(lambda crew, number: seen.append((threading.get_ident(), number)), 1, 5, alone=True)
+
+    def work(crew, number):
+        seen.append((threading.get_ident(), number))
+        time.sleep(0.2)  # long enough for another one to begin
+
+    together(work, 1, 5, alone=True)
     assert seen == [(threading.get_ident(), 5)]
 
 
