@@ -7,7 +7,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from roadbed.compute.cpu import F, U, njit
+from roadbed.compute.cpu import F, U, inner, njit
 from roadbed.compute.lanes import LANES, STEP, bits, larger, load, splat, store, where
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
 from roadbed.ground.stcrf.motion_cpu import clear_between
@@ -106,7 +106,7 @@ def fill_expected(expected, spans, height):
             expected[row + 1, 2, c] = F(0)
 
 
-@njit(cache=True, allocates=False)
+@inner()
 def share_rows(reserved, shape, chunks, node_cost):
     """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
     rows, columns = shape.rows, shape.columns

@@ -13,8 +13,8 @@ from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
 from roadbed.ground.stcrf.spans_cpu import NODE_COST, clear_outside, fill_expected, find_spans, share_rows
 
 
-@njit(cache=True, fastmath=FAST)
-def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, counts):
+@inner(allocates=True, fastmath=FAST)
+def _gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, counts):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants.
 
     `counts` takes how many there are.
@@ -69,7 +69,7 @@ def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
     `field` is the coarse lattice: its shape, information, spans, which columns were written, and those ranges.
     """
     coarse_shape, information, spans, written, chunks = field
-    gather_lowest(points.start, points.listed, low, shape, ratio, coarse_shape, lowest, counts)
+    _gather_lowest(points.start, points.listed, low, shape, ratio, coarse_shape, lowest, counts)
     find_spans(lowest.listed, information[0], False, coarse_shape, reach, spans)
     clear_outside(information, written, spans)
     share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
