@@ -3,6 +3,7 @@
 
 import multiprocessing
 import threading
+import time
 
 import numba
 import numpy as np
@@ -112,6 +113,18 @@ def test_a_phase_begins_when_all_parts_of_the_one_before_are_done(threads, parts
             values = np.zeros((8, parts), np.int64)
             together(add_rows, 8, values)
             assert (values == np.array(expected)[:, None]).all()
+
+
+def test_alone_no_other_thread_is_woken(threads):
+    numba.set_num_threads(threads)
+    seen = []
+
+    def work(crew, number):
+        seen.append((threading.get_ident(), number))
+        time.sleep(0.2)  # long enough for another one to begin
+
+    together(work, 1, 5, alone=True)
+    assert seen == [(threading.get_ident(), 5)]
 
 
 def test_crews_of_several_callers_do_not_wait_for_each_other_forever():

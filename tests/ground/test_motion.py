@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from roadbed import Config, Pose
 from roadbed.geometry import Lattice
 from roadbed.ground.engine import Rolled, Turned
-from roadbed.ground.stcrf.motion_cpu import shift
+from roadbed.ground.stcrf.motion_cpu import shift, shift_known
 from roadbed.mapping.information import lower
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle
@@ -21,9 +21,13 @@ steps = st.integers(-12, 12)
 def test_shift_moves_nodes_and_empties_what_enters(columns, rows):
     layers = np.zeros((12, 2, 20), np.float32)
     layers[1:-1, :, 1:9] = np.arange(1, 161).reshape(10, 2, 8)
-    out = np.full_like(layers, 7)
-    shift(0, 12, layers, out, 8, columns, rows, False)
+    known, written = np.repeat([[[1], [9]], [[3], [18]]], 10, axis=2).astype(np.int32)
+    out = np.zeros_like(layers)
+    out[1:-1, :, 3:18] = 7  # what an earlier frame has left there
+    shift_known(0, 10, layers, known, out, written, 8, columns, rows)
+    within = np.arange(20)
     for r in range(10):
+        assert not out[r + 1, :, (within < written[0, r]) | (within >= written[1, r])].any()
         for c in range(8):
             inside = 0 <= r + rows < 10 and 0 <= c + columns < 8
             expected = layers[r + rows + 1, :, c + columns + 1] if inside else 0
@@ -36,7 +40,7 @@ def test_with_edges_nodes_that_enter_are_like_the_nearest(columns, rows):
     layers[1:-1, :, 1:9] = np.arange(1, 161).reshape(10, 2, 8)
     out = np.full_like(layers, 7)
     for first in (0, 5):  # in ranges of rows, as threads do it
-        shift(first, first + 7, layers, out, 8, columns, rows, True)
+        shift(first, first + 7, layers, out, 8, columns, rows)
     for r in range(10):
         for c in range(8):
             source = np.clip(r + rows, 0, 9) + 1, np.clip(c + columns, 0, 7) + 1

@@ -254,3 +254,19 @@ def test_a_sparse_scan_agrees_with_the_cpu(lux, name):
     expected, found = (GroundFilter(backend=backend(n))(scan) for n in ("cpu", name))
     assert np.count_nonzero(found.label != expected.label) <= 2
     assert np.nanmax(np.abs(found.elevation - expected.elevation)) < 2e-3
+
+
+@pytest.mark.parametrize("layers", [4, 16])
+def test_threads_find_the_same_points_as_one_alone(monkeypatch, layers):
+    rng = np.random.default_rng(layers)
+    slopes = np.linspace(-0.2, 0.02, 4) if layers == 4 else np.linspace(-0.27, 0.27, layers)
+    azimuth, slope = np.repeat(np.linspace(-3, 3, 1500), layers), np.tile(slopes, 1500)
+    r = np.where(np.sin(9 * azimuth) > 0.3, 12 + np.sin(40 * azimuth), np.minimum(1.8 / np.maximum(-slope, 0.02), 40))
+    r = r + rng.normal(0, 0.01, r.size)
+    scan = Scan(np.stack([r * np.cos(azimuth), r * np.sin(azimuth), r * slope], axis=1))
+    found = []
+    for points in (0, 10**6):
+        monkeypatch.setattr(cpu, "_POINTS", points)
+        found.append(standing_points(scan, LEVEL, OpacityConfig()))
+    assert 0 < found[0].sum() < len(scan)
+    np.testing.assert_array_equal(*found)

@@ -46,12 +46,16 @@ def spread(kernel: Callable[..., None], count: int, *arguments: Any, grain: int 
     _in_threads(work, threads)
 
 
-def together(kernel: Callable[..., None], phases: int, *arguments: Any) -> None:
+def together(kernel: Callable[..., None], phases: int, *arguments: Any, alone: bool = False) -> None:
     """`kernel(crew, *arguments)` in all threads at once, which share out the parts of its phases: see `crew`.
 
-    The kernel is compiled with `nogil`, and what it computes must not depend on who does a part.
+    The kernel is compiled with `nogil`, and what it computes must not depend on who does a part. `alone`: in this
+    thread only, where to wake another would take longer than what it could take over.
     """
     crew = new_crew(phases)
+    if alone:
+        kernel(crew, *arguments)
+        return
 
     def work() -> None:
         try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import inner, njit
+from roadbed.compute.cpu import inner
 from roadbed.ground.opacity.model import (
     FARTHEST_SQUARE,
     FOOT,
@@ -60,53 +60,46 @@ def _are_near(i, level, aside, height, enough, first, following):
 
 
 @inner()
-def _lies_before(own, others, place):
+def _lies_before(r, z, ranges, heights):
     """Whether a return lies before those above it: a wall is not nearer at its foot, the road that ends there is."""
-    r, z = place[own, 0], place[own, 1]
     total, count = 0.0, 0
-    for other in others:
-        if place[other, 1] > z + RISE and abs(place[other, 0] - r) < FOOT_NEAR:
-            total += place[other, 0] - r
+    for k in range(ranges.shape[0]):
+        if heights[k] > z + RISE and abs(ranges[k] - r) < FOOT_NEAR:
+            total += ranges[k] - r
             count += 1
     return count > 0 and total > FOOT_BEFORE * count
 
 
-@njit(cache=True, allocates=False)
-def level_places(points, rotation, level):
-    """Points along the level axes (N, 3); what is no return is no number there."""
-    for i in range(points.shape[0]):
-        x, y, z = points[i, 0], points[i, 1], points[i, 2]
-        returned = np.isfinite(x + y + z) and not (x == 0 and y == 0 and z == 0)
-        for axis in range(3):
-            along = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
-            level[i, axis] = along if returned else np.nan
-
-
-@njit(cache=True, allocates=False)
-def release_feet(level, order, start, place, first, following, standing):
-    """The road just before what stands does not stand, where there is more of it around at the same height.
-
-    `first` is 0 for every square; the lists are of what does not stand in any direction.
-    """
-    for own in order[: start[-1]]:
+@inner()
+def list_road(order, level, first, following, standing):
+    """Lists of what does not stand in any direction, for `release_feet`; `first` is 0 for every square."""
+    for own in order:
         if not standing[own]:
             _list_place(own, level, FOOT, first, following)
-    for c in range(start.shape[0] - 1):
-        others = order[start[c] : start[c + 1]]
-        for own in others:
-            if standing[own] and _lies_before(own, others, place):
+
+
+@inner()
+def release_feet(first_cell, last_cell, level, order, start, seen, first, following, standing):
+    """The road just before what stands does not stand, where there is more of it around at the same height."""
+    for c in range(first_cell, last_cell):
+        ranges, heights = seen[0, start[c] : start[c + 1]], seen[1, start[c] : start[c + 1]]
+        for k in range(start[c], start[c + 1]):
+            own = order[k]
+            if standing[own] and _lies_before(seen[0, k], seen[1, k], ranges, heights):
                 standing[own] = not _are_near(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, first, following)
 
 
-@njit(cache=True, allocates=False)
-def grow_standing(level, first, following, standing):
-    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer.
-
-    `first` is 0 for every square; the lists are of those that stand by themselves.
-    """
+@inner()
+def list_standing(level, first, following, standing):
+    """Lists of what stands by itself, for `grow_standing`; `first` is 0 for every square."""
     for i in range(level.shape[0]):
         if standing[i]:
             _list_place(i, level, GROW, first, following)
-    for i in range(level.shape[0]):
+
+
+@inner()
+def grow_standing(first_point, last_point, level, first, following, standing):
+    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
+    for i in range(first_point, last_point):
         if not standing[i] and not np.isnan(level[i, 0]):
             standing[i] = _are_near(i, level, GROW, GROW_HEIGHT, GROW_FROM, first, following)

@@ -6,37 +6,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.threads import spread
+from roadbed.compute.threads import together
 from roadbed.config.ground import OpacityConfig
 from roadbed.geometry import Float32
 from roadbed.ground.engine import Views
-from roadbed.ground.opacity.beside_cpu import grow_standing, level_places, release_feet
-from roadbed.ground.opacity.directions_cpu import find_directions, mark_standing, sort_by_direction
-from roadbed.ground.opacity.model import MOST, SQUARES, borders, directions_of
+from roadbed.ground.opacity.model import borders, directions_of
+from roadbed.ground.opacity.standing_cpu import PHASES, Opaque, find_standing
 
 _POINTS = 8192  # that are worth waking a thread
+_PARTS = 32  # in which they are shared out
 
 
 def standing_points(points: Float32, views: Views, config: OpacityConfig) -> NDArray[np.bool_] | None:
     """(N,) points that a beam passed beneath or that stand above each other; None where the scan is dense."""
-    count, directions, rotation = len(points), directions_of(config), views.rotation
-    cells = directions * len(views.origins)
+    count, directions = len(points), directions_of(config)
     sensor = np.zeros(count, np.uint16) if views.sensor is None else views.sensor
-    cell, order, place = np.empty(count, np.int32), np.empty(count, np.int32), np.empty((count, 2))
-    seen = points, rotation, views.origins, sensor, borders(directions)
-    spread(find_directions, count, *seen, cell, place, grain=_POINTS)
-    start, standing = np.zeros(cells + 1, np.int32), np.zeros(count, np.bool_)
-    used = sort_by_direction(cell, order, start)
-    mean = int(start[-1]) / max(used, 1)
-    if mean > config.layered:
-        return None
-    sparse = mean <= config.densest
-    most = MOST * (config.densest if sparse else config.layered)
-    directions_of_grain = cells * _POINTS // count
-    spread(mark_standing, cells, order, start, place, most, sparse, standing, grain=max(directions_of_grain, 1))
-    if sparse:
-        level, following = np.empty((count, 3)), np.empty(count, np.int32)
-        level_places(points, rotation, level)
-        release_feet(level, order, start, place, np.zeros(SQUARES**2, np.int32), following, standing)
-        grow_standing(level, np.zeros(SQUARES**2, np.int32), following, standing)
-    return standing
+    work, standing = Opaque.of(count, directions * len(views.origins)), np.zeros(count, np.bool_)
+    seen, alone = (points, views.rotation, views.origins, sensor, borders(directions)), count < _POINTS
+    given = 1 if alone else _PARTS, seen, config.densest, config.layered, work, standing
+    together(find_standing, PHASES, *given, alone=alone)
+    mean = int(work.start[-1]) / max(int(work.used[0]), 1)
+    return None if mean > config.layered else standing

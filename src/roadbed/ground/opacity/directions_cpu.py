@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import inner, njit
+from roadbed.compute.cpu import U, inner
 from roadbed.compute.primitives_cpu import fast_azimuth
 from roadbed.ground.opacity.model import (
     AZIMUTH_ERROR,
@@ -46,30 +46,35 @@ def _turn(east, north, r, per_radian, borders):
     return np.int32(part)
 
 
-@njit(cache=True, nogil=True, allocates=False)
-def find_directions(first, last, points, rotation, origins, sensor, borders, cell, place):
-    """`cell` of points in a range: their sensor and direction, -1 for what is no return; and `place` (N, 2): range and
-    height over the sensor, m."""
+@inner()
+def find_directions(first, last, views, cell, place, level):
+    """Of points in a range: `cell`, their sensor and direction, -1 for what is none; `place` (N, 2), range and height
+    over the sensor, m; and `level` (N, 3), along the level axes, which is no number where there is no return.
+    """
+    points, rotation, origins, sensor, borders = views
     directions = borders.shape[0] - 1
     per_radian = directions / (2 * np.pi)
-    for i in range(first, last):
-        cell[i] = -1
+    for i in range(U(first), U(last)):
+        cell[i], seen_by = -1, U(sensor[i])
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         if (x == 0 and y == 0 and z == 0) or not np.isfinite(x + y + z):
+            level[i, 0] = level[i, 1] = level[i, 2] = np.nan
             continue
-        x, y, z = x - origins[sensor[i], 0], y - origins[sensor[i], 1], z - origins[sensor[i], 2]
+        for axis in range(3):
+            level[i, axis] = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
+        x, y, z = x - origins[seen_by, 0], y - origins[seen_by, 1], z - origins[seen_by, 2]
         east = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z
         north = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z
-        place[i, 0] = np.sqrt(east * east + north * north)
-        place[i, 1] = rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
-        if place[i, 0] < NEAREST:
-            continue
-        cell[i] = sensor[i] * directions + min(_turn(east, north, place[i, 0], per_radian, borders), directions - 1)
+        r = np.sqrt(east * east + north * north)
+        place[i, 0], place[i, 1] = r, rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
+        if r >= NEAREST:
+            cell[i] = seen_by * U(directions) + U(min(_turn(east, north, r, per_radian, borders), directions - 1))
 
 
-@njit(cache=True, allocates=False)
-def sort_by_direction(cell, order, start):
-    """Points in the order of their cells; `start` (cells + 1,) zeros: where each begins. Returns how many have any."""
+@inner()
+def sort_by_direction(cell, place, start, order, seen):
+    """Points in the order of their cells, `order`, and `seen` (2, N), their ranges and heights; `start` (cells + 1,)
+    zeros: where each cell begins. Returns how many have any."""
     for c in cell:
         if c >= 0:
             start[c] += 1
@@ -81,7 +86,8 @@ def sort_by_direction(cell, order, start):
     for i in range(cell.shape[0] - 1, -1, -1):  # from the last, so that the ends of cells become their beginnings
         if cell[i] >= 0:
             start[cell[i]] -= 1
-            order[start[cell[i]]] = i
+            k = start[cell[i]]
+            order[k], seen[0, k], seen[1, k] = i, place[i, 0], place[i, 1]
     return used
 
 
@@ -92,67 +98,69 @@ def _is_undercut(r, z, other_r, other_z):
 
 
 @inner()
-def _mark_direction(order, place, standing, scratch):
-    """One direction's returns against each other."""
-    n = order.shape[0]
+def _mark_direction(ranges, heights, slope, stands, stood):
+    """One direction's returns against each other: `stands` becomes 1 of those that cannot be ground."""
+    n = U(ranges.shape[0])
     for a in range(n):
-        r, z = place[order[a], 0], place[order[a], 1]
+        slope[a], stands[a] = heights[a] / ranges[a], np.uint8(0)
+    for a in range(n):
+        r, z = ranges[a], heights[a]
         for b in range(n):
-            other_r, other_z = place[order[b], 0], place[order[b], 1]
+            other_r, other_z = ranges[b], heights[b]
             if _is_undercut(r, z, other_r, other_z):
-                standing[order[a]] = True
+                stands[a] = np.uint8(1)
             rise, apart = other_z - z, abs(other_r - r)
-            if rise <= RISE or apart >= NEAR or rise <= STEEP * apart:
+            if (rise <= RISE) | (apart >= NEAR) | (rise <= STEEP * apart):
                 continue
             low_r, high_r = min(r, other_r) - NEAR, max(r, other_r) + NEAR
+            low_z, high_z = z - BETWEEN, other_z + BETWEEN
             for c in range(n):
-                between_r, between_z = place[order[c], 0], place[order[c], 1]
-                if z - BETWEEN <= between_z <= other_z + BETWEEN and low_r <= between_r <= high_r:
-                    standing[order[c]] = True
-    _mark_far(order, place, standing)
-    _mark_undersides(order, place, standing, scratch)
+                as_high = (low_z <= heights[c]) & (heights[c] <= high_z)
+                stands[c] |= np.uint8(as_high & (low_r <= ranges[c]) & (ranges[c] <= high_r))
+    _mark_far(ranges, heights, slope, stands)
+    _mark_undersides(ranges, heights, stands, stood)
 
 
 @inner()
-def _mark_far(order, place, standing):
+def _mark_far(ranges, heights, slope, stands):
     """Far away two beams meet a car at its bonnet and its window: less steep than a wall, steeper than a hillside."""
-    n = order.shape[0]
+    n = ranges.shape[0]
     for a in range(n):
-        r, z = place[order[a], 0], place[order[a], 1]
-        if r < FAR:
+        if ranges[a] < FAR:
             continue
-        nearest, rise, apart = np.inf, 0.0, np.inf
+        nearest, other = np.inf, -1
         for b in range(n):
-            above = place[order[b], 1] / place[order[b], 0] - z / r
+            above = slope[b] - slope[a]
             if BEAM < above < nearest:
-                nearest, rise, apart = above, place[order[b], 1] - z, place[order[b], 0] - r
-        if apart > 0 and rise > FAR_STEEP * apart:
-            standing[order[a]] = True
+                nearest, other = above, b
+        if other >= 0:
+            apart, rise = ranges[other] - ranges[a], heights[other] - heights[a]
+            if apart > 0 and rise > FAR_STEEP * apart:
+                stands[a] = np.uint8(1)
 
 
 @inner()
-def _mark_undersides(order, place, standing, stood):
+def _mark_undersides(ranges, heights, stands, stood):
     """What a beam met just behind and below the side of something is its underside or a wheel."""
-    n = order.shape[0]
+    n = U(ranges.shape[0])
     for a in range(n):
-        stood[a] = standing[order[a]]
+        stood[a] = stands[a]
     for a in range(n):
-        r, z = place[order[a], 0], place[order[a], 1]
-        for b in range(n):
-            behind, lower = r - place[order[b], 0], place[order[b], 1] - z
-            if stood[b] > 0 and 0 < behind < BEHIND and 0 < lower < BEHIND_LOWER:
-                standing[order[a]] = True
+        for b in range(n if stood[a] == 0 else U(0)):
+            behind, lower = ranges[a] - ranges[b], heights[b] - heights[a]
+            near = (behind > 0) & (behind < BEHIND) & (lower > 0) & (lower < BEHIND_LOWER)
+            stands[a] |= stood[b] & np.uint8(near)
 
 
 @inner()
-def _sort_by_slope(order, place, slope, spare_slope, spare_order):
+def _sort_by_slope(ranges, heights, order, slope, spare_slope, spare_order):
     """The returns of a direction, lowest beam first, and the slopes of their beams.
 
     Beams come in turns from the top or from the bottom: runs that rise or fall are merged one after the other.
     """
-    n, done = order.shape[0], 0
+    n, done = ranges.shape[0], 0
     for k in range(n):
-        slope[k] = place[order[k], 1] / place[order[k], 0]
+        order[k], slope[k] = k, heights[k] / ranges[k]
     while done < n:
         end = done + 1
         falls = end < n and slope[end] < slope[done]
@@ -171,18 +179,19 @@ def _sort_by_slope(order, place, slope, spare_slope, spare_order):
 
 
 @inner()
-def _mark_foot(order, place, standing, slope, spare_slope, spare_order):
+def _mark_foot(ranges, heights, stands, order, slope, spare_slope, spare_order):
     """One direction's returns on a wall whose next return is right above them, where beams are far apart.
 
     The lower beam may also have met the ground just before the wall, but few beams of all in that gap would.
     """
-    n = order.shape[0]
-    _sort_by_slope(order, place, slope, spare_slope, spare_order)
+    n = ranges.shape[0]
+    stands[:n] = np.uint8(0)
+    _sort_by_slope(ranges, heights, order, slope, spare_slope, spare_order)
     above = 0  # the first return of the next beam: farther up for every next return
     for a in range(n):
         if slope[a] >= 0:
             break
-        r, z = place[order[a], 0], place[order[a], 1]
+        r, z = ranges[order[a]], heights[order[a]]
         while above < n and slope[above] < slope[a] + BEAM:
             above += 1
         if above == n or slope[above] - slope[a] <= FAR_APART:
@@ -191,26 +200,31 @@ def _mark_foot(order, place, standing, slope, spare_slope, spare_order):
         apart, rise = np.inf, 0.0
         while b < n and slope[b] < slope[a] + gap + BEAM:
             other = order[b]
-            if abs(place[other, 0] - r) < apart:
-                apart, rise = abs(place[other, 0] - r), place[other, 1] - z
+            if abs(ranges[other] - r) < apart:
+                apart, rise = abs(ranges[other] - r), heights[other] - z
             b += 1
         if apart < NEAR and rise > WALL_RISE + WALL * apart:
             ground = -slope[a] * (apart + RANGE_NOISE) / r  # slopes of beams that end on the ground before the wall
-            standing[order[a]] = ground < GROUND_SHARE * gap
+            stands[order[a]] = np.uint8(ground < GROUND_SHARE * gap)
 
 
-@njit(cache=True, nogil=True)
-def mark_standing(first, last, order, start, place, most, sparse, standing):
+@inner(allocates=True)
+def mark_standing(first, last, order, start, seen, most, sparse, standing):
     """`standing` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
 
     `sparse`: by the rules for a few layers, else by the one for sixteen or thirty-two.
     """
-    scratch, spare, spare_order = np.empty(most), np.empty(most), np.empty(most, np.int32)
+    slope, spare = np.empty(most), np.empty(most)
+    stands, stood = np.empty(most, np.uint8), np.empty(most, np.uint8)
+    sorted_order, spare_order = np.empty(most, np.int32), np.empty(most, np.int32)
     for c in range(first, last):
-        one = order[start[c] : start[c + 1]]
-        if not 1 < one.shape[0] <= most:
+        begin, end = start[c], start[c + 1]
+        if not 1 < end - begin <= most:
             continue
+        ranges, heights = seen[0, begin:end], seen[1, begin:end]
         if sparse:
-            _mark_direction(one, place, standing, scratch)
+            _mark_direction(ranges, heights, slope, stands, stood)
         else:
-            _mark_foot(one, place, standing, scratch, spare, spare_order)
+            _mark_foot(ranges, heights, stands, sorted_order, slope, spare, spare_order)
+        for k in range(begin, end):
+            standing[order[k]] = stands[k - begin] > 0

@@ -102,8 +102,10 @@ class Field:
         self.count = np.zeros(rows * columns, np.int32)
         ends = (np.zeros(size, np.int32) for size in (rows, rows, rows + 2, rows + 2))
         self.spans = Spans(*ends)
-        self.written = np.zeros((2, rows), np.int32)  # columns [lo, hi) of each row where `information` is not zero
-        self.row_chunks = np.zeros(chunks + 1, np.int32)
+        # Columns [lo, hi) of each row where `information`, `prior` and `data` are not zero.
+        self.written, self.prior_ends, self.data_ends = np.zeros((3, 2, rows), np.int32)
+        self._chunks = np.zeros(chunks + 1, np.int32)
+        self.row_chunks = self._chunks  # ranges of rows that cost about the same
         self.row_sums = np.zeros((chunks, 3, 9, stride), np.float32)
         self.result = 0  # which buffer of `information` is the posterior
 
@@ -111,7 +113,12 @@ class Field:
     def posterior(self) -> Float32:
         return self.information[self.result]
 
+    def cut(self, alone: bool) -> None:
+        """Rows are to be one range where one thread works `alone`: each computes sums of its neighbours' rows again."""
+        self.row_chunks = self._chunks[:2] if alone else self._chunks
+
     def take_prior(self) -> None:
         """What was written to the spare buffers (data, expected) becomes the prior."""
         self.prior, self.data = self.data, self.prior
+        self.prior_ends, self.data_ends = self.data_ends, self.prior_ends
         self.prior_mean, self.expected = self.expected, self.prior_mean

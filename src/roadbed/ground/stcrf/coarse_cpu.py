@@ -11,7 +11,7 @@ from roadbed.compute.threads import spread
 from roadbed.config.ground import GroundConfig
 from roadbed.geometry import Float32
 from roadbed.ground.engine import Vehicle
-from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints
+from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints, Spans
 from roadbed.ground.stcrf.climb_cpu import (
     climb_arrays,
     count_explained,
@@ -24,19 +24,10 @@ from roadbed.ground.stcrf.climb_cpu import (
 from roadbed.ground.stcrf.em_cpu import EmRules, em_rules, run_em
 from roadbed.ground.stcrf.select_cpu import PAD
 from roadbed.ground.stcrf.sizes import low_side_of, ratio_of
-from roadbed.ground.stcrf.spans_cpu import (
-    CHUNKS,
-    NODE_COST,
-    VECTOR,
-    clear_outside,
-    fill_expected,
-    find_spans,
-    share_rows,
-)
-from roadbed.ground.stcrf.start_cpu import expect_carried, gather_lowest, spread_coarse
+from roadbed.ground.stcrf.spans_cpu import CHUNKS, VECTOR, clear_outside
+from roadbed.ground.stcrf.start_cpu import begin_coarse, expect_carried, spread_coarse, start_level
 
 F = np.float32
-_ROWS = 40  # of fine nodes that are worth a thread
 
 
 class CoarseStart:
@@ -53,32 +44,44 @@ class CoarseStart:
         x, y, z = np.zeros((3, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
         self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, Listed.none(*wide))
 
-    def find(self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None) -> None:
-        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`."""
+    def find(
+        self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None, alone: bool = False
+    ) -> None:
+        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`.
+
+        `alone`: no thread but this one is worth waking.
+        """
         stcrf, level, lowest = self._stcrf, self._level, self._lowest
-        counts = self._climb_arrays.counts[0]
-        gather_lowest(points.start, points.listed, self.low, self._fine, self._ratio, level.shape, lowest, counts)
-        find_spans(lowest.listed, level.prior, False, level.shape, stcrf.reach, level.spans)
-        clear_outside(level.information, level.written, level.spans)
-        share_rows(level.reserved, level.shape, level.row_chunks, NODE_COST)
+        level.cut(alone)
+        field = level.shape, level.information, level.spans, level.written, level.row_chunks
+        lattice = self._fine, self._ratio, stcrf.reach
+        begin_coarse(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
         if carried is not None:
             expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
-            run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up))
+            run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up), alone)
             return
-        fill_expected(level.expected, level.spans, F(road))
-        level.mean[:, 0], level.mean[:, 1:] = road, 0  # where nothing is near: not what an earlier scan left there
-        run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up))
+        start_level(F(road), level.spans, level.expected, level.mean)
+        run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up), alone)
         if stcrf.coarse.climb:
-            self._climb(vehicle, road)
+            self._climb(vehicle, road, alone)
 
-    def spread(self, before: Float32, expected: Float32) -> None:
-        """What the fine nodes are to expect; where the wide ones know nothing, what they did `before`."""
-        level, most = self._level, F(self._stcrf.coarse.most_information)
-        known, (rows, columns, _) = level.posterior[:, 0], self._fine
-        planes = known, level.mean, level.shape, self._ratio, most, columns, before, expected
-        spread(spread_coarse, rows, *planes, grain=_ROWS)
+    def spread(self, spans: Spans, before: Float32, expected: Float32, grain: int) -> None:
+        """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`.
 
-    def _climb(self, vehicle: Vehicle, road: float) -> None:
+        `grain`: rows that are worth a thread.
+        """
+        self._spread(spans, True, before, expected, grain)
+
+    def spread_outside(self, spans: Spans, expected: Float32, grain: int) -> None:
+        """The same for the other nodes, in place."""
+        self._spread(spans, False, expected, expected, grain)
+
+    def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
+        level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
+        wide = level.posterior, level.mean, level.spans, level.shape
+        spread(spread_coarse, rows, wide, self._ratio, most, columns, spans, inside, before, expected, grain=grain)
+
+    def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
         stcrf, level, climbing, lowest = self._stcrf, self._level, self._climbing, self._lowest
         shape, (heights, counts, sums) = level.shape, self._climb_arrays
@@ -92,8 +95,8 @@ class CoarseStart:
         for own, ends in zip(climbing.spans, level.spans):
             own[:] = ends
         clear_outside(climbing.information, climbing.written, climbing.spans)
-        climbing.row_chunks[:] = level.row_chunks
-        run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up))
+        climbing.row_chunks = level.row_chunks
+        run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up), alone)
         count_explained(lowest, climbing.mean, shape, counts[2])
         take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)
 

@@ -42,24 +42,21 @@ from roadbed.ground.stcrf.model import (
     LARGEST_LIFT,
     LARGEST_TILT,
     SMALLEST_FIT,
-    VOTE_PILLARS,
 )  # fmt: skip
-from roadbed.ground.stcrf.motion_cpu import shift, solve_field, transport
+from roadbed.ground.stcrf.motion_cpu import shift, shift_known, solve_field, transport
 from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
-from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, reserve, select_points
+from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
 from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, Runs, SortRoom, sort_by_node
 from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
-    NODE_COST,
     VECTOR,
-    clear_outside,
+    begin_spans,
     fill_expected,
-    find_spans,
     keep_seen,
     share_known,
-    share_rows,
+    share_points,
 )  # fmt: skip
 from roadbed.ground.stcrf.surface_cpu import SURFACE_PHASES, Evidence, SurfaceRules, describe_surface, tell_variance
 from roadbed.ground.stcrf.vote_cpu import empty_votes, places_in_node
@@ -67,7 +64,8 @@ from roadbed.mapping.information import lower
 from roadbed.timing import timed
 
 F = np.float32
-_ROWS = 40  # of nodes that are worth a thread
+_ROWS = 40  # of nodes that are worth a thread, where scans are worth waking any
+_POINTS = 8192  # of a scan from which its kernels are worth waking threads
 _NONE = np.zeros(0, np.bool_)  # of the points: any may be ground
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
 
@@ -87,6 +85,7 @@ class StcrfCpu:
         self._coarse = CoarseStart(self.config, self._fine.shape) if stcrf.start == "coarse" else None
         self._start = np.zeros(nodes + 1, np.int32)
         self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
+        self._sort_alone = SortRoom(*(room[:1] for room in self._sort_room))  # of one slice
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
         self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
         self._selection = self._make_selection()
@@ -103,8 +102,9 @@ class StcrfCpu:
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
         self._em_rules, self._surface_rules = cache(self._make_em_rules), cache(self._make_surface_rules)
-        self._warm = False
+        self._warm = self._alone = False  # whether the frame uses the prior, and is computed by this thread alone
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
+        self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
         self._grow(0)
 
     def _grow(self, points: int) -> None:
@@ -133,7 +133,7 @@ class StcrfCpu:
                 given = alignment.given
         count = len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
-        self._warm = given.warm
+        self._warm, self._alone = given.warm, count < _POINTS
         with timed(timings, "sort"):
             self._mark_anchors(given.vehicle, given.road)
             points = self._sort(given)
@@ -144,7 +144,8 @@ class StcrfCpu:
         with timed(timings, "em"):
             few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR
             stcrf = self.config.stcrf
-            run_em(self._fine, shaping, self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations))
+            rules = self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations)
+            run_em(self._fine, shaping, rules, self._alone)
         with timed(timings, "label"):
             self._label(points, out)
         with timed(timings, "surface"):
@@ -167,28 +168,26 @@ class StcrfCpu:
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
         pose = placement.rotation.astype(F), placement.translation.astype(F)
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
-        room = self._sort_room, self._runs
-        together(sort_by_node, SORT_PHASES, scan, known, pose, self._fine.shape, self._anchored, *room, out)
+        room = self._sort_alone if self._alone else self._sort_room
+        sorting = scan, known, pose, self._fine.shape, self._anchored, room, self._runs, out
+        together(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
         """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added."""
         stcrf, fine = self.config.stcrf, self._fine
-        columns = fine.shape.columns
-        reserve(points.start, points.listed, stcrf.points_per_node, self._anchored, columns, fine.reserved)
-        share_rows(points.start, fine.shape, fine.row_chunks, NODE_COST)
-        # Two rows of nodes hold a whole number of vote cells, so that no two threads share one.
-        self._point_chunks[:] = fine.row_chunks // VOTE_PILLARS * VOTE_PILLARS
-        self._point_chunks[-1] = fine.shape.rows
+        fine.cut(self._alone)
+        chunks = self._point_chunks[:2] if self._alone else self._point_chunks
+        room = self._anchored, fine.shape, fine.reserved, fine.row_chunks, chunks
+        share_points(points.start, points.listed, stcrf.points_per_node, *room)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
-        given = self._point_chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
-        together(select_points, 1, *given)
-        share_rows(fine.reserved, fine.shape, fine.row_chunks, NODE_COST)
+        given = chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
+        together(select_points, 1, *given, alone=self._alone)
         return shaping
 
     def _make_selection(self) -> Selection:
@@ -217,18 +216,20 @@ class StcrfCpu:
         """
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
         # Nodes whose points are all left out are computed too: those points get heights like all others.
-        find_spans(points.listed, fine.prior, self._warm, fine.shape, stcrf.reach, fine.spans)
-        clear_outside(fine.information, fine.written, fine.spans)
-        if coarse is None:
-            fill_expected(fine.expected, fine.spans, F(road))
-            return
-        if self._warm and self._carries:
-            coarse.find(points, vehicle, road, fine.prior_mean)
-            coarse.spread(fine.prior_mean, fine.expected)
-        else:
-            coarse.find(points, vehicle, road, None)
-            fine.expected[:, 0], fine.expected[:, 1:] = road, 0
-            coarse.spread(fine.expected, fine.expected)
+        written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
+        begin_spans(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
+        self._level_at = None if self._warm and self._carries else F(road)
+        if self._level_at is not None:
+            fill_expected(fine.expected, fine.spans, self._level_at)
+        if coarse is not None:
+            carried = fine.prior_mean if self._level_at is None else None
+            coarse.find(points, vehicle, road, carried, self._alone)
+            coarse.spread(fine.spans, fine.expected if carried is None else carried, fine.expected, self._grain)
+
+    @property
+    def _grain(self) -> int:
+        """Rows of nodes that are worth a thread."""
+        return self._fine.shape.rows + 2 if self._alone else _ROWS
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
@@ -278,8 +279,9 @@ class StcrfCpu:
         places = self._kinds, self._places_in_node
         before = self._votes, self._listed_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
-        given = self._point_chunks, points, fine.shape, self._side, rules, surface, work, out
-        together(label_points, LABEL_PHASES, *given)
+        chunks = self._point_chunks[:2] if self._alone else self._point_chunks
+        given = chunks, points, fine.shape, self._side, rules, surface, work, out
+        together(label_points, LABEL_PHASES, *given, alone=self._alone)
         self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
@@ -290,7 +292,7 @@ class StcrfCpu:
         rules = self._surface_rules(self._warm)._replace(base=F(base))
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
-        together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given)
+        together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
@@ -302,15 +304,23 @@ class StcrfCpu:
         """The posterior becomes the prior where the ground was seen: what neighbours said would count again."""
         fine = self._fine
         if self.config.stcrf.seen_only:
-            fine.prior_mean, fine.expected = fine.expected, fine.prior_mean
-            seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_mean
-            spread(keep_seen, fine.shape.rows, *seen, grain=_ROWS)
+            self._carry_outside()
+            seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
+            spread(keep_seen, fine.shape.rows, *seen, grain=self._grain)
         else:
-            fine.prior[:], fine.prior_mean[:] = fine.posterior, fine.mean
+            fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
 
+    def _carry_outside(self) -> None:
+        """What was expected of nodes outside of the spans, where the last frame had no use for it."""
+        fine = self._fine
+        if self._coarse is not None:
+            if self._level_at is not None:
+                fine.prior_mean[:, 0], fine.prior_mean[:, 1:] = self._level_at, 0
+            self._coarse.spread_outside(fine.spans, fine.prior_mean, self._grain)
+
     def forget(self) -> None:
-        self._fine.prior[:] = 0
+        self._fine.prior[:], self._fine.prior_ends[:] = 0, 0
         self._carries = False
 
     @property
@@ -321,6 +331,7 @@ class StcrfCpu:
     def prior(self, information: Float32) -> None:
         stcrf, fine = self.config.stcrf, self._fine
         fine.prior[1:-1, :, 1 : fine.shape.columns + 1] = information.transpose(1, 0, 2)
+        fine.prior_ends[0], fine.prior_ends[1] = 1, fine.shape.columns + 1
         weak = F(stcrf.height_information), F(stcrf.slope_information)
         solve_field(fine.prior, *weak, fine.shape.columns, fine.prior_mean)
         self._carries = False  # where nothing is known, these planes say nothing
@@ -333,13 +344,15 @@ class StcrfCpu:
             weak = F(stcrf.height_information), F(stcrf.slope_information)
             given = fine.prior, fine.shape, origin, rotation, translation, weak
             spread(transport, fine.shape.rows, *given, fine.data, fine.expected)
+            fine.data_ends[0], fine.data_ends[1] = 1, fine.shape.columns + 1
             fine.take_prior()
             self._carries = False
             return
         if motion.columns or motion.rows:
             by = fine.shape.columns, motion.columns, motion.rows
-            spread(shift, fine.shape.rows + 2, fine.prior, fine.data, *by, False, grain=_ROWS)
-            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, True, grain=_ROWS)
+            known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
+            spread(shift_known, fine.shape.rows, *known, *by, grain=self._grain)
+            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
             fine.take_prior()
         if motion.climb:
             lower(fine.prior, motion.climb)

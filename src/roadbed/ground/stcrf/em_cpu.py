@@ -291,8 +291,8 @@ def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, 
         wait_for_all(crew, iteration, parts)
 
 
-def run_em(field: Field, points: ShapingPoints, rules: EmRules) -> None:
-    """The EM on one lattice; `field.posterior` and `field.mean` hold the result."""
+def run_em(field: Field, points: ShapingPoints, rules: EmRules, alone: bool = False) -> None:
+    """The EM on one lattice, maybe in this thread `alone`; `field.posterior` and `field.mean` hold the result."""
     given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
-    together(expectation_maximization, rules.iterations + 1, *given)
+    together(expectation_maximization, rules.iterations + 1, *given, alone=alone)
     field.result = rules.iterations % 2

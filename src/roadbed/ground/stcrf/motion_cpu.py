@@ -133,38 +133,65 @@ def transport(first_row, last_row, source, shape, origin, rotation, translation,
 
 
 @inner()
-def _shift_row(layer, columns, width, edges, out):
-    """One row with its border: node c takes what was at c + columns."""
+def _shift_row(layer, columns, width, out):
+    """One row with its border: node c takes what was at c + columns, or at the nearest node."""
     first, last = max(1, 1 - columns), min(width + 1, width + 1 - columns)
-    for c in range(first):
-        out[c] = F(0)
     source, target = layer[first + columns : last + columns], out[first:last]
     for c in range(U(target.shape[0])):
         target[c] = source[c]
-    for c in range(last, out.shape[0]):
+    out[0] = F(0)
+    for c in range(1, first):
+        out[c] = out[first]
+    for c in range(last, width + 1):
+        out[c] = out[last - 1]
+    for c in range(width + 1, out.shape[0]):
         out[c] = F(0)
-    if edges:
-        for c in range(1, first):
-            out[c] = out[first]
-        for c in range(last, width + 1):
-            out[c] = out[last - 1]
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def shift(first_row, last_row, layers, out, width, columns, rows, edges):
+def shift(first_row, last_row, layers, out, width, columns, rows):
     """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
 
     Of `out` some rows are written, the border counted; `width` is the number of columns that are nodes. Nodes that
-    enter are empty: undefined, as the paper asks; or, with `edges`, like the nearest one.
+    enter are like the nearest one.
     """
     height = layers.shape[0] - 2
     apart = abs(rows) >= height or abs(columns) >= width
     for r in range(first_row, last_row):
-        source = r + rows
-        if edges:
-            source = min(max(source, 1), height)
-        if apart or r < 1 or r > height or source < 1 or source > height:
+        source = min(max(r + rows, 1), height)
+        if apart or r < 1 or r > height:
             out[r] = F(0)
             continue
         for k in range(layers.shape[1]):
-            _shift_row(layers[source, k], columns, width, edges, out[r, k])
+            _shift_row(layers[source, k], columns, width, out[r, k])
+
+
+@inner()
+def clear_between(planes, first, last):
+    """Columns of all planes of a row become zero; none if they end before they begin."""
+    for k in range(planes.shape[0]):
+        for c in range(U(first), U(max(first, last))):
+            planes[k, c] = F(0)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def shift_known(first_row, last_row, layers, known, out, written, width, columns, rows):
+    """The same for layers that are zero outside of columns [known[0], known[1]) of each row, borders not counted as
+    rows: nodes that enter are undefined, as the paper asks.
+
+    What `out` holds lies within [written[0], written[1]); afterwards these are the ends of what was moved there.
+    """
+    height = layers.shape[0] - 2
+    for row in range(first_row, last_row):
+        source, lo, hi = row + rows, 1, 1
+        if 0 <= source < height:
+            lo = max(known[0, source] - columns, 1)
+            hi = max(min(known[1, source] - columns, width + 1), lo)
+        begin, end = written[0, row], written[1, row]
+        written[0, row], written[1, row] = lo, hi
+        clear_between(out[row + 1], begin, min(lo, end))
+        clear_between(out[row + 1], max(hi, begin), end)
+        for k in range(layers.shape[1] if lo < hi else 0):
+            moved, target = layers[source + 1, k, lo + columns : hi + columns], out[row + 1, k, lo:hi]
+            for c in range(U(hi - lo)):
+                target[c] = moved[c]

@@ -7,9 +7,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from roadbed.compute.cpu import F, U, njit
-from roadbed.compute.lanes import LANES, bits, load
-from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM
+from roadbed.compute.cpu import F, U, inner, njit
+from roadbed.compute.lanes import LANES, STEP, bits, larger, load, splat, store, where
+from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
+from roadbed.ground.stcrf.motion_cpu import clear_between
+from roadbed.ground.stcrf.select_cpu import reserve
 
 VECTOR = 8  # nodes handled at once by vectorised loops
 CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
@@ -68,20 +70,18 @@ def find_spans(listed, prior, use_prior, shape, reach, spans):
 
 
 @njit(cache=True, allocates=False)
-def clear_outside(information, written, spans):
-    """Empty what earlier frames have written where this one will not; `written` becomes its spans."""
+def clear_outside(buffers, written, spans):
+    """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not; `written`
+    becomes its spans."""
     for row in range(spans.lo.shape[0]):
         lo, hi = spans.lo[row], max(spans.lo[row], spans.hi[row])
         first, last = written[0, row], written[1, row]
         written[0, row], written[1, row] = lo, hi
         if first >= lo and last <= hi:
             continue
-        for buffer in range(2):
-            for k in range(9):
-                for c in range(first, min(lo, last)):
-                    information[buffer, row + 1, k, c] = F(0)
-                for c in range(max(hi, first), last):
-                    information[buffer, row + 1, k, c] = F(0)
+        for buffer in range(buffers.shape[0]):
+            clear_between(buffers[buffer, row + 1], first, min(lo, last))
+            clear_between(buffers[buffer, row + 1], max(hi, first), last)
 
 
 @njit(cache=True, allocates=False)
@@ -106,7 +106,7 @@ def fill_expected(expected, spans, height):
             expected[row + 1, 2, c] = F(0)
 
 
-@njit(cache=True, allocates=False)
+@inner()
 def share_rows(reserved, shape, chunks, node_cost):
     """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
     rows, columns = shape.rows, shape.columns
@@ -125,29 +125,50 @@ def share_rows(reserved, shape, chunks, node_cost):
         chunk += 1
 
 
-@njit(nogil=True, cache=True)
-def keep_seen(first_row, last_row, arrays, information, spans, use_prior, planes):
-    """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined.
+@njit(cache=True, allocates=False)
+def share_points(start, listed, limit, anchored, shape, reserved, row_chunks, point_chunks):
+    """Where the points are kept that shape the surface, and ranges of rows that cost about the same: nodes with these
+    points, and all points.
 
-    So do `planes`, also of nodes that others tell enough; the rest, what was expected of them, stays: the next frame's
-    coarse lattice starts there. All of this for some rows.
+    Some rows of nodes hold a whole number of vote cells, so that no two threads share one.
+    """
+    reserve(start, listed, limit, anchored, shape.columns, reserved)
+    share_rows(reserved, shape, row_chunks, NODE_COST)
+    share_rows(start, shape, point_chunks, NODE_COST)
+    for i in range(point_chunks.shape[0] - 1):
+        point_chunks[i] = point_chunks[i] // VOTE_PILLARS * VOTE_PILLARS
+
+
+@njit(cache=True)
+def begin_spans(listed, use_prior, shape, reach, spans, prior, information, written, data, data_ends):
+    """The spans of a frame; what earlier frames have left outside of them is emptied."""
+    find_spans(listed, prior, use_prior, shape, reach, spans)
+    clear_outside(information, written, spans)
+    clear_outside(data, data_ends, spans)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def keep_seen(first_row, last_row, arrays, information, spans, use_prior, ends, planes):
+    """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined. What it
+    knows lies within columns [ends[0], ends[1]) of each row, before and after.
+
+    Inside of spans `planes` take theirs, also of nodes that others tell enough, and what was expected of the rest: the
+    next frame's coarse lattice starts there. All of this for some rows.
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
     """
-    prior, data = arrays.prior, arrays.data
     before = F(1) if use_prior else F(0)
-    stays = np.zeros(prior.shape[2], np.bool_)
     for row in range(first_row, last_row):
-        first, last = U(spans.lo[row]), U(max(spans.hi[row], spans.lo[row]))
-        own, known, new, out = data[row + 1, 0], prior[row + 1, 0], information[row + 1], prior[row + 1]
-        for c in range(first, last):
-            stays[c] = (own[c] > STAYS_FROM) | (before * known[c] > STAYS_FROM)
-        for k in range(9):
-            out[k, :first] = F(0)
-            for c in range(first, last):
-                out[k, c] = new[k, c] if stays[c] else F(0)
-            out[k, last:] = F(0)
-        for k in range(3):
-            for c in range(first, last):
-                known = stays[c] | (new[0, c] > PLANE_FROM)
-                planes[row + 1, k, c] = arrays.mean[row + 1, k, c] if known else planes[row + 1, k, c]
+        r, first, last = row + 1, spans.lo[row], max(spans.hi[row], spans.lo[row])
+        own, out, new = arrays.data[r], arrays.prior[r], information[r]
+        mean, expected = arrays.mean[r], arrays.expected[r]
+        for c in range(U(first), U(last), STEP):
+            stays = larger(load(own, (0, c)), load(out, (0, c)) * before) > STAYS_FROM
+            is_told = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
+            for k in range(9):
+                store(out, (k, c), where(stays, load(new, (k, c)), splat(F(0))))
+            for k in range(3):
+                store(planes, (r, k, c), where(is_told, load(mean, (k, c)), load(expected, (k, c))))
+        clear_between(out, ends[0, row], min(first, ends[1, row]))
+        clear_between(out, max(last, ends[0, row]), ends[1, row])
+        ends[0, row], ends[1, row] = first, last

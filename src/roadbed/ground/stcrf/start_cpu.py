@@ -7,12 +7,14 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.compute.cpu import FAST, ONE, F, U, inner, njit
+from roadbed.compute.lanes import LANES, STEP, load, splat, store, where
 from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
 from roadbed.ground.stcrf.select_cpu import PAD, UNSEEN
+from roadbed.ground.stcrf.spans_cpu import NODE_COST, clear_outside, fill_expected, find_spans, share_rows
 
 
-@njit(cache=True, fastmath=FAST)
-def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, counts):
+@inner(allocates=True, fastmath=FAST)
+def _gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, counts):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants.
 
     `counts` takes how many there are.
@@ -25,6 +27,10 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
     for coarse_row in range(coarse_shape.rows):
         shaping.listed.row[coarse_row] = count
         first_row, last_row = coarse_row * ratio, min((coarse_row + 1) * ratio, rows)
+        if listed.row[first_row] == listed.row[last_row]:
+            first, last = coarse_row * coarse_shape.columns, (coarse_row + 1) * coarse_shape.columns
+            reserved[first:last], length[first:last], counts[coarse_row] = total, 0, 0
+            continue
         for row in range(first_row, last_row):
             next_listed[row - first_row] = listed.row[row]
         for coarse_column in range(coarse_shape.columns):
@@ -56,6 +62,27 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
 
+@njit(cache=True, fastmath=FAST)
+def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
+    """Lowest points of wide nodes, the spans around them, and ranges of rows that cost about the same.
+
+    `field` is the coarse lattice: its shape, information, spans, which columns were written, and those ranges.
+    """
+    coarse_shape, information, spans, written, chunks = field
+    _gather_lowest(points.start, points.listed, low, shape, ratio, coarse_shape, lowest, counts)
+    find_spans(lowest.listed, information[0], False, coarse_shape, reach, spans)
+    clear_outside(information, written, spans)
+    share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
+
+
+@njit(cache=True, allocates=False)
+def start_level(height, spans, expected, mean):
+    """A level surface as what to expect within the spans, and everywhere as the first plane: where no point is near,
+    not what an earlier scan has left there."""
+    fill_expected(expected, spans, height)
+    mean[:, 0], mean[:, 1:] = height, F(0)
+
+
 @njit(cache=True, allocates=False)
 def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
     """The carried plane in the middle of each wide node is where its EM starts."""
@@ -82,57 +109,96 @@ def _wide_before(place, ratio):
 
 
 @inner(fastmath=FAST)
-def _between_nodes(ratio, columns, last, places, east):
-    """Which wide nodes lie to the west and east of each fine one, and how far it lies to the east of the first."""
+def _between_nodes(ratio, columns, last, aside):
+    """How far each fine node lies to the east of the wide one before it, and of the two that it is blended of."""
     for c in range(columns):
         i, beyond = _wide_before(c, ratio)
-        west, following = max(i, 0), min(i + 1, last)
-        places[0, c], places[1, c] = west, following
-        east[0, c], east[1, c], east[2, c] = beyond, F(i - west) + beyond, F(i - following) + beyond
+        west, east = max(i, 0), min(i + 1, last)
+        aside[0, c], aside[1, c], aside[2, c] = beyond, F(i - west) + beyond, F(i - east) + beyond
 
 
-@inner(fastmath=FAST)
-def _blend_row(p00, mean, weight, across, j, most, sums):
-    """Adds a row of coarse nodes, `across` m away, to weights, weighted heights and weighted slopes."""
-    for i in range(U(sums.shape[1])):
-        w = weight * min(p00[j + 1, i + ONE], most)
-        sums[0, i] += w
-        sums[1, i] += w * (mean[j + 1, 0, i + ONE] + across * mean[j + 1, 2, i + ONE])
-        sums[2, i] += w * mean[j + 1, 1, i + ONE]
-        sums[3, i] += w * mean[j + 1, 2, i + ONE]
+@inner()
+def _blend_row(information, mean, weight, across, most, first, last, sums):
+    """Adds a row of wide nodes, `across` m away, to weights, weighted heights and weighted slopes."""
+    for i in range(U(first), U(last), STEP):
+        known, slope_y = load(information, (0, i)), load(mean, (2, i))
+        w = where(known < most, known, splat(most)) * weight
+        store(sums, (0, i), load(sums, (0, i)) + w)
+        store(sums, (1, i), load(sums, (1, i)) + w * (load(mean, (0, i)) + slope_y * across))
+        store(sums, (2, i), load(sums, (2, i)) + w * load(mean, (1, i)))
+        store(sums, (3, i), load(sums, (3, i)) + w * slope_y)
 
 
-@inner(fastmath=FAST)
-def _blend_columns(sums, places, east, wide, before, expected):
-    """The planes between wide nodes of a row; without branches, so that the loop vectorises."""
-    for c in range(U(places.shape[1])):
-        a, b, right = places[0, c], places[1, c], east[0, c]
+@inner()
+def _repeat(sums, wide, ratio, first, last, west, east):
+    """Sums of the `wide` nodes to both sides, where the border is counted, for each fine one in a range of columns.
+
+    Whole vectors are written, and written over by the next wide node's.
+    """
+    i = (first - ratio // 2) // ratio
+    while i < wide and ratio // 2 + i * ratio < last:
+        begin, a, b = ratio // 2 + i * ratio, U(max(i, 0) + 1), U(min(i + 1, wide - 1) + 1)
+        for c in range(U(max(begin, 0)), U(min(begin + ratio, last)), STEP):
+            for k in range(U(4)):
+                store(west, (k, c), splat(sums[k, a]))
+                store(east, (k, c), splat(sums[k, b]))
+        i += 1
+
+
+@inner()
+def _blend_columns(sums, between, shape, ratio, columns, before, expected):
+    """The planes between the wide nodes of a row, in whole vectors of a range of columns; `between` is room for what is
+    known to both sides, and how far aside it lies."""
+    (west, east, aside), (first, last), spacing = between, columns, shape.spacing
+    if last <= first:
+        return
+    _repeat(sums, shape.columns, ratio, first, last + LANES, west, east)
+    for c in range(U(first), U(last), STEP):
+        right = load(aside, (0, c))
         left = F(1) - right
-        total = left * sums[0, a] + right * sums[0, b]
+        total = left * load(west, (0, c)) + right * load(east, (0, c))
         is_known = total > COARSE_KNOWS
-        divisor = total if is_known else F(1)
-        along_a, along_b = east[1, c] * wide, east[2, c] * wide
-        height = left * (sums[1, a] + along_a * sums[2, a]) + right * (sums[1, b] + along_b * sums[2, b])
-        slope_x, slope_y = left * sums[2, a] + right * sums[2, b], left * sums[3, a] + right * sums[3, b]
-        expected[0, c + ONE] = height / divisor if is_known else before[0, c + ONE]
-        expected[1, c + ONE] = slope_x / divisor if is_known else before[1, c + ONE]
-        expected[2, c + ONE] = slope_y / divisor if is_known else before[2, c + ONE]
+        divisor = where(is_known, total, splat(F(1)))
+        height_west = load(west, (1, c)) + load(aside, (1, c)) * spacing * load(west, (2, c))
+        height_east = load(east, (1, c)) + load(aside, (2, c)) * spacing * load(east, (2, c))
+        height = left * height_west + right * height_east
+        slope_x = left * load(west, (2, c)) + right * load(east, (2, c))
+        slope_y = left * load(west, (3, c)) + right * load(east, (3, c))
+        at = c + ONE
+        store(expected, (0, at), where(is_known, height / divisor, load(before, (0, at))))
+        store(expected, (1, at), where(is_known, slope_x / divisor, load(before, (1, at))))
+        store(expected, (2, at), where(is_known, slope_y / divisor, load(before, (2, at))))
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def spread_coarse(first_row, last_row, p00, mean, coarse_shape, ratio, most, columns, before, expected):
-    """Blend the four coarse planes around each fine node of some rows, weighted by what they know.
+def spread_coarse(first_row, last_row, wide, ratio, most, columns, spans, inside, before, expected):
+    """Blend the four coarse planes around each fine node of some rows, weighted by what they know: `inside` of the
+    spans, or outside of them. `wide` is the coarse lattice: its information, planes, spans and shape.
 
-    Where they know nothing, what was expected `before` still is.
+    Where they know nothing, what was expected `before` still is; outside of spans that is in the same place, and what
+    lies inside is undefined then.
     """
-    wide, last_line = coarse_shape.spacing, coarse_shape.rows - 1
-    sums = np.empty((4, coarse_shape.columns), np.float32)
-    places, east = np.empty((2, columns), np.uint64), np.empty((3, columns), np.float32)
-    _between_nodes(ratio, columns, coarse_shape.columns - 1, places, east)
+    information, mean, known, shape = wide
+    spacing, last_line = shape.spacing, shape.rows - 1
+    sums = np.empty((4, mean.shape[2]), np.float32)
+    room = columns + 2 * LANES
+    between = np.zeros((4, room), np.float32), np.zeros((4, room), np.float32), np.zeros((3, room), np.float32)
+    _between_nodes(ratio, columns, shape.columns - 1, between[2])
     for row in range(first_row, last_row):
         j, beyond = _wide_before(row, ratio)
-        south, north = max(j, 0), min(j + 1, last_line)
+        lo, hi = known.wide_lo[j + 1], max(known.wide_lo[j + 1], known.wide_hi[j + 1])
+        first, last = spans.lo[row] - 1, max(spans.lo[row], spans.hi[row]) - 1
+        begin, end = (first, last) if inside else (max((lo - 2) * ratio, 0), min(hi * ratio, columns))
+        covered = lo == hi or (first <= begin and end <= last)
+        if begin == end or (covered and not inside):
+            continue
         sums[:] = F(0)
-        _blend_row(p00, mean, F(1) - beyond, (F(j - south) + beyond) * wide, south, most, sums)
-        _blend_row(p00, mean, beyond, (F(j - north) + beyond) * wide, north, most, sums)
-        _blend_columns(sums, places, east, wide, before[row + 1], expected[row + 1])
+        for line, weight in ((max(j, 0), F(1) - beyond), (min(j + 1, last_line), beyond)):
+            across = (F(j - line) + beyond) * spacing
+            _blend_row(information[line + 1], mean[line + 1], weight, across, most, lo, hi, sums)
+        old, new = before[row + 1], expected[row + 1]
+        if inside or first == last:
+            _blend_columns(sums, between, shape, ratio, (begin, end), old, new)
+        else:
+            _blend_columns(sums, between, shape, ratio, (begin, min(first, end)), old, new)
+            _blend_columns(sums, between, shape, ratio, (max(last, begin), end), old, new)

@@ -11,7 +11,7 @@ import numpy as np
 from roadbed.compute.cpu import ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import LANES, STEP, larger, load, splat, store, where
+from roadbed.compute.lanes import LANES, STEP, bits, larger, load, splat, store, where
 from roadbed.ground.stcrf.model import (
     FILLED_VARIANCE,
     GAP_UNEVENNESS,
@@ -120,6 +120,33 @@ def _judge_row(r, information, mean, rules, evidence, first, last, out):
         store(out, c, where(most >= value, value + bump * share, value))
 
 
+@inlined()
+def _may_be_known(evidence, rules, r, c):
+    """Whether any of the nodes c and on was seen, or lies between seen ones: no other is known."""
+    near = larger(load(evidence.seen, (r, c)) * F(SIDES), _three_rows(evidence.beside, r, c)) >= F(SIDES)
+    return bits(near) != 0 or rules.largest_variance >= rules.scale / rules.height_information
+
+
+@inner()
+def _end_of_known(evidence, rules, r, first, last):
+    """Where vectors of nodes end of which some may be known, from `first` on."""
+    c = first
+    while c < last and _may_be_known(evidence, rules, r, c):
+        c += STEP
+    return c
+
+
+@inner()
+def _judge_known(r, information, arrays, rules, evidence, first, last, doubt):
+    """What is reported of a row between two columns; nodes that cannot be known are passed over."""
+    given = information, arrays.data[r], arrays.prior[r]
+    while first < last:
+        end = _end_of_known(evidence, rules, r, first, last)
+        _judge_row(r, information, arrays.mean, rules, evidence, first, end, doubt)
+        report_row(given, arrays.expected[r], rules, first, end, evidence.planes[r], evidence.certainty[r])
+        first = end + STEP
+
+
 @inner(allocates=True)
 def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence, layers):
     """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen."""
@@ -131,9 +158,8 @@ def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence
         doubt[:] = rules.scale / rules.height_information
         planes = mean[r]
         if rules.seen_only:
-            _judge_row(r, information[r], mean, rules, evidence, first, last, doubt)
-            given, planes = (information[r], arrays.data[r], arrays.prior[r]), evidence.planes[r]
-            report_row(given, arrays.expected[r], rules, first, last, planes, evidence.certainty[r])
+            planes = evidence.planes[r]
+            _judge_known(r, information[r], arrays, rules, evidence, first, last, doubt)
         else:
             for c in range(first, last, STEP):
                 store(doubt, c, _height_variance(information[r], *weak, c) * rules.scale)
@@ -180,6 +206,8 @@ def tell_variance(spans, evidence, rules, variance):
     for row in range(rows):
         r, known, out = U(row + 1), evidence.certainty[row + 1], variance[row]
         for c in range(U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row])), STEP):
+            if not _may_be_known(evidence, rules, r, c):
+                continue
             around = splat(F(0))
             for j in range(3):
                 for i in range(3):
