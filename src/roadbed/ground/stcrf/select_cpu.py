@@ -14,7 +14,7 @@ from roadbed.compute.kernels import inlined
 from roadbed.compute.lanes import LANES, STEP, least, load, none_of, numbers, splat, total, where
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
-PAD = 8  # points of a node are filled up to a multiple of this
+PAD = 16  # points of a node are filled up to a multiple of this: two vectors
 PILLAR = np.uint16(0x3FFF)  # bits of a point's `pillar` that number it inside its node
 WALL = np.uint16(0x8000)  # set where the pillar holds a vertical structure
 LEFT_OUT = np.uint16(0x4000)  # set while selecting
@@ -262,10 +262,10 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
             place = _copy_points(x, y, z, pillar, out, n, stride, place, shaping)
         if anchored[c]:
             place = _add_anchors(anchor_plane[c], spacing * F(0.25), place, shaping)
+        shaping.length[c] = place - shaping.reserved[c]
         while (place - shaping.reserved[c]) % PAD:
             shaping.x[place], shaping.y[place], shaping.z[place] = F(0), F(0), FAR_ABOVE
             place += 1
-        shaping.length[c] = place - shaping.reserved[c]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -45,11 +45,10 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
                         y[total] = low[node, part, 1] + (F(row - coarse_row * ratio) - middle) * spacing
                         z[total] = low[node, part, 2]
                         total += low[node, part, 2] < UNSEEN
-            counts[coarse_row, coarse_column] = total - reserved[c]
+            length[c] = counts[coarse_row, coarse_column] = total - reserved[c]
             while (total - reserved[c]) % PAD:
                 x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
                 total += 1
-            length[c] = total - reserved[c]
             shaping.listed.nodes[count] = c  # written over where it does not count
             count += length[c] > 0
     shaping.listed.row[coarse_shape.rows] = count
