@@ -138,10 +138,13 @@ def store(_typing_context, array, index, lanes):
     """The opposite of `load`."""
 
     def codegen(context, builder, signature, arguments):
-        builder.store(arguments[2], _pointer(context, builder, signature, arguments), align=4)
+        size, kept = array.dtype.bitwidth, arguments[2]
+        if array.dtype not in _LANES_OF:
+            kept = builder.trunc(kept, ir.VectorType(ir.IntType(size), LANES))
+        builder.store(kept, _pointer(context, builder, signature, arguments), align=size // 8)
         return context.get_dummy_value()
 
-    return types.void(array, index, _LANES_OF[array.dtype]), codegen
+    return types.void(array, index, _LANES_OF.get(array.dtype, WHOLES)), codegen
 
 
 @intrinsic
