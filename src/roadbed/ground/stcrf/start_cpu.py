@@ -17,40 +17,43 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
 
     `counts` takes how many there are.
     """
-    total = count = 0
-    next_listed = np.empty(ratio, np.int32)  # of each row of the block
+    total, count, parts = U(0), U(0), U(low.shape[1])
+    next_listed = np.empty(ratio, np.uint64)  # of each row of the block
     middle = F(0.5) * F(ratio - 1)
     x, y, z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
-    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
-    for coarse_row in range(coarse_shape.rows):
+    rows, columns, spacing, wide = shape.rows, shape.columns, shape.spacing, U(ratio)
+    for coarse_row in range(U(coarse_shape.rows)):
         shaping.listed.row[coarse_row] = count
-        first_row, last_row = coarse_row * ratio, min((coarse_row + 1) * ratio, rows)
+        first_row, last_row = coarse_row * wide, min((coarse_row + ONE) * wide, U(rows))
         for row in range(first_row, last_row):
             next_listed[row - first_row] = listed.row[row]
-        for coarse_column in range(coarse_shape.columns):
-            c = coarse_row * coarse_shape.columns + coarse_column
-            reserved[c] = total
+        for coarse_column in range(U(coarse_shape.columns)):
+            c, first = coarse_row * U(coarse_shape.columns) + coarse_column, total
+            reserved[c] = first
             for row in range(first_row, last_row):
-                while next_listed[row - first_row] < listed.row[row + 1]:
-                    node = listed.nodes[next_listed[row - first_row]]
-                    column = node - row * columns
-                    if column >= (coarse_column + 1) * ratio:
+                y_row = (F(row - first_row) - middle) * spacing
+                begin, i, end = row * U(columns), next_listed[row - first_row], U(listed.row[row + ONE])
+                while i < end:
+                    node = U(listed.nodes[i])
+                    column = node - begin
+                    if column >= (coarse_column + ONE) * wide:
                         break
-                    next_listed[row - first_row] += 1
-                    if start[node] == start[node + 1]:
+                    i += ONE
+                    if start[node] == start[node + ONE]:
                         continue
-                    for part in range(low.shape[1]):
+                    x_column = (F(column - coarse_column * wide) - middle) * spacing
+                    for part in range(parts):
                         # Written over where nothing was seen: cheaper than a branch.
-                        x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
-                        y[total] = low[node, part, 1] + (F(row - coarse_row * ratio) - middle) * spacing
+                        x[total], y[total] = low[node, part, 0] + x_column, low[node, part, 1] + y_row
                         z[total] = low[node, part, 2]
-                        total += low[node, part, 2] < UNSEEN
-            length[c] = counts[coarse_row, coarse_column] = total - reserved[c]
-            while (total - reserved[c]) % PAD:
+                        total += U(low[node, part, 2] < UNSEEN)
+                next_listed[row - first_row] = i
+            length[c] = counts[coarse_row, coarse_column] = total - first
+            while (total - first) % U(PAD):
                 x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
-                total += 1
+                total += ONE
             shaping.listed.nodes[count] = c  # written over where it does not count
-            count += length[c] > 0
+            count += U(length[c] > 0)
     shaping.listed.row[coarse_shape.rows] = count
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
