@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import ONE, U, inner, njit
+from roadbed.compute.cpu import U, inner, njit
 from roadbed.compute.lanes import LANES, load, splat, store
 from roadbed.ground.stcrf.model import (
     FOOT_BY_RATIO,
@@ -108,21 +108,20 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
     near, near_count, along, across = work.near, work.near_count, work.places[0], work.places[1]
     nothing, around, summed_for = scratch
-    for i in range(U(first_listed), U(last_listed)):
-        c = U(points.listed.nodes[i])
-        first, near_here = U(start[c]), U(near_count[c])
-        if start[c] == start[c + ONE]:
+    for i in range(first_listed, last_listed):
+        c = np.int64(points.listed.nodes[i])
+        if start[c] == start[c + 1]:
             continue
         kind = work.kinds[c]
-        node_row = np.int64(c) // shape.columns
-        node_column = np.int64(c) - node_row * shape.columns
+        node_row = c // shape.columns
+        node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
         at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
         # Elsewhere than at feet only the listed points are in question: the others were decided by their height.
-        last = U(start[c + ONE]) if at_foot else first + near_here
-        for place_listed in range(first, last):
-            k = place_listed if at_foot else U(near[place_listed])
+        last = start[c + 1] if at_foot else start[c] + near_count[c]
+        for place_listed in range(start[c], last):
+            k = place_listed if at_foot else np.int64(near[place_listed])
             d = dz[k]
             if d >= limit or d < -rules.low_outlier:
                 ground[k] = False
@@ -130,18 +129,18 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
             if d < rules.foot and not at_foot:
                 ground[k] = True
                 continue
-            inside = U(pillar[k] & PILLAR)
+            inside = np.int64(pillar[k] & PILLAR)
             if d < rules.threshold:
-                own = bands[c, inside] if near_here > U(0) else nothing
+                own = bands[c, inside] if near_count[c] > 0 else nothing
                 answer = _low_by_own_pillar(d, own, kind, rules)
                 if answer != _ASK_AROUND:
                     ground[k] = answer == _YES
                     continue
-            if summed_for[inside] != np.int64(c):
-                summed_for[inside] = np.int64(c)
+            if summed_for[inside] != c:
+                summed_for[inside] = c
                 place = np.int64(along[inside]), np.int64(across[inside])
                 sums = _sum_around(bands, near_count, (node_row, node_column), place, shape, side)
-                store(around, (inside, U(0)), sums)
+                store(around, (inside, 0), sums)
             if d < rules.threshold:
                 ground[k] = _low_by_pillars_around(around[inside], kind, rules)
             else:
