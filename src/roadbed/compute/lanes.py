@@ -174,26 +174,6 @@ def store_first(_typing_context, array, index, lanes, count):
 
 
 @intrinsic
-def gather(_typing_context, array, places, index, beyond):
-    """Numbers of an array of one axis, `beyond` the LANES places that an array of int32 holds from `index` on."""
-
-    def codegen(context, builder, signature, arguments):
-        kinds, lanes = signature.args, ir.Constant(_FLOATS, ir.Undefined)
-        held, where_to = (context.make_array(kind)(context, builder, a) for kind, a in zip(kinds[:2], arguments[:2]))
-        first, beyond = (context.cast(builder, a, kind, types.intp) for kind, a in zip(kinds[2:], arguments[2:]))
-        checked = context.enable_boundscheck
-        for lane in range(LANES):
-            at = builder.add(first, ir.Constant(first.type, lane))
-            place = cgutils.get_item_pointer(context, builder, kinds[1], where_to, [at], boundscheck=checked)
-            place = builder.add(builder.sext(builder.load(place), first.type), beyond)
-            number = cgutils.get_item_pointer(context, builder, kinds[0], held, [place], boundscheck=checked)
-            lanes = builder.insert_element(lanes, builder.load(number), ir.Constant(ir.IntType(32), lane))
-        return lanes
-
-    return FLOATS(array, places, index, beyond), codegen
-
-
-@intrinsic
 def load_points(_typing_context, points, first):
     """x, y and z of LANES points, from an array (N, 3) in which they lie one after the other."""
 
@@ -364,16 +344,12 @@ def smaller(a, b):
 
 
 @inlined()
-def exp2_of_two(x, y):
-    """`cpu.exp2_negative` of each lane of both: 2^x for x <= 0 to 5e-6.
-
-    A step waits for the one before; those of two in turns take as long as those of one.
-    """
-    limited_x, limited_y = larger(x, splat(np.float32(-80))), larger(y, splat(np.float32(-80)))
-    whole_x, whole_y = floor(limited_x), floor(limited_y)
-    x, y = limited_x - whole_x, limited_y - whole_y
-    a, b = x * np.float32(0.013534168) + np.float32(0.052011461), y * np.float32(0.013534168) + np.float32(0.052011461)
-    a, b = a * x + np.float32(0.241442757), b * y + np.float32(0.241442757)
-    a, b = a * x + np.float32(0.693003834), b * y + np.float32(0.693003834)
-    a, b = a * x + np.float32(1.000002593), b * y + np.float32(1.000002593)
-    return a * _power_of_two(whole_x), b * _power_of_two(whole_y)
+def exp2_lanes(x):
+    """`cpu.exp2_negative` of each lane: 2^x for x <= 0 to 5e-6."""
+    limited = larger(x, splat(np.float32(-80)))
+    whole = floor(limited)
+    part = limited - whole
+    series = part * np.float32(0.013534168) + np.float32(0.052011461)
+    series = series * part + np.float32(0.241442757)
+    series = series * part + np.float32(0.693003834)
+    return (series * part + np.float32(1.000002593)) * _power_of_two(whole)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.geometry import Float32
-from roadbed.ground.stcrf.abreast_cpu import Abreast
 
 Int32 = NDArray[np.int32]
 
@@ -106,7 +105,6 @@ class Field:
         self.written = np.zeros((2, rows), np.int32)  # columns [lo, hi) of each row where `information` is not zero
         self.row_chunks = np.zeros(chunks + 1, np.int32)
         self.row_sums = np.zeros((chunks, 3, 9, stride), np.float32)
-        self.abreast: Abreast | None = None  # made for the first points
         self.result = 0  # which buffer of `information` is the posterior
 
     @property

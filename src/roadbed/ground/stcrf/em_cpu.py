@@ -16,12 +16,10 @@ import numpy as np
 from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import STEP, load, store
+from roadbed.compute.lanes import STEP, exp2_lanes, larger, load, splat, store, total, where
 from roadbed.compute.threads import together
 from roadbed.config.ground import StcrfConfig
-from roadbed.ground.stcrf.abreast_cpu import BAND, Abreast, band_of, lay_abreast
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
-from roadbed.ground.stcrf.e_step_cpu import e_step
 
 
 class EmRules(NamedTuple):
@@ -62,13 +60,10 @@ class EmArrays(NamedTuple):
     data: np.ndarray
     expected: np.ndarray
     mean: np.ndarray
-    every_data: np.ndarray  # the same along one axis
-    every_mean: np.ndarray
 
     @classmethod
     def of(cls, field: Field) -> EmArrays:
-        data, mean = field.data, field.mean
-        return cls(field.information, field.prior, data, field.expected, mean, data.reshape(-1), mean.reshape(-1))
+        return cls(field.information, field.prior, field.data, field.expected, field.mean)
 
 
 class _Iteration(NamedTuple):
@@ -161,6 +156,48 @@ def _solve(p, expected, height_information, slope_information, mean, lo, hi):
 
 
 @inner()
+def _gather(points, first, last, plane, step, rules, data, c):
+    """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T, with the ground probability c_j.
+
+    With a pull points far below keep a little weight: a surface that starts above a drop is drawn down to it.
+    """
+    h, sx, sy = splat(plane[0]), splat(plane[1]), splat(plane[2])
+    up, down, alpha = splat(step.up), splat(step.down), rules.alpha
+    w = wx = wy = wxx = wxy = wyy = wz = wzx = wzy = splat(F(0))
+    for k in range(first, last, STEP):
+        x, y, z = load(points.x, k), load(points.y, k), load(points.z, k)
+        dz = z - (h + sx * x + sy * y)
+        above = dz >= F(0)
+        weight = exp2_lanes(dz * dz * where(above, up, down))
+        if rules.pull > F(0):
+            kept = rules.pull / (dz * dz * step.reach + F(1))
+            weight = where(above, weight, larger(weight, kept))
+        weight_x, weight_y = weight * x, weight * y
+        w, wx, wy = w + weight, wx + weight_x, wy + weight_y
+        wxx, wxy, wyy = wxx + weight_x * x, wxy + weight_x * y, wyy + weight_y * y
+        wz, wzx, wzy = wz + weight * z, wzx + weight_x * z, wzy + weight_y * z
+    data[0, c], data[1, c], data[2, c] = alpha * total(w), alpha * total(wx), alpha * total(wy)
+    data[3, c], data[4, c], data[5, c] = alpha * total(wxx), alpha * total(wxy), alpha * total(wyy)
+    data[6, c], data[7, c], data[8, c] = alpha * total(wz), alpha * total(wzx), alpha * total(wzy)
+
+
+@inner()
+def _e_step(points, mean, data, step, rules, row, columns):
+    """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
+    nodes, limit = points.listed.nodes, rules.slope_limit
+    for i in range(U(points.listed.row[row]), U(points.listed.row[row + 1])):
+        cell = U(nodes[i])
+        if points.length[cell] == 0:
+            continue
+        c = cell - U(row * columns) + ONE
+        # Bounds, not slices: a slice costs as much as the sums of eight points.
+        first = U(points.reserved[cell])
+        last = first + U(points.length[cell])
+        plane = mean[0, c], min(max(mean[1, c], -limit), limit), min(max(mean[2, c], -limit), limit)
+        _gather(points, first, last, plane, step, rules, data, c)
+
+
+@inner()
 def _clear_from(p, first, last):
     for k in range(9):
         for c in range(U(first), U(max(first, last))):
@@ -175,8 +212,8 @@ def _copy(planes, out, lo, hi):
 
 
 @inner()
-def _begin_rows(first_row, last_row, arrays, spans, rules):
-    """The first surface on a range of rows; data terms are empty before."""
+def _begin_rows(first_row, last_row, step, points, arrays, spans, shape, rules):
+    """The first surface on a range of rows, and its E-step; data terms are empty before."""
     for row in range(first_row, last_row):
         r, l, h = row + 1, spans.lo[row], spans.hi[row]
         if h <= l:
@@ -187,54 +224,49 @@ def _begin_rows(first_row, last_row, arrays, spans, rules):
         else:
             _copy(expected, mean, l, h)
         _clear_from(arrays.data[r], l, h)
-
-
-@inlined()
-def _iterate_row(row, step, arrays, p_old, p_new, spans, q, shape, rules):
-    """M-step and solution of the last E-step's data for a row.
-
-    `q` holds the sums along x of three rows in turn; that of the row after this one is new.
-    """
-    spacing, r, l, h = shape.spacing, row + 1, spans.lo[row], spans.hi[row]
-    alone = step.number == 1 and not rules.from_prior  # neighbours know nothing yet
-    if rules.neighbours == 8 and not alone:
-        _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, spans.wide_lo[r + 1], spans.wide_hi[r + 1])
-    if h <= l:
-        return
-    p, data = p_new[r], arrays.data[r]
-    if alone:
-        _copy(data, p, l, h)
-    elif rules.neighbours == 8:
-        rows = p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3]
-        _m_step(data, rows, step.share, spacing, p, l, h)
-    else:
-        _sum_along_x(p_old[r], q[r % 3], spacing, l, h)
-        rows = p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1]
-        _m_step(data, rows, step.share, spacing, p, l, h)
-    if rules.gamma > F(0):
-        _add_prior(arrays.prior[r], rules.gamma, p, l, h)
-    _clear_from(p, shape.columns + 1, h)  # spans end at a multiple of the vector length: there is no node
-    _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], l, h)
+        _e_step(points, mean, arrays.data[r], step, rules, row, shape.columns)
 
 
 @inner()
-def _iterate_rows(part, first_row, last_row, step, points, abreast, arrays, spans, q, shape, rules):
-    """One iteration on a range of rows: M-step and solution of the last E-step's data, then the next E-step."""
+def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, rules):
+    """One iteration on a range of rows: M-step and solve of the last E-step's data, then the next E-step."""
+    first = step.number == 1
     p_old, p_new = arrays.information[step.old], arrays.information[1 - step.old]
-    if step.number == 1:
+    if first:
         p_old = arrays.prior
-    if step.number > 0 and rules.neighbours == 8:
+    # q holds the sums along x of three rows in turn; row r + 1 is the only new one for row r.
+    spacing, columns, eight = shape.spacing, shape.columns, rules.neighbours == 8
+    alone = first and not rules.from_prior  # neighbours know nothing yet
+    if eight and not alone:
         for r in range(first_row, first_row + 2):
-            _sum_along_x(p_old[r], q[r % 3], shape.spacing, spans.wide_lo[r], spans.wide_hi[r])
-    for first in range(first_row, last_row, BAND):
-        for row in range(first, min(first + BAND, last_row) if step.number > 0 else first):
-            _iterate_row(row, step, arrays, p_old, p_new, spans, q, shape, rules)
+            _sum_along_x(p_old[r], q[r % 3], spacing, spans.wide_lo[r], spans.wide_hi[r])
+    for row in range(first_row, last_row):
+        r = row + 1
+        if eight and not alone:
+            _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, spans.wide_lo[r + 1], spans.wide_hi[r + 1])
+        l, h = spans.lo[row], spans.hi[row]
+        if h <= l:
+            continue
+        p, data = p_new[r], arrays.data[r]
+        if alone:
+            _copy(data, p, l, h)
+        elif eight:
+            rows = p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3]
+            _m_step(data, rows, step.share, spacing, p, l, h)
+        else:
+            _sum_along_x(p_old[r], q[r % 3], spacing, l, h)
+            rows = p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1]
+            _m_step(data, rows, step.share, spacing, p, l, h)
+        if rules.gamma > F(0):
+            _add_prior(arrays.prior[r], rules.gamma, p, l, h)
+        _clear_from(p, columns + 1, h)  # spans end at a multiple of the vector length: there is no node
+        _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], l, h)
         if step.number < rules.iterations:
-            e_step(points, abreast, band_of(part, first), first, arrays, step, rules)
+            _e_step(points, arrays.mean[r], data, step, rules, row, columns)
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def expectation_maximization(crew, row_chunks, points, abreast, arrays, spans, row_sums, shape, rules):
+def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, shape, rules):
     """Run the EM; an iteration is a phase, and the last one's buffer of `information` holds the result.
 
     Outside of `spans` both buffers must be zero.
@@ -252,17 +284,15 @@ def expectation_maximization(crew, row_chunks, points, abreast, arrays, spans, r
         while i < parts:
             first, last, q = row_chunks[i], row_chunks[i + 1], row_sums[i]
             if iteration == 0:
-                _begin_rows(first, last, arrays, spans, rules)
-                lay_abreast(points, i, (first, last), shape.columns, arrays.mean.shape[2], abreast)
-            _iterate_rows(i, first, last, step, points, abreast, arrays, spans, q, shape, rules)
+                _begin_rows(first, last, step, points, arrays, spans, shape, rules)
+            else:
+                _iterate_rows(first, last, step, points, arrays, spans, q, shape, rules)
             i = take_next(crew, iteration)
         wait_for_all(crew, iteration, parts)
 
 
 def run_em(field: Field, points: ShapingPoints, rules: EmRules) -> None:
     """The EM on one lattice; `field.posterior` and `field.mean` hold the result."""
-    if field.abreast is None or len(field.abreast.points) < 3 * len(points.x):
-        field.abreast = Abreast.of(field.shape.rows, field.count.size, len(points.x), len(field.row_chunks) - 1)
-    given = field.row_chunks, points, field.abreast, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
+    given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
     together(expectation_maximization, rules.iterations + 1, *given)
     field.result = rules.iterations % 2

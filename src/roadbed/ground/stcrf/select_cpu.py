@@ -26,10 +26,9 @@ from roadbed.compute.lanes import (
     where,
     whole,
 )  # fmt: skip
-from roadbed.ground.stcrf.abreast_cpu import MOST_POINTS
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
-PAD = 16  # room of a node is a multiple of this, and one with many points is filled up to it: two vectors
+PAD = 8  # points of a node are filled up to a multiple of this
 PILLAR = np.uint16(0x3FFF)  # bits of a point's `pillar` that number it inside its node
 WALL = np.uint16(0x8000)  # set where the pillar holds a vertical structure
 LEFT_OUT = np.uint16(0x4000)  # set while selecting
@@ -302,10 +301,10 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
             place = np.int64(_copy_points(points, U(first), U(last), out, U(n), U(stride), U(place), shaping))
         if anchored[c]:
             place = _add_anchors(anchor_plane[c], spacing * F(0.25), place, shaping)
-        shaping.length[c] = place - shaping.reserved[c]
-        while shaping.length[c] > MOST_POINTS and (place - shaping.reserved[c]) % PAD:
+        while (place - shaping.reserved[c]) % PAD:
             shaping.x[place], shaping.y[place], shaping.z[place] = F(0), F(0), FAR_ABOVE
             place += 1
+        shaping.length[c] = place - shaping.reserved[c]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -48,10 +48,11 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
                         z[total] = low[node, part, 2]
                         total += U(low[node, part, 2] < UNSEEN)
                 next_listed[row - first_row] = i
-            length[c] = counts[coarse_row, coarse_column] = total - first
+            counts[coarse_row, coarse_column] = total - first
             while (total - first) % U(PAD):
                 x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
                 total += ONE
+            length[c] = total - first
             shaping.listed.nodes[count] = c  # written over where it does not count
             count += U(length[c] > 0)
     shaping.listed.row[coarse_shape.rows] = count
