@@ -113,7 +113,7 @@ def _height_of_all(z):
     return float_from_bits(high) - float_from_bits(low)
 
 
-@inner(fastmath=FAST)
+@inlined(fastmath=FAST)
 def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one."""
     if not _height_of_all(z) > wall_low:  # as on most of the road: no pillar can be one
@@ -156,7 +156,7 @@ def _leave_out_standing(stands, pillar):
             pillar[k] |= LEFT_OUT
 
 
-@inner()
+@inlined()
 def _count_usable(pillar, first, last, out):
     """How many points of a node shape the surface: those with none of the marks `out`."""
     n = splat(F(0))
@@ -188,7 +188,7 @@ def _note_lowest(points, first, best, place, low, part):
         low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], points.z[k]
 
 
-@inner()
+@inlined()
 def _find_lowest(points, first, last, out, spacing, side, low):
     """The lowest of these in each of side x side parts of the node, four at once: most nodes are a vector or two."""
     half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
@@ -216,7 +216,7 @@ def _find_lowest(points, first, last, out, spacing, side, low):
         _note_lowest(points, first, best3, place3, low, part + side + 1)
 
 
-@inner()
+@inlined()
 def _copy_all(points, first, last, place, shaping):
     """All points of a node, and maybe some after them: there is room for whole vectors."""
     for k in range(first, last, STEP):
@@ -226,7 +226,7 @@ def _copy_all(points, first, last, place, shaping):
         place += STEP
 
 
-@inner()
+@inlined()
 def _copy_some(points, first, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points from `first` on, in scan order; returns the next free place."""
     x, y, z, pillar = points.x, points.y, points.z, points.pillar
@@ -241,7 +241,7 @@ def _copy_some(points, first, out, usable, stride, place, shaping):
     return place
 
 
-@inner()
+@inlined()
 def _copy_points(points, first, last, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
     if usable < last - first:
