@@ -17,44 +17,41 @@ def gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, count
 
     `counts` takes how many there are.
     """
-    total, count, parts = U(0), U(0), U(low.shape[1])
-    next_listed = np.empty(ratio, np.uint64)  # of each row of the block
+    total = count = 0
+    next_listed = np.empty(ratio, np.int32)  # of each row of the block
     middle = F(0.5) * F(ratio - 1)
     x, y, z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
-    rows, columns, spacing, wide = shape.rows, shape.columns, shape.spacing, U(ratio)
-    for coarse_row in range(U(coarse_shape.rows)):
+    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
+    for coarse_row in range(coarse_shape.rows):
         shaping.listed.row[coarse_row] = count
-        first_row, last_row = coarse_row * wide, min((coarse_row + ONE) * wide, U(rows))
+        first_row, last_row = coarse_row * ratio, min((coarse_row + 1) * ratio, rows)
         for row in range(first_row, last_row):
             next_listed[row - first_row] = listed.row[row]
-        for coarse_column in range(U(coarse_shape.columns)):
-            c, first = coarse_row * U(coarse_shape.columns) + coarse_column, total
-            reserved[c] = first
+        for coarse_column in range(coarse_shape.columns):
+            c = coarse_row * coarse_shape.columns + coarse_column
+            reserved[c] = total
             for row in range(first_row, last_row):
-                y_row = (F(row - first_row) - middle) * spacing
-                begin, i, end = row * U(columns), next_listed[row - first_row], U(listed.row[row + ONE])
-                while i < end:
-                    node = U(listed.nodes[i])
-                    column = node - begin
-                    if column >= (coarse_column + ONE) * wide:
+                while next_listed[row - first_row] < listed.row[row + 1]:
+                    node = listed.nodes[next_listed[row - first_row]]
+                    column = node - row * columns
+                    if column >= (coarse_column + 1) * ratio:
                         break
-                    i += ONE
-                    if start[node] == start[node + ONE]:
+                    next_listed[row - first_row] += 1
+                    if start[node] == start[node + 1]:
                         continue
-                    x_column = (F(column - coarse_column * wide) - middle) * spacing
-                    for part in range(parts):
+                    for part in range(low.shape[1]):
                         # Written over where nothing was seen: cheaper than a branch.
-                        x[total], y[total] = low[node, part, 0] + x_column, low[node, part, 1] + y_row
+                        x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
+                        y[total] = low[node, part, 1] + (F(row - coarse_row * ratio) - middle) * spacing
                         z[total] = low[node, part, 2]
-                        total += U(low[node, part, 2] < UNSEEN)
-                next_listed[row - first_row] = i
-            counts[coarse_row, coarse_column] = total - first
-            while (total - first) % U(PAD):
+                        total += low[node, part, 2] < UNSEEN
+            counts[coarse_row, coarse_column] = total - reserved[c]
+            while (total - reserved[c]) % PAD:
                 x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
-                total += ONE
-            length[c] = total - first
+                total += 1
+            length[c] = total - reserved[c]
             shaping.listed.nodes[count] = c  # written over where it does not count
-            count += U(length[c] > 0)
+            count += length[c] > 0
     shaping.listed.row[coarse_shape.rows] = count
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
