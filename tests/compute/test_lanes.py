@@ -22,8 +22,10 @@ from roadbed.compute.lanes import (
     load_points,
     none_of,
     numbers,
+    smaller,
     splat,
     store,
+    store_first,
     total,
     where,
     whole,
@@ -72,6 +74,28 @@ def test_whole_numbers_compute_what_numpy_does():
     assert empty.tolist() == [False, True, False, False]
 
 
+@njit(nogil=True, allocates=False)
+def first_lanes(values, counts, out, whole_out, small):
+    for n in range(U(counts.shape[0])):
+        lanes = load(values, n * STEP)
+        store_first(out, n * STEP + U(1), smaller(lanes, splat(F(0.5))), counts[n])
+        store_first(whole_out, n * STEP + U(1), whole(lanes * F(1000)), counts[n])
+        store(small, n * STEP, whole(lanes * F(1000)))
+
+
+def test_the_first_lanes_alone_are_stored():
+    counts = np.arange(1, LANES + 1)
+    values = RNG.uniform(0, 1, LANES * LANES).astype(np.float32)
+    out, whole_out = np.full(len(values) + 1, -1, np.float32), np.full(len(values) + 1, -1, np.int32)
+    small = np.zeros(len(values), np.uint16)
+    first_lanes(values, counts, out, whole_out, small)
+    thousandths, kept = (values * np.float32(1000)).astype(np.int32), (np.arange(LANES) < counts[:, None]).ravel()
+    assert out[0] == whole_out[0] == -1
+    assert np.array_equal(out[1:], np.where(kept, np.minimum(values, np.float32(0.5)), -1))
+    assert np.array_equal(whole_out[1:], np.where(kept, thousandths, -1))
+    assert np.array_equal(small, thousandths)
+
+
 def test_lanes_compute_what_numpy_does():
     planes = RNG.uniform(0, 1, (2, 5 * LANES)).astype(np.float32)
     planes[1] += 0.01
@@ -107,18 +131,24 @@ def test_a_comparison_with_nan_is_false():
 _BEYOND = """
 import numpy as np
 from roadbed.compute.kernels import njit
-from roadbed.compute.lanes import load, store
+from roadbed.compute.lanes import load, store, store_first
 
 @njit()
 def copy(values, k, out):
     store(out, 0, load(values, k))
 
+@njit()
+def copy_first(values, count, out):
+    store_first(out, 5, load(values, 0), count)
+
 values, out = np.zeros(12, np.float32), np.zeros(8, np.float32)
 copy(values, 4, out)
-try:
-    copy(values, 5, out)
-except IndexError:
-    print("refused")
+copy_first(values, 3, out)
+for beyond, number in (copy, 5), (copy_first, 4):
+    try:
+        beyond(values, number, out)
+    except IndexError:
+        print("refused", beyond.__name__)
 """
 
 
@@ -127,4 +157,4 @@ def test_the_last_lane_is_checked_where_bounds_are(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", _BEYOND], env=environment, capture_output=True, text=True, timeout=900, check=True
     )
-    assert "refused" in ran.stdout
+    assert ran.stdout.split() == ["refused", "copy", "refused", "copy_first"]

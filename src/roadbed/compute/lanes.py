@@ -138,10 +138,39 @@ def store(_typing_context, array, index, lanes):
     """The opposite of `load`."""
 
     def codegen(context, builder, signature, arguments):
-        builder.store(arguments[2], _pointer(context, builder, signature, arguments), align=4)
+        size, kept = array.dtype.bitwidth, arguments[2]
+        if array.dtype not in _LANES_OF:
+            kept = builder.trunc(kept, ir.VectorType(ir.IntType(size), LANES))
+        builder.store(kept, _pointer(context, builder, signature, arguments), align=size // 8)
         return context.get_dummy_value()
 
-    return types.void(array, index, _LANES_OF[array.dtype]), codegen
+    return types.void(array, index, _LANES_OF.get(array.dtype, WHOLES)), codegen
+
+
+@intrinsic
+def store_first(_typing_context, array, index, lanes, count):
+    """The first `count` of the lanes, one or more, to an array of one axis; what follows there is left as it is."""
+
+    def codegen(context, builder, signature, arguments):
+        kind, wanted = signature.args[0], arguments[3]
+        order = ir.Constant(_WHOLE, list(range(LANES)))
+        mask = builder.icmp_signed("<", order, _in_all(builder, builder.trunc(wanted, ir.IntType(32))))
+        held = context.make_array(kind)(context, builder, arguments[0])
+        place, checked = context.cast(builder, arguments[1], signature.args[1], types.intp), context.enable_boundscheck
+        if checked:
+            enough = ir.Constant(wanted.type, LANES)
+            stored = builder.select(builder.icmp_signed("<", wanted, enough), wanted, enough)
+            last = builder.sub(builder.add(place, stored), ir.Constant(wanted.type, 1))
+            cgutils.get_item_pointer(context, builder, kind, held, [last], boundscheck=True)
+        first = cgutils.get_item_pointer(context, builder, kind, held, [place], boundscheck=checked)
+        first, align = builder.bitcast(first, arguments[2].type.as_pointer()), ir.Constant(ir.IntType(32), 4)
+        name = f"llvm.masked.store.v{LANES}{'f' if kind.dtype == types.float32 else 'i'}32.p0"
+        given = arguments[2], first, align, mask
+        function = ir.FunctionType(ir.VoidType(), [value.type for value in given])
+        builder.call(cgutils.get_or_insert_function(builder.module, function, name), given)
+        return context.get_dummy_value()
+
+    return types.void(array, index, _LANES_OF[array.dtype], types.int64), codegen
 
 
 @intrinsic
@@ -306,6 +335,12 @@ def _power_of_two(_typing_context, whole):
 def larger(a, b):
     """The larger of two numbers in each lane; of `b` where `a` is none."""
     return where(a >= b, a, b)
+
+
+@inlined()
+def smaller(a, b):
+    """The smaller of two numbers in each lane; of `b` where `a` is none."""
+    return where(a <= b, a, b)
 
 
 @inlined()

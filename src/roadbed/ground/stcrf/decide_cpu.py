@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.cpu import U, inner, njit
+from roadbed.compute.kernels import inlined
 from roadbed.compute.lanes import LANES, load, splat, store
 from roadbed.ground.stcrf.model import (
     FOOT_BY_RATIO,
@@ -40,7 +41,7 @@ def _step_across(node, place, side):
     return node, place
 
 
-@inner()
+@inlined()
 def _sum_around(bands, near_count, node, place, shape, side):
     """Band counts summed over the 3 x 3 pillars around one, across node borders; node and place are (row, column)."""
     sums = splat(np.int32(0))
@@ -69,7 +70,7 @@ def _is_standing(counts, ratio):
 _NO, _YES, _ASK_AROUND = 0, 1, 2
 
 
-@inner()
+@inlined()
 def _low_by_own_pillar(d, own, kind, rules):
     """Up to the threshold: ground, unless it is the foot of something."""
     if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
@@ -83,14 +84,14 @@ def _low_by_own_pillar(d, own, kind, rules):
     return _ASK_AROUND if rules.pillars_around and d >= rules.foot_around else _YES
 
 
-@inner()
+@inlined()
 def _low_by_pillars_around(around, kind, rules):
     if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
         return around[1] + around[2] + around[3] == 0
     return not _is_standing(around, rules.ratio_around)
 
 
-@inner()
+@inlined()
 def _raised_is_ground(d, around, kind, support, rules):
     """Above the threshold: grass and banks, only where nothing stands."""
     if around[3] + around[4] > 0:

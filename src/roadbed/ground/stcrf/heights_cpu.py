@@ -52,7 +52,7 @@ def _keep(d, is_ground, k, end, work, spare):
         work.dz[k + i], work.ground[k + i] = spare[0][i], spare[1][i]
 
 
-@inner()
+@inlined()
 def measure_node(points, first, last, end, plane, rules, work, spare):
     """Heights over a node's plane, ground or not by them alone, and what more they say: counters, and how many points
     are near, which are listed."""
@@ -81,7 +81,7 @@ def measure_node(points, first, last, end, plane, rules, work, spare):
     return place - first, counts
 
 
-@inner()
+@inlined()
 def _count_bands(points, c, rules, work):
     """Per pillar of a node how many points lie in each band of heights."""
     pillar, dz, near, bands = points.pillar, work.dz, work.near, work.bands

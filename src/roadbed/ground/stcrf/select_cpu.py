@@ -8,10 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, F, U, bits_of_float, float_from_bits, inner, njit
+from roadbed.compute.cpu import FAST, ONE, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import LANES, STEP, least, load, none_of, numbers, splat, total, where
+from roadbed.compute.lanes import (
+    LANES,
+    STEP,
+    larger,
+    least,
+    load,
+    none_of,
+    numbers,
+    smaller,
+    splat,
+    store,
+    total,
+    where,
+    whole,
+)  # fmt: skip
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
 PAD = 8  # points of a node are filled up to a multiple of this
@@ -74,11 +88,16 @@ def _square(x, y, half, scale, side):
     return row * side + column
 
 
-@inner(fastmath=FAST)
-def _number_pillars(x, y, half, scale, side, pillar):
+@inner()
+def _number_pillars(points, first, last, half, scale, side):
     """Number of each point's pillar inside its node."""
-    for k in range(U(x.shape[0])):
-        pillar[k] = np.uint16(_square(x[k], y[k], half, scale, side))
+    lowest, highest, end = splat(F(0)), splat(F(side - 1)), first + (last - first) // STEP * STEP
+    for k in range(first, end, STEP):
+        column = whole(smaller(larger((load(points.x, k) + half) * scale, lowest), highest))
+        row = whole(smaller(larger((load(points.y, k) + half) * scale, lowest), highest))
+        store(points.pillar, k, row * side + column)
+    for k in range(end, last):  # what follows is another thread's
+        points.pillar[k] = np.uint16(_square(points.x[k], points.y[k], half, scale, side))
 
 
 @inner(fastmath=FAST)
@@ -94,11 +113,11 @@ def _height_of_all(z):
     return float_from_bits(high) - float_from_bits(low)
 
 
-@inner(fastmath=FAST)
+@inlined(fastmath=FAST)
 def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
-    """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls."""
+    """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one."""
     if not _height_of_all(z) > wall_low:  # as on most of the road: no pillar can be one
-        return
+        return False
     for inside in range(U(lowest.shape[0])):
         lowest[inside] = UNSEEN
         is_wall[inside] = np.uint16(0)
@@ -114,6 +133,7 @@ def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
         walls |= mark
     for k in range(n if walls else U(0)):
         pillar[k] |= is_wall[pillar[k]]
+    return walls > 0
 
 
 @inner(fastmath=FAST)
@@ -136,7 +156,7 @@ def _leave_out_standing(stands, pillar):
             pillar[k] |= LEFT_OUT
 
 
-@inner()
+@inlined()
 def _count_usable(pillar, first, last, out):
     """How many points of a node shape the surface: those with none of the marks `out`."""
     n = splat(F(0))
@@ -168,7 +188,7 @@ def _note_lowest(points, first, best, place, low, part):
         low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], points.z[k]
 
 
-@inner()
+@inlined()
 def _find_lowest(points, first, last, out, spacing, side, low):
     """The lowest of these in each of side x side parts of the node, four at once: most nodes are a vector or two."""
     half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
@@ -196,24 +216,42 @@ def _find_lowest(points, first, last, out, spacing, side, low):
         _note_lowest(points, first, best3, place3, low, part + side + 1)
 
 
-@inner(fastmath=FAST)
-def _copy_points(x, y, z, pillar, out, usable, stride, place, shaping):
-    """Every `stride`-th of the `usable` points, in scan order; returns the next free place."""
-    x_em, y_em, z_em = shaping.x, shaping.y, shaping.z
-    n = x.shape[0]
-    if usable == n:  # none is left out, as on most of the road: only the points taken are touched
-        for k in range(0, n, stride):
-            x_em[place], y_em[place], z_em[place] = x[k], y[k], z[k]
-            place += 1
-        return place
-    k, turn, end = U(0), 0, place + (usable + stride - 1) // stride
+@inlined()
+def _copy_all(points, first, last, place, shaping):
+    """All points of a node, and maybe some after them: there is room for whole vectors."""
+    for k in range(first, last, STEP):
+        store(shaping.x, place, load(points.x, k))
+        store(shaping.y, place, load(points.y, k))
+        store(shaping.z, place, load(points.z, k))
+        place += STEP
+
+
+@inlined()
+def _copy_some(points, first, out, usable, stride, place, shaping):
+    """Every `stride`-th of the `usable` points from `first` on, in scan order; returns the next free place."""
+    x, y, z, pillar = points.x, points.y, points.z, points.pillar
+    k, turn, end = first, U(0), place + (usable + stride - ONE) // stride
     while place < end:
-        x_em[place], y_em[place], z_em[place] = x[k], y[k], z[k]  # written over where it does not count
-        is_usable = (pillar[k] & out) == 0
-        place += is_usable & (turn == 0)
+        shaping.x[place], shaping.y[place], shaping.z[place] = x[k], y[k], z[k]  # written over where it does not count
+        is_usable = U((pillar[k] & out) == 0)
+        place += is_usable & U(turn == U(0))
         turn += is_usable
-        turn = 0 if turn == stride else turn
-        k += U(1)
+        turn = U(0) if turn == stride else turn
+        k += ONE
+    return place
+
+
+@inlined()
+def _copy_points(points, first, last, out, usable, stride, place, shaping):
+    """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
+    if usable < last - first:
+        return _copy_some(points, first, out, usable, stride, place, shaping)
+    if stride == ONE:  # as on most of the road
+        _copy_all(points, first, last, place, shaping)
+        return place + usable
+    for k in range(first, last, stride):
+        shaping.x[place], shaping.y[place], shaping.z[place] = points.x[k], points.y[k], points.z[k]
+        place += ONE
     return place
 
 
@@ -235,10 +273,10 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
     half = spacing * F(0.5)
     side, low_side = rules.side, rules.low_side
     lowest, is_wall = pillars
-    out = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT
+    out, some_move = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT, moving.mask.shape[0] > 0
     first_node, last_node = first_row * shape.columns, last_row * shape.columns
     begin, end = points.start[first_node], points.start[last_node]
-    _number_pillars(points.x[begin:end], points.y[begin:end], half, F(side) / spacing, side, points.pillar[begin:end])
+    _number_pillars(points, U(begin), U(end), half, F(side) / spacing, side)
     for i in range(points.listed.row[first_row], points.listed.row[last_row]):
         c = points.listed.nodes[i]
         first, last = points.start[c], points.start[c + 1]
@@ -248,18 +286,19 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
                 low[c, part, 2] = UNSEEN
             x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
             pillar = points.pillar[first:last]
+            marked = some_move or points.stands.shape[0] > 0
             if rules.wall_high > F(0):
-                _mark_walls(z, pillar, lowest, is_wall, rules.wall_low, rules.wall_high)
-            if moving.mask.shape[0] > 0:
+                marked |= _mark_walls(z, pillar, lowest, is_wall, rules.wall_low, rules.wall_high)
+            if some_move:
                 node_x = (F(c % shape.columns) + F(0.5)) * spacing
                 node_y = (F(c // shape.columns) + F(0.5)) * spacing
                 _leave_out_moving(x, y, pillar, node_x, node_y, moving)
             if points.stands.shape[0] > 0:
                 _leave_out_standing(points.stands[first:last], pillar)
-            n = _count_usable(points.pillar, U(first), U(last), out)
+            n = _count_usable(points.pillar, U(first), U(last), out) if marked else np.int64(last - first)
             _find_lowest(points, U(first), U(last), out, spacing, low_side, low[c])
-            stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else 1
-            place = _copy_points(x, y, z, pillar, out, n, stride, place, shaping)
+            stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else np.int64(1)
+            place = np.int64(_copy_points(points, U(first), U(last), out, U(n), U(stride), U(place), shaping))
         if anchored[c]:
             place = _add_anchors(anchor_plane[c], spacing * F(0.25), place, shaping)
         while (place - shaping.reserved[c]) % PAD:

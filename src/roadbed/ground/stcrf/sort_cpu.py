@@ -26,6 +26,7 @@ from roadbed.compute.lanes import (
     numbers,
     splat,
     store,
+    store_first,
     where,
     whole,
 )  # fmt: skip
@@ -39,8 +40,7 @@ BLOCK = 256  # points that stay in cache
 class SortRoom(NamedTuple):
     """Scratch of each slice of the points. After the last node comes one for all points that are on none."""
 
-    count: np.ndarray  # (slices, nodes + 1) points per node, then the place of the next one,
-    end: np.ndarray  # (slices, nodes + 1) and the first that is not the slice's
+    count: np.ndarray  # (slices, nodes + 1) points per node, then the place of the next one
     block: np.ndarray  # (slices, 3, BLOCK + LANES) coordinates of the points at hand
     node: np.ndarray  # (slices, BLOCK + 2 LANES) their nodes
     last: np.ndarray  # (slices, LANES, 3) the last points, filled up with missing returns
@@ -49,8 +49,8 @@ class SortRoom(NamedTuple):
     def of(cls, slices: int, nodes: int) -> SortRoom:
         """Of so many slices of points, and nodes."""
         block, last = np.zeros((slices, 3, BLOCK + LANES), np.float32), np.zeros((slices, LANES, 3), np.float32)
-        count, end = (np.zeros((slices, nodes + 1), np.int32) for _ in range(2))
-        return cls(count, end, block, np.zeros((slices, BLOCK + 2 * LANES), np.int32), last)
+        count = np.zeros((slices, nodes + 1), np.int32)
+        return cls(count, block, np.zeros((slices, BLOCK + 2 * LANES), np.int32), last)
 
 
 class Runs(NamedTuple):
@@ -130,18 +130,19 @@ def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
 
 @inlined()
 def _copy_run(block, k, n, out, i, place):
-    """`n` points and, where there is room for whole vectors, some after them, which are then written over."""
+    """`n` points of a run, and where they go."""
     for j in range(U(0), n, STEP):
-        store(out.x, place + j, load(block, (0, k + j)))
-        store(out.y, place + j, load(block, (1, k + j)))
-        store(out.z, place + j, load(block, (2, k + j)))
-        store(out.place, i + j, whole(numbers()) + splat(np.int32(place + j)))
+        left = np.int64(n - j)
+        store_first(out.x, place + j, load(block, (0, k + j)), left)
+        store_first(out.y, place + j, load(block, (1, k + j)), left)
+        store_first(out.z, place + j, load(block, (2, k + j)), left)
+        store_first(out.place, i + j, whole(numbers()) + splat(np.int32(place + j)), left)
 
 
 @inner()
-def _place_runs(scan, turn, shape, places, room, runs, out, first, last, run):
+def _place_runs(scan, turn, shape, next_place, room, runs, out, first, last, run):
     """Write each point of a slice to its place in node order, x and y relative to the node; keep the place."""
-    (points, own), (next_place, end), (block, filled_up) = scan, places, room
+    (points, own), (block, filled_up) = scan, room
     for begin in range(first, last, BLOCK):
         n = min(BLOCK, last - begin)
         for k in range(0, n // LANES * LANES, LANES):
@@ -154,17 +155,7 @@ def _place_runs(scan, turn, shape, places, room, runs, out, first, last, run):
             node, i = U(runs.node[run]), U(runs.first[run])
             length, place, k = U(runs.first[run + ONE]) - i, U(next_place[node]), i - U(begin)
             next_place[node] = place + length
-            vectors = (length + STEP - ONE) // STEP * STEP
-            if place + vectors <= U(end[node]) and i + vectors <= U(last):
-                _copy_run(block, k, length, out, i, place)
-            else:
-                for j in range(length):
-                    out.x[place + j], out.y[place + j], out.z[place + j] = (
-                        block[0, k + j],
-                        block[1, k + j],
-                        block[2, k + j],
-                    )
-                    out.place[i + j] = place + j
+            _copy_run(block, k, length, out, i, place)
             run += ONE
 
 
@@ -178,9 +169,8 @@ def _is_empty(count, anchored, c):
 
 
 @inner()
-def _begin_nodes(room, anchored, shape, start, listed):
-    """Where nodes begin, and in `room` where each slice does; those that have points, or are anchored, are listed."""
-    count, end = room.count, room.end
+def _begin_nodes(count, anchored, shape, start, listed):
+    """Where nodes begin, and in `count` where each slice does; those that have points, or are anchored, are listed."""
     slices, nodes = count.shape[0], U(shape.rows * shape.columns)
     total = n = 0
     for row in range(shape.rows + 1):
@@ -197,7 +187,6 @@ def _begin_nodes(room, anchored, shape, start, listed):
                     here = count[s, node]
                     count[s, node] = total
                     total += here
-                    end[s, node] = total
                 if node < nodes:
                     listed.nodes[n] = node  # written over where it does not count
                     n += (total > before) | (anchored[node] > 0)
@@ -231,10 +220,9 @@ def sort_by_node(crew, scan, standing, pose, shape, anchored, room, runs, out):
                 count[s, :] = 0
                 _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), runs, first, last, run)
             elif phase == 1:
-                _begin_nodes(room, anchored, shape, out.start, out.listed)
+                _begin_nodes(count, anchored, shape, out.start, out.listed)
             else:
-                places = count[s], room.end[s]
-                _place_runs(scan, turn, shape, places, (room.block[s], filled_up), runs, out, first, last, run)
+                _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), runs, out, first, last, run)
                 _take_along(standing, out, first, min(last, standing.shape[0]))
             s = take_next(crew, phase)
         wait_for_all(crew, phase, parts)
