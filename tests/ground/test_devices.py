@@ -211,15 +211,29 @@ def test_compare_reports_agreement_and_phases(device):
         assert cpu.labels_different == 0
 
 
+_LONG = r"""
+extern "C" __global__ void wait(long long cycles) {
+    long long start = clock64();
+    while (clock64() - start < cycles) { }
+}
+"""
+
+
 def arrays_read_in_place(device, points):
-    """The points in the runtime's host memory, and on the GPU where arrays can live there."""
+    """The points in the runtime's host memory, and on the GPU where arrays can live there; then one of those whose
+    owner is still far from filling it."""
     pinned = device.host(points.shape, points.dtype)
     pinned[:] = points
     yield pinned
     if device.device.backend == "cuda":
         import cupy
 
-        yield cupy.asarray(points)
+        there = cupy.asarray(points)
+        yield there
+        late = cupy.zeros_like(there)
+        cupy.RawKernel(_LONG, "wait")((1,), (1,), (np.int64(20_000_000),))
+        late[:] = there
+        yield late
 
 
 @pytest.mark.parametrize("method", ["stcrf", "variance"])

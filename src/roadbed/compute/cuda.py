@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA runtime, through CuPy: programs by NVRTC, launches as one captured graph, pinned memory kernels reach."""
+"""The CUDA runtime, through CuPy: programs by NVRTC, memory on the device, and pinned memory that kernels reach."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import count, islice
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,7 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 from roadbed.atomic import atomic_write
 from roadbed.compute import backend as common
 from roadbed.compute import program_cache
-from roadbed.compute.backend import Beside, Device, Launch, Order, Output
+from roadbed.compute.backend import Device, Launch, Order, Output
+from roadbed.compute.cuda_tapes import CudaEvent, CudaTape, Run, runs_of
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError, InputError, OutputError
 
@@ -27,12 +28,6 @@ _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 _LINE = 256  # bytes; arrays that share memory begin at multiples of it
 _LETTERS = 16  # posts whose pinned memory is kept while they may be under way
-_DELAY = r"""
-extern "C" __global__ void delay(long long cycles) {
-    long long start = clock64();
-    while (clock64() - start < cycles) { }
-}
-"""
 
 
 @cache
@@ -127,6 +122,7 @@ class CudaBackend:
             self.stream = cupy.cuda.Stream(non_blocking=True)
             self._downward = cupy.cuda.Stream(non_blocking=True)  # copies to the host, beside what follows them
             self._before = cupy.cuda.Event(disable_timing=True)  # what they wait for
+            self._given = cupy.cuda.Event(disable_timing=True)  # an array of the caller's is there
         self._under_way = self._working = False  # copies to the host; kernels that nobody has waited for
         self._letter = 0
         self.traffic = common.Traffic()
@@ -225,14 +221,17 @@ class CudaBackend:
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
     def _offer_device_array(self, array: Any, dtype: np.dtype) -> int:
-        with self._handle, self.stream:
-            if hasattr(array, "__dlpack__"):  # orders our stream after the owner's
+        with self._handle:
+            if hasattr(array, "__dlpack__"):  # orders CuPy's stream after the owner's
                 array = self._cupy.from_dlpack(array)
             elif hasattr(array, "__cuda_array_interface__"):
                 array = self._cupy.asarray(array)
             else:
                 raise InputError(f"points: expected an array, found {type(array).__name__}")
-            array = self._cupy.ascontiguousarray(array, dtype)
+            self._given.record(self._cupy.cuda.get_current_stream())
+            self.stream.wait_event(self._given)  # and ours after that
+            with self.stream:
+                array = self._cupy.ascontiguousarray(array, dtype)
         self._in_flight.append(array)
         return array.data.ptr
 
@@ -299,10 +298,10 @@ class CudaBackend:
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
-        return CudaTape(self, [_Run(steps, after)])
+        return CudaTape(self, [Run(steps, after)])
 
     def joined(self, tapes: Sequence[Any]) -> CudaTape:
-        return CudaTape(self, _runs_of(tapes))
+        return CudaTape(self, runs_of(tapes))
 
     def side_streams(self) -> Iterator[Any]:
         """Streams that branches of a graph are captured from, one after the other."""
@@ -323,120 +322,6 @@ class CudaBackend:
         finally:
             self._in_flight.clear()
             self._under_way = self._working = False
-
-
-class _Run(NamedTuple):
-    """Launches in line, or by phases `after` each other."""
-
-    steps: Sequence[tuple]
-    after: Order | None
-
-
-class _Fork(NamedTuple):
-    """What `Beside` is of the runs of tapes."""
-
-    first: Sequence[_Run | _Fork]
-    second: Sequence[_Run | _Fork]
-
-
-def _runs_of(tapes: Sequence[Any]) -> list[_Run | _Fork]:
-    runs: list[_Run | _Fork] = []
-    for one in tapes:
-        runs += [_Fork(_runs_of(one.first), _runs_of(one.second))] if isinstance(one, Beside) else one.runs
-    return runs
-
-
-def _steps_of(runs: Sequence[_Run | _Fork]) -> Iterator[tuple]:
-    for run in runs:
-        yield from run.steps if isinstance(run, _Run) else _steps_of([*run.first, *run.second])
-
-
-class CudaEvent:
-    """A place in the backend's stream."""
-
-    def __init__(self, owner: CudaBackend) -> None:
-        self._owner = owner
-        with owner._handle:
-            self._event = owner._cupy.cuda.Event(disable_timing=True)
-
-    def record(self) -> None:
-        self._event.record(self._owner.stream)
-
-    def wait(self) -> None:
-        self._owner.traffic.event_waits += 1
-        self._event.synchronize()
-
-
-class CudaTape:
-    """Launches captured once as a graph; a frame is then one call to the driver."""
-
-    def __init__(self, owner: CudaBackend, runs: Sequence[_Run | _Fork]) -> None:
-        """`runs` come one after the other."""
-        self._owner, self.runs = owner, runs
-        self._steps = list(_steps_of(runs))
-        with owner._handle, owner.stream:
-            owner.stream.begin_capture()
-            self._capture(runs, owner.stream, owner.side_streams())
-            self._graph = owner.stream.end_capture()
-
-    def _capture(self, runs: Sequence[_Run | _Fork], stream: Any, sides: Iterator[Any]) -> None:
-        """Events make branches of the graph of what is launched on the sides; they join in `stream`."""
-        for run in runs:
-            if isinstance(run, _Fork):
-                side = next(sides)
-                side.wait_event(stream.record())
-                self._capture(run.first, stream, sides)
-                self._capture(run.second, side, sides)
-                stream.wait_event(side.record())
-            elif run.after is not None:
-                self._capture_phases(run.steps, run.after, stream, sides)
-            else:
-                with stream:
-                    for _, kernel, groups, size, arguments in run.steps:
-                        kernel(groups, size, arguments)
-
-    @staticmethod
-    def _capture_phases(steps: Sequence[tuple], after: Order, main: Any, sides: Iterator[Any]) -> None:
-        """Each phase on its own stream."""
-        queues = common.queues_of(after)
-        streams = [main, *islice(sides, max(queues.values()))]
-        begin = main.record()
-        done: dict[str, Any] = {}
-        for phase, kernel, groups, size, arguments in steps:
-            stream = streams[queues[phase]]
-            if phase not in done:
-                for event in (begin, *(done[before] for before in after[phase])):
-                    stream.wait_event(event)
-            with stream:
-                kernel(groups, size, arguments)
-            done[phase] = stream.record()
-        for event in done.values():
-            main.wait_event(event)
-
-    def run(self) -> None:
-        self._owner.traffic.tapes += 1
-        self._owner.traffic.launches += len(self._steps)
-        self._owner._working = True
-        self._graph.launch(self._owner.stream)
-
-    def timed(self) -> dict[str, float]:
-        """Events around each launch; a delay first, so that the device never waits for the host."""
-        cupy, stream = self._owner._cupy, self._owner.stream
-        delay = cupy.RawKernel(_DELAY, "delay")
-        with self._owner._handle, stream:
-            delay((1,), (1,), (np.int64(2_000_000),))
-            marks = [cupy.cuda.Event()]
-            marks[0].record(stream)
-            for _, kernel, groups, size, arguments in self._steps:
-                kernel(groups, size, arguments)
-                marks.append(cupy.cuda.Event())
-                marks[-1].record(stream)
-            stream.synchronize()
-        seconds: dict[str, float] = {}
-        for step, before, after in zip(self._steps, marks, marks[1:]):
-            elapsed = cupy.cuda.get_elapsed_time(before, after) * 1e-3
-            seconds[step[0]] = seconds.get(step[0], 0.0) + elapsed
-        return seconds
 
 
 def _argument(argument: Any) -> Any:
