@@ -103,7 +103,8 @@ def test_points_may_lie_where_the_backend_has_its_own(name):
         import cupy as library
     else:
         library = np
-    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
+    # The second scan lies in the middle of a cell; on the border of two the last bit of a pose would choose the grid's.
+    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=2"))
     ours, theirs = roadbed.Pipeline(backend=name), roadbed.Pipeline(backend=name)
     for scan in scans:
         there = ours(replace(scan, points=library.asarray(scan.points)))
