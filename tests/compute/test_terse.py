@@ -181,6 +181,7 @@ def test_the_text_is_llvmlites_own(monkeypatch):
     assert len(written.modules) > 5
     for module, text in zip(written.modules, written.texts, strict=True):
         assert str(module) == text
+        assert not any("cfunc" in function.name for function in module.functions), "an entrance that nothing uses"
 
 
 @njit()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Kernels written down for LLVM in fewer words: what it makes of them is the same.
+"""Kernels written down for LLVM in fewer words: they compute the same.
 
 Numba puts every structure into memory and takes it apart there, an array at each index and the state of a loop at each
 step. LLVM removes all that, after Python has built it, written it out as text and had it read. What is left out here is
-nothing but that, so that LLVM makes the same machine code; whatever is not the plain case is left to Numba.
+nothing but that, and branches stay where they are, so that LLVM makes nearly the same machine code: what it turns into
+vector instructions depends on them. Whatever is not the plain case is left to Numba.
 """
 
 from __future__ import annotations
