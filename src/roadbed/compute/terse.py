@@ -2,10 +2,9 @@
 # mypy: ignore-errors
 """Kernels written down for LLVM in fewer words: they compute the same.
 
-Numba puts every structure into memory and takes it apart there, an array at each index and the state of a loop at each
-step. LLVM removes all that, after Python has built it, written it out as text and had it read. What is left out here is
-nothing but that, and branches stay where they are, so that LLVM makes nearly the same machine code: what it turns into
-vector instructions depends on them. Whatever is not the plain case is left to Numba.
+Numba puts an array into memory and takes it apart there at each index. LLVM removes all that, after Python has built it,
+written it out as text and had it read. Nothing else is left out, and branches stay where they are: LLVM makes the same
+machine code. Whatever is not the plain case is left to Numba.
 """
 
 from __future__ import annotations
@@ -13,22 +12,17 @@ from __future__ import annotations
 from llvmlite import ir
 from llvmlite.ir.instructions import InsertValue
 from numba.core import types
-from numba.core.cgutils import alloca_once, alloca_once_value, pointer_add
+from numba.core.cgutils import pointer_add
 from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
-from numba.cpython.rangeobj import range_impl_map
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
 _PLAIN = frozenset(types.number_domain | {types.boolean})
-_RANGES = frozenset(state for state, _ in range_impl_map.values())
-_COUNTERS = {iterator: number for number, (_, iterator) in range_impl_map.items()}
 
 
 class TerseLower(Lower):
-    """Numba's, with shorter ways for elements and rows of arrays and for loops over ranges."""
-
-    # Elements and rows of arrays
+    """Numba's, with shorter ways for elements and rows of arrays."""
 
     def lower_getitem(self, resty, expr, value, index, signature):
         found = self._axes(signature, self.typeof(value.name))
@@ -120,58 +114,6 @@ class TerseLower(Lower):
             value = builder.insert_value(value, part, model.get_field_position(name))
         return value
 
-    # Loops over ranges
-
-    def _lower_call_normal(self, fnty, expr, signature):
-        kind = signature.return_type
-        if kind not in _RANGES or getattr(fnty, "typing_key", None) is not range or len(signature.args) > 2:
-            return super()._lower_call_normal(fnty, expr, signature)
-        number = self.context.get_value_type(signature.args[0])
-        bounds = self.fold_call_args(fnty, signature, expr.args, expr.vararg, expr.kws)
-        start, stop = bounds if len(bounds) == 2 else (number(0), *bounds)
-        return self._structure(kind, (start, stop, number(1)))
-
-    def lower_expr(self, resty, expr):
-        if expr.op == "getiter" and self.typeof(expr.value.name) in _RANGES:
-            start, stop, step = (_part(self.builder, self.loadvar(expr.value.name), (part,)) for part in range(3))
-            if _is(step, 1):
-                return self._steps_by_one(start, stop, resty)
-        elif expr.op == "iternext" and self.typeof(expr.value.name) in _COUNTERS:
-            return self._next(self.loadvar(expr.value.name), resty)
-        elif expr.op in ("pair_first", "pair_second") and resty in _PLAIN:
-            return _part(self.builder, self.loadvar(expr.value.name), (int(expr.op == "pair_second"),))
-        return super().lower_expr(resty, expr)
-
-    def _steps_by_one(self, start, stop, kind):
-        builder = self.builder
-        left = stop if _is(start, 0) else builder.sub(stop, start)
-        places = alloca_once_value(builder, start), alloca_once(builder, start.type)
-        with builder.if_else(builder.icmp_signed(">", left, left.type(0))) as (some, none):
-            with some:
-                builder.store(left, places[1])
-            with none:
-                builder.store(left.type(0), places[1])
-        return self._structure(kind, (places[0], stop, start.type(1), places[1]))
-
-    def _next(self, iterator, pair):
-        """The next number of a range, and whether there is one; one that has ended counts on below zero."""
-        builder = self.builder
-        at, _, step, left = (_part(builder, iterator, (part,)) for part in range(4))
-        count, found = builder.load(left), alloca_once(builder, step.type)
-        valid = builder.icmp_signed(">", count, count.type(0))
-        with builder.if_then(valid):
-            value = builder.load(at)
-            builder.store(value, found)
-            builder.store(builder.sub(count, count.type(1), flags=["nsw"]), left)
-            builder.store(builder.add(value, step), at)
-        return self._structure(pair, (builder.load(found), valid))
-
-    def _structure(self, kind, parts):
-        value = ir.Constant(self.context.get_value_type(kind), ir.Undefined)
-        for position, part in enumerate(parts):
-            value = self.builder.insert_value(value, part, position)
-        return value
-
 
 def _part(builder, structure, position):
     """A part of a structure: where it was put together just now, what was put there."""
@@ -183,10 +125,6 @@ def _part(builder, structure, position):
             break  # put together from smaller parts
         whole = whole.operands[0]
     return builder.extract_value(structure, position)
-
-
-def _is(value, number):
-    return isinstance(value, ir.Constant) and value.constant == number
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
