@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Kernels written down for LLVM in fewer words: they compute the same.
 
-Numba puts an array into memory and takes it apart there at each index. LLVM removes all that, after Python has built it,
+Numba puts an array into memory and takes it apart there at each index. LLVM removes that, after Python has built it,
 written it out as text and had it read. Nothing else is left out, and branches stay where they are: LLVM makes the same
 machine code. Whatever is not the plain case is left to Numba.
 """
