@@ -30,6 +30,20 @@ def test_warming_up_tells_each_kernel_and_leaves_nothing_to_compile(tmp_path):
     assert again.stderr == ""
 
 
+def test_the_process_that_compiles_loads_and_collects_nothing_for_others(tmp_path):
+    script = """
+import gc, sys
+from roadbed import warmup
+
+warmup._serve()
+assert "numba.np.arraymath" in sys.modules
+assert sys.modules["scipy"] is None
+assert not gc.isenabled()
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], input="files\n", env=environment, text=True, timeout=900, check=True)
+
+
 def test_unknown_parts_are_named():
     with pytest.raises(InputError, match="expected ground, occupancy"):
         warm_up(["engine"])

@@ -19,7 +19,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.environment import lookup_environment
 from numba.core.targetconfig import ConfigStack
-from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
 from numba.core.untyped_passes import (
     FindLiterallyCalls,
     InlineClosureLikes,
@@ -32,6 +32,7 @@ from numba.core.untyped_passes import (
 
 from roadbed.compute import shortcuts
 from roadbed.compute.fingerprint import called_by
+from roadbed.compute.terse import TerseLowering
 
 _CALLED_BY_PYTHON = "_ZN7cpython"  # how the name of the wrapper begins that Python calls
 _REORDERED = re.compile(r" = f(add|sub|mul|div) (reassoc|fast) ")
@@ -119,7 +120,11 @@ class LeanCompiler(Compiler):
             idle |= {InlineInlinables}
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
-            pipeline.passes = [step for step in pipeline.passes if step[0] not in idle]
+            pipeline.passes = [
+                (TerseLowering if step is NativeLowering else step, told)
+                for step, told in pipeline.passes
+                if step not in idle
+            ]
             pipeline.finalize()
         return pipelines
 
