@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Label, Pose, Scan
+from roadbed.compute.cuda_tapes import DELAY
 from roadbed.errors import DeviceError
 from roadbed.ground.stcrf.device import StcrfDevice
 from tests.devices import ACCELERATORS, accelerator
@@ -211,14 +212,6 @@ def test_compare_reports_agreement_and_phases(device):
         assert cpu.labels_different == 0
 
 
-_LONG = r"""
-extern "C" __global__ void wait(long long cycles) {
-    long long start = clock64();
-    while (clock64() - start < cycles) { }
-}
-"""
-
-
 def arrays_read_in_place(device, points):
     """The points in the runtime's host memory, and on the GPU where arrays can live there; then one of those whose
     owner is still far from filling it."""
@@ -231,7 +224,7 @@ def arrays_read_in_place(device, points):
         there = cupy.asarray(points)
         yield there
         late = cupy.zeros_like(there)
-        cupy.RawKernel(_LONG, "wait")((1,), (1,), (np.int64(20_000_000),))
+        cupy.RawKernel(DELAY, "delay")((1,), (1,), (np.int64(20_000_000),))
         late[:] = there
         yield late
 

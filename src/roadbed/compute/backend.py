@@ -6,6 +6,7 @@ Algorithms are written against `Backend` only; `opencl.py` and `cuda.py` are its
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -153,15 +154,12 @@ class Beside:
     first: tuple[Tape | Beside, ...]
     second: tuple[Tape | Beside, ...]
 
-    def in_line(self) -> Iterator[Tape]:
-        """One sequence after the other, for who has no use for more."""
-        yield from in_line(*self.first, *self.second)
-
 
 def in_line(*tapes: Tape | Beside) -> Iterator[Tape]:
+    """One after the other, also those that need not be."""
     for one in tapes:
         if isinstance(one, Beside):
-            yield from one.in_line()
+            yield from in_line(*one.first, *one.second)
         else:
             yield one
 
@@ -306,7 +304,7 @@ def queues_of(order: Order) -> dict[str, int]:
 
 
 def elements(shape: int | tuple[int, ...]) -> int:
-    return int(np.prod(shape))
+    return math.prod(shape) if isinstance(shape, tuple) else int(shape)
 
 
 def out_of_memory(device: Device, wanted: int) -> DeviceError:

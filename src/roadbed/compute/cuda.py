@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -183,7 +182,7 @@ class CudaBackend:
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
         dtype = np.dtype(dtype)
-        size = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
+        size = common.elements(shape) * dtype.itemsize
         try:
             memory = self._pinned(max(size, 1))  # kept by CuPy when given back; its arrays take three times as long
         except self._cupy.cuda.runtime.CUDARuntimeError:

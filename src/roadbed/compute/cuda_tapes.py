@@ -12,7 +12,7 @@ import numpy as np
 from roadbed.compute import backend as common
 from roadbed.compute.backend import Beside, Order
 
-_DELAY = r"""
+DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
     long long start = clock64();
     while (clock64() - start < cycles) { }
@@ -117,7 +117,7 @@ class CudaTape:
     def timed(self) -> dict[str, float]:
         """Events around each launch; a delay first, so that the device never waits for the host."""
         cupy, stream = self._owner._cupy, self._owner.stream
-        delay = cupy.RawKernel(_DELAY, "delay")
+        delay = cupy.RawKernel(DELAY, "delay")
         with self._owner._handle, stream:
             delay((1,), (1,), (np.int64(2_000_000),))
             marks = [cupy.cuda.Event()]

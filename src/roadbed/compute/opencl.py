@@ -173,7 +173,7 @@ class OpenclBackend:
             self.traffic.uploads += 1
         return 0
 
-    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = True) -> Buffer:
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Buffer:
         return self.zeros(shape, dtype)
 
     def mailbox(self, size: int) -> Buffer:
@@ -194,7 +194,7 @@ class OpenclBackend:
         self.finish()
         return host
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = True) -> Output:
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
 
     def renewed(self, outputs: Sequence[Output]) -> list[Output]:

@@ -20,6 +20,8 @@ from roadbed.ground.opacity.model import (
 )  # fmt: skip
 from roadbed.ground.stcrf.buffers import Buffers
 
+_ASKING = 9  # work-items that ask what is near a point on a GPU: see squares.cl
+
 
 def can_find(backend: Backend, config: OpacityConfig) -> bool:
     """Whether the device computes as the CPU does, and has local memory for all returns of a direction."""
@@ -97,7 +99,7 @@ class OpacityDevice:
         steps = (
             ("find_directions", over_points(1), (*points, located, self._seen, *found)),
             ("mark_standing", over_directions, (*known, self._seen, *found)),
-            ("release_feet", over_points(9), (*known, self._seen, *found)),
-            ("grow_standing", over_points(9), (*known, *found)),
+            ("release_feet", over_points(_ASKING), (*known, self._seen, *found)),
+            ("grow_standing", over_points(_ASKING), (*known, *found)),
         )
         return [Launch(kernel, *shape, arguments, b.slots) for kernel, shape, arguments in steps]
