@@ -83,6 +83,7 @@ class Launch:
     slots: int = 1
     phase: str = ""  # name under which its time is reported; the kernel's when empty
     program: Any = None  # another program than the tape's
+    together: bool = False  # its groups wait for each other: at most `groups_at_once` of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +183,10 @@ class Backend(Protocol):
 
     def build(self, program: Program) -> Any:
         """Compile for this device."""
+        ...
+
+    def groups_at_once(self, program: Any, kernel: str, size: int) -> int:
+        """How many groups of a kernel surely run at the same time, so that they may wait for each other; 0: one."""
         ...
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:

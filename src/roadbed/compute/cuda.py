@@ -17,7 +17,7 @@ from roadbed.atomic import atomic_write
 from roadbed.compute import backend as common
 from roadbed.compute import program_cache
 from roadbed.compute.backend import Device, Launch, Order, Output
-from roadbed.compute.cuda_tapes import CudaEvent, CudaTape, Run, runs_of
+from roadbed.compute.cuda_tapes import CudaEvent, CudaTape, Run, Step, runs_of
 from roadbed.compute.program import Program
 from roadbed.errors import DeviceError, InputError, OutputError
 
@@ -154,6 +154,14 @@ class CudaBackend:
         with suppress(OutputError), atomic_write(kept) as file:  # a full disk: compiled again next time
             file.write(binary)
         return binary
+
+    def groups_at_once(self, program: Any, kernel: str, size: int) -> int:
+        driver, attribute = self._cupy.cuda.driver, self._cupy.cuda.runtime.cudaDevAttrCooperativeLaunch
+        if not self._cupy.cuda.runtime.deviceGetAttribute(attribute, self.device.index):
+            return 0
+        with self._handle:
+            per_unit = driver.occupancyMaxActiveBlocksPerMultiprocessor(program.get_function(kernel).ptr, size, 0)
+        return per_unit * self.device.units
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
         with self._handle, self.stream:
@@ -296,7 +304,7 @@ class CudaBackend:
             arguments = tuple(_argument(a) for a in launch.arguments)
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
-            steps.append((launch.phase or launch.kernel, kernel, *shape, arguments))
+            steps.append(Step(launch.phase or launch.kernel, kernel, *shape, arguments, launch.together))
         return CudaTape(self, [Run(steps, after)])
 
     def joined(self, tapes: Sequence[Any]) -> CudaTape:

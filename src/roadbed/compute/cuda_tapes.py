@@ -20,10 +20,25 @@ extern "C" __global__ void delay(long long cycles) {
 """
 
 
+class Step(NamedTuple):
+    """One launch."""
+
+    phase: str
+    kernel: Any
+    groups: tuple[int, int]
+    size: tuple[int]
+    arguments: tuple[Any, ...]
+    together: bool
+
+    def launch(self) -> None:
+        """On the current stream."""
+        self.kernel(self.groups, self.size, self.arguments, enable_cooperative_groups=self.together)
+
+
 class Run(NamedTuple):
     """Launches in line, or by phases `after` each other."""
 
-    steps: Sequence[tuple]
+    steps: Sequence[Step]
     after: Order | None
 
 
@@ -41,7 +56,7 @@ def runs_of(tapes: Sequence[Any]) -> list[Run | Fork]:
     return runs
 
 
-def _steps_of(runs: Sequence[Run | Fork]) -> Iterator[tuple]:
+def _steps_of(runs: Sequence[Run | Fork]) -> Iterator[Step]:
     for run in runs:
         yield from run.steps if isinstance(run, Run) else _steps_of([*run.first, *run.second])
 
@@ -87,24 +102,24 @@ class CudaTape:
                 self._capture_phases(run.steps, run.after, stream, sides)
             else:
                 with stream:
-                    for _, kernel, groups, size, arguments in run.steps:
-                        kernel(groups, size, arguments)
+                    for step in run.steps:
+                        step.launch()
 
     @staticmethod
-    def _capture_phases(steps: Sequence[tuple], after: Order, main: Any, sides: Iterator[Any]) -> None:
+    def _capture_phases(steps: Sequence[Step], after: Order, main: Any, sides: Iterator[Any]) -> None:
         """Each phase on its own stream."""
         queues = common.queues_of(after)
         streams = [main, *islice(sides, max(queues.values()))]
         begin = main.record()
         done: dict[str, Any] = {}
-        for phase, kernel, groups, size, arguments in steps:
-            stream = streams[queues[phase]]
-            if phase not in done:
-                for event in (begin, *(done[before] for before in after[phase])):
+        for step in steps:
+            stream = streams[queues[step.phase]]
+            if step.phase not in done:
+                for event in (begin, *(done[before] for before in after[step.phase])):
                     stream.wait_event(event)
             with stream:
-                kernel(groups, size, arguments)
-            done[phase] = stream.record()
+                step.launch()
+            done[step.phase] = stream.record()
         for event in done.values():
             main.wait_event(event)
 
@@ -122,13 +137,13 @@ class CudaTape:
             delay((1,), (1,), (np.int64(2_000_000),))
             marks = [cupy.cuda.Event()]
             marks[0].record(stream)
-            for _, kernel, groups, size, arguments in self._steps:
-                kernel(groups, size, arguments)
+            for step in self._steps:
+                step.launch()
                 marks.append(cupy.cuda.Event())
                 marks[-1].record(stream)
             stream.synchronize()
         seconds: dict[str, float] = {}
         for step, before, after in zip(self._steps, marks, marks[1:]):
             elapsed = cupy.cuda.get_elapsed_time(before, after) * 1e-3
-            seconds[step[0]] = seconds.get(step[0], 0.0) + elapsed
+            seconds[step.phase] = seconds.get(step.phase, 0.0) + elapsed
         return seconds

@@ -137,6 +137,9 @@ class OpenclBackend:
         rounds = self._cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
         return (_EXACT,) if self._handle.single_fp_config & rounds else ()
 
+    def groups_at_once(self, program: Any, kernel: str, size: int) -> int:
+        return 0  # OpenCL promises nothing of the kind
+
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
         dtype = np.dtype(dtype)
         size = max(common.elements(shape) * dtype.itemsize, 16)

@@ -16,9 +16,14 @@ KERNEL pack_lowest(GLOBAL const float4 *points, GLOBAL float4 *packed, GLOBAL in
     lists[3 * SLOT * NODES + node].z = count;
 }
 
-// The second lowest point of each wide node, so that one stray return below ground counts for nothing.
+// A wide node's height from its two lowest points: the second, so that one stray return below ground counts for nothing.
+FUNCTION float height_of(GLOBAL const Frame *frame, int node, float first, float second) {
+    if (second >= FAR_ABOVE) second = first < FAR_ABOVE ? first : UNSEEN;
+    int under = node == (int)(frame->vehicle_y * (1.0f / SPACING)) * COLUMNS + (int)(frame->vehicle_x * (1.0f / SPACING));
+    return under ? fmin(second, frame->road) : second;
+}
+
 KERNEL find_heights(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLOBAL float *heights) {
-    GLOBAL const Frame *frame = &frames[SLOT];
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     float first = UNSEEN, second = UNSEEN;
@@ -27,9 +32,7 @@ KERNEL find_heights(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLO
         second = z < first ? first : fmin(second, z);
         first = fmin(first, z);
     }
-    if (second >= FAR_ABOVE) second = first < FAR_ABOVE ? first : UNSEEN;
-    int under = node == (int)(frame->vehicle_y * (1.0f / SPACING)) * COLUMNS + (int)(frame->vehicle_x * (1.0f / SPACING));
-    heights[2 * SLOT * NODES + node] = under ? fmin(second, frame->road) : second;
+    heights[2 * SLOT * NODES + node] = height_of(&frames[SLOT], node, first, second);
 }
 
 // Twice the lattice of wide nodes in local memory, where it fits; there a CPU device has a border of unseen ones around it
@@ -56,26 +59,34 @@ KERNEL find_heights(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLO
 FUNCTION float height_at(const HEIGHTS *heights, int row, int column) {
     return row >= 0 && row < ROWS && column >= 0 && column < COLUMNS ? heights[row * COLUMNS + column] : UNSEEN;
 }
+
+FUNCTION float lowest_beside(const HEIGHTS *heights, int row, int column) {
+    return fmin(height_at(heights, row, column - 1), height_at(heights, row, column + 1));
+}
 #endif
 
+FUNCTION float known_or(float height, float road) { return height < FAR_ABOVE ? height : road; }
+
 FUNCTION float height_or(const HEIGHTS *heights, int row, int column, float road) {
-    float height = heights[PLACE(row, column)];
-    return height < FAR_ABOVE ? height : road;
+    return known_or(heights[PLACE(row, column)], road);
 }
 
 // No node higher over a neighbour than the slope limit allows.
 FUNCTION void lower(const HEIGHTS *from, HEIGHTS *to) {
     float straight = SLOPE_LIMIT * SPACING, across = straight * 1.41421356f;
 #if !BORDERED
-    for (int node = LOCAL_ID; node < NODES; node += LOCAL_SIZE) {
-        int row = node / COLUMNS, column = node % COLUMNS;
-        float lowest = from[node];
-        for (int place = 0; place < 9; ++place) {
-            int i = place % 3 - 1, j = place / 3 - 1;
-            float rise = place == 4 ? 0.0f : i && j ? across : straight;
-            lowest = fmin(lowest, height_at(from, row + j, column + i) + rise);
+    // A work-item goes along a part of a column, so that it reads three heights for each of its nodes, not nine.
+    int parts = max(LOCAL_SIZE / COLUMNS, 1), length = (ROWS + parts - 1) / parts;
+    for (int part = LOCAL_ID; part < parts * COLUMNS; part += LOCAL_SIZE) {
+        int column = part % COLUMNS, first = part / COLUMNS * length;
+        float south = height_at(from, first - 1, column), beside_south = lowest_beside(from, first - 1, column);
+        float here = height_at(from, first, column), beside = lowest_beside(from, first, column);
+        for (int row = first; row < min(first + length, ROWS); ++row) {
+            float north = height_at(from, row + 1, column), beside_north = lowest_beside(from, row + 1, column);
+            float next = fmin(beside, fmin(south, north)) + straight, corner = fmin(beside_south, beside_north) + across;
+            to[row * COLUMNS + column] = fmin(here, fmin(next, corner));
+            south = here, beside_south = beside, here = north, beside = beside_north;
         }
-        to[node] = lowest;
     }
 #else
     for (int row = 0; row < ROWS; ++row)
@@ -89,6 +100,18 @@ FUNCTION void lower(const HEIGHTS *from, HEIGHTS *to) {
         }
 #endif
     BARRIER();
+}
+
+// The lower envelope, where the heights were; there is room for as many behind them.
+FUNCTION void find_envelope(HEIGHTS *heights) {
+    for (int step = 0; step < CLIMB_STEPS; ++step)
+        lower(heights + step % 2 * LATTICE, heights + (1 - step % 2) * LATTICE);
+}
+
+FUNCTION int is_inside(int row, int column) { return row > 0 && row < ROWS - 1 && column > 0 && column < COLUMNS - 1; }
+
+FUNCTION float slope_between(float one, float other) {
+    return fmin(fmax((other - one) / (2.0f * SPACING), -SLOPE_LIMIT), SLOPE_LIMIT);
 }
 
 // One work-group: the lower envelope of the heights as what to expect.
@@ -105,60 +128,68 @@ KERNEL expect_envelope(GLOBAL const Frame *frames, GLOBAL float *heights_all, GL
 #else
     GLOBAL float *heights = heights_all + 2 * SLOT * NODES;
 #endif
-    for (int step = 0; step < CLIMB_STEPS; ++step)
-        lower(heights + step % 2 * LATTICE, heights + (1 - step % 2) * LATTICE);
+    find_envelope(heights);
     float road = frames[SLOT].road;
     Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     for (int node = LOCAL_ID; node < NODES; node += LOCAL_SIZE) {
         int row = node / COLUMNS, column = node % COLUMNS;
         float4 plane = FLOAT4(height_or(heights, row, column, road), 0.0f, 0.0f, 0.0f);
-        if (row > 0 && row < ROWS - 1 && column > 0 && column < COLUMNS - 1) {
-            float x = height_or(heights, row, column + 1, road) - height_or(heights, row, column - 1, road);
-            float y = height_or(heights, row + 1, column, road) - height_or(heights, row - 1, column, road);
-            plane.y = fmin(fmax(x / (2.0f * SPACING), -SLOPE_LIMIT), SLOPE_LIMIT);
-            plane.z = fmin(fmax(y / (2.0f * SPACING), -SLOPE_LIMIT), SLOPE_LIMIT);
+        if (is_inside(row, column)) {
+            float west = height_or(heights, row, column - 1, road), east = height_or(heights, row, column + 1, road);
+            float south = height_or(heights, row - 1, column, road), north = height_or(heights, row + 1, column, road);
+            plane.y = slope_between(west, east);
+            plane.z = slope_between(south, north);
         }
         expected[SLOT * NODES + node] = plane;
         store_node(start + 3 * SLOT * NODES, node, nothing, plane);
     }
 }
 
-FUNCTION int lies_on(float4 point, float4 state) {
-    return fabs(point.z - (state.y + state.z * point.x + state.w * point.y)) < EXPLAINED;
+// What the starts explain of a node's lowest points, and of those of its region.
+typedef struct {
+    int all, by_level, by_climbing;
+} Explained;
+
+FUNCTION int lies_on(float4 point, float4 plane) {
+    return fabs(point.z - (plane.x + plane.y * point.x + plane.z * point.y)) < EXPLAINED;
 }
 
-// Per node its lowest points: all, explained by the level start, by the climbing one.
+// Clearly more points, and either many more or nearly all there are.
+FUNCTION int climbing_is_better(Explained region) {
+    int more = region.by_climbing - region.by_level;
+    int nearly_all = more > CLIMB_SOME_MORE && (float)region.by_climbing > CLIMB_NEARLY_ALL * (float)region.all;
+    return (float)region.by_climbing > CLIMB_BETTER * (float)region.by_level && (more > CLIMB_MANY_MORE || nearly_all);
+}
+
 KERNEL count_explained(GLOBAL const float4 *points, GLOBAL const float4 *level, GLOBAL const float4 *climbing,
                        GLOBAL int4 *counts) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     node += SLOT * NODES;
-    float4 level_plane = level[3 * node + 2], climbing_plane = climbing[3 * node + 2];
-    int4 found = INT4(0, 0, 0, 0);
+    float4 level_plane = load_plane(level, node), climbing_plane = load_plane(climbing, node);
+    Explained found = {0, 0, 0};
     for (int k = 0; k < PER_NODE; ++k) {
         float4 point = points[node * PER_NODE + k];
-        found.x += point.z < FAR_ABOVE;
-        found.y += lies_on(point, level_plane);
-        found.z += lies_on(point, climbing_plane);
+        found.all += point.z < FAR_ABOVE;
+        found.by_level += lies_on(point, level_plane);
+        found.by_climbing += lies_on(point, climbing_plane);
     }
-    counts[node] = found;
+    counts[node] = INT4(found.all, found.by_level, found.by_climbing, 0);
 }
 
-// Where the climbing start explains its region better, its state replaces the level start's: clearly more points, and
-// either many more or nearly all there are.
+// Where the climbing start explains its region better, its state replaces the level start's.
 KERNEL take_better(GLOBAL const int4 *counts, GLOBAL const float4 *climbing, GLOBAL float4 *level) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
-    int row = node / COLUMNS, column = node % COLUMNS, all = 0, by_level = 0, by_climbing = 0;
+    int row = node / COLUMNS, column = node % COLUMNS;
+    Explained region = {0, 0, 0};
     for (int j = max(row - CLIMB_REGION, 0); j < min(row + CLIMB_REGION + 1, ROWS); ++j)
         for (int i = max(column - CLIMB_REGION, 0); i < min(column + CLIMB_REGION + 1, COLUMNS); ++i) {
             int4 found = counts[SLOT * NODES + j * COLUMNS + i];
-            all += found.x;
-            by_level += found.y;
-            by_climbing += found.z;
+            region.all += found.x;
+            region.by_level += found.y;
+            region.by_climbing += found.z;
         }
-    int more = by_climbing - by_level;
-    int nearly_all = more > CLIMB_SOME_MORE && (float)by_climbing > CLIMB_NEARLY_ALL * (float)all;
-    if (!((float)by_climbing > CLIMB_BETTER * (float)by_level && (more > CLIMB_MANY_MORE || nearly_all))) return;
+    if (!climbing_is_better(region)) return;
     for (int k = 0; k < 3; ++k) level[3 * (SLOT * NODES + node) + k] = climbing[3 * (SLOT * NODES + node) + k];
 }

@@ -38,45 +38,49 @@ FUNCTION void read_some(GLOBAL const float4 *points, int first, int lanes, int c
     UNROLL for (int j = 0; j < AT_ONCE; ++j) some[j] = points[max(min(first + j * lanes, count - 1), 0)];
 }
 
-// E-step c_j, and at once the data term of the M-step: sums of w H^T H and w z H^T with w = alpha c_j.
-// `some` holds the first points already. Returns the effective points that were added.
+// E-step c_j of a point, and at once what it adds to the M-step: w H^T H and w z H^T with w = c_j where it counts.
+FUNCTION void weigh_point(Information *sum, float4 p, float4 plane, float up, int counts) {
+    float dz = p.z - (plane.x + plane.y * p.x + plane.z * p.y);
+    float c = EXP2(dz * dz * (dz >= 0.0f ? up : DOWN));
+#ifdef PULL  // points far below keep a little weight: a surface that starts above a drop is drawn down to it
+    c = dz < 0.0f ? fmax(c, PULL / (1.0f + dz * dz * PULL_REACH)) : c;
+#endif
+    c = counts ? c : 0.0f;
+    float cx = c * p.x, cy = c * p.y;
+    sum->p00 += c;
+    sum->p01 += cx;
+    sum->p02 += cy;
+    sum->p11 += cx * p.x;
+    sum->p12 += cx * p.y;
+    sum->p22 += cy * p.y;
+    sum->x0 += c * p.z;
+    sum->x1 += cx * p.z;
+    sum->x2 += cy * p.z;
+}
+
+FUNCTION void add_data(Information *sum, Information data) {
+#define ADD_DATA(number) sum->number += ALPHA * data.number;
+    FOR_EACH_NUMBER(ADD_DATA)
+#undef ADD_DATA
+}
+
+// The plane as the E-step takes it.
+FUNCTION float4 limited(float4 plane) {
+    float sx = fmin(fmax(plane.y, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT);
+    return FLOAT4(plane.x, sx, sy, 0.0f);
+}
+
+// The data term of the M-step. `some` holds the first points already. Returns the effective points that were added.
 FUNCTION float add_points(Information *sum, GLOBAL const float4 *points, int count, float4 *some, float4 plane, float up,
                           int lane, int lanes) {
-    float h = plane.y;
-    float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.w, -SLOPE_LIMIT), SLOPE_LIMIT);
-    float w = 0.0f, wx = 0.0f, wy = 0.0f, wxx = 0.0f, wxy = 0.0f, wyy = 0.0f, wz = 0.0f, wzx = 0.0f, wzy = 0.0f;
+    Information data = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    plane = limited(plane);
     for (int first = lane; first < count; first += AT_ONCE * lanes) {
         if (first != lane) read_some(points, first, lanes, count, some);
-        UNROLL for (int j = 0; j < AT_ONCE; ++j) {
-            float4 p = some[j];
-            float dz = p.z - (h + sx * p.x + sy * p.y);
-            float c = EXP2(dz * dz * (dz >= 0.0f ? up : DOWN));
-#ifdef PULL  // points far below keep a little weight: a surface that starts above a drop is drawn down to it
-            c = dz < 0.0f ? fmax(c, PULL / (1.0f + dz * dz * PULL_REACH)) : c;
-#endif
-            c = first + j * lanes < count ? c : 0.0f;
-            float cx = c * p.x, cy = c * p.y;
-            w += c;
-            wx += cx;
-            wy += cy;
-            wxx += cx * p.x;
-            wxy += cx * p.y;
-            wyy += cy * p.y;
-            wz += c * p.z;
-            wzx += cx * p.z;
-            wzy += cy * p.z;
-        }
+        UNROLL for (int j = 0; j < AT_ONCE; ++j) weigh_point(&data, some[j], plane, up, first + j * lanes < count);
     }
-    sum->p00 += ALPHA * w;
-    sum->p01 += ALPHA * wx;
-    sum->p02 += ALPHA * wy;
-    sum->p11 += ALPHA * wxx;
-    sum->p12 += ALPHA * wxy;
-    sum->p22 += ALPHA * wyy;
-    sum->x0 += ALPHA * wz;
-    sum->x1 += ALPHA * wzx;
-    sum->x2 += ALPHA * wzy;
-    return ALPHA * w;
+    add_data(sum, data);
+    return ALPHA * data.p00;
 }
 
 // The sum over `lanes` neighbouring work-items, known at least to the first of them. scratch: nine floats per work-item.
@@ -158,7 +162,7 @@ FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment,
     int count = skip ? 0 : segment.y;
     float4 some[AT_ONCE];
     if (count > 0) read_some(points + segment.x, lane, lanes, count, some);
-    float4 plane = from[3 * node + 2], level = expected[node];
+    float4 plane = load_plane(from, node), level = expected[node];
     add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
     float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes);
     sum_over_lanes(&sum, lanes, scratch);

@@ -21,6 +21,11 @@ FUNCTION Information load_information(GLOBAL const float4 *state, int node) {
     return out;
 }
 
+FUNCTION float4 load_plane(GLOBAL const float4 *state, int node) {
+    float4 c = state[3 * node + 2];
+    return FLOAT4(c.y, c.z, c.w, 0.0f);
+}
+
 FUNCTION void store_node(GLOBAL float4 *state, int node, Information s, float4 plane) {
     state[3 * node] = FLOAT4(s.p00, s.p01, s.p02, s.p11);
     state[3 * node + 1] = FLOAT4(s.p12, s.p22, s.x0, s.x1);

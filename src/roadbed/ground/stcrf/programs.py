@@ -25,12 +25,13 @@ from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
 
 _PARTS = (
-    "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_rows", "surface",
-    "islands", "labels",
+    "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_together", "em_rows",
+    "surface", "islands", "labels",
 )  # fmt: skip
-_COARSE_PARTS = ("frame", "em", "em_rows", "climb")
+_COARSE_PARTS = ("frame", "em", "em_together", "em_rows", "climb", "first_surface")
 GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
+FEWEST_LANES = 4  # work-items of a node of few points where all groups run at once: each asks two neighbours
 SPARE = 7  # points of no weight behind the last: CPU devices read eight at a time
 BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
 _MOST_SQUARES = 64  # pillars per node that local memory holds
@@ -99,6 +100,9 @@ def coarse_program(config: Config) -> Program:
         "HEIGHT_INFORMATION": stcrf.height_information,
         # Over a wide node a slope matters more: its information grows with the lever arm.
         "SLOPE_INFORMATION": stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
+        "COARSE_UP": exponent(stcrf.coarse.sigma_up),
+        "CLIMB_UP": exponent(stcrf.coarse.climb_sigma_up),
+        "CLIMB_ITERATIONS": stcrf.coarse.climb_iterations,
         "PULL": stcrf.coarse.pull,
         "PULL_REACH": stcrf.sigma_down**-2,
         "PER_NODE": ratio**2 * low_side_of(config.ground) ** 2,  # places for a node's lowest points
@@ -112,7 +116,9 @@ def coarse_program(config: Config) -> Program:
 
 def _program(parts: tuple[str, ...], definitions: dict[str, int | float]) -> Program:
     files = tuple(f"ground/stcrf/{part}.cl" for part in parts)
-    return Program(("compute/components.cl", *files), {**CONSTANTS, **definitions}, {"Frame": FRAME})
+    return Program(
+        ("compute/components.cl", "compute/messages.cl", *files), {**CONSTANTS, **definitions}, {"Frame": FRAME}
+    )
 
 
 def _definitions(config: Config) -> dict[str, int | float]:
@@ -130,6 +136,7 @@ def _definitions(config: Config) -> dict[str, int | float]:
     return {
         "GROUP": GROUP,
         "FEW": FEW,
+        "FEWEST_LANES": FEWEST_LANES,
         "SOME": SOME,
         "MANY": min(MANY, limit) if limit else MANY,  # nodes that are thinned out are listed beyond it
         "COLUMNS": columns,
@@ -143,7 +150,9 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "WEAK_HEIGHT_INFORMATION": stcrf.height_information,
         "SLOPE_INFORMATION": stcrf.slope_information,
         "SLOPE_LIMIT": stcrf.slope_limit,
+        "GAMMA": stcrf.gamma,
         "UP": exponent(stcrf.sigma_up),
+        "UP_EARLY": exponent(stcrf.sigma_up_early),
         "DOWN": exponent(stcrf.sigma_down),
         "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
         "DISAGREEMENT": stcrf.disagreement,

@@ -13,6 +13,10 @@ from roadbed.config import Config
 from roadbed.ground.stcrf.model import FAR_ABOVE
 from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, EmLayout, coarse_program, exponent
 
+_MESSAGES = 17  # per node, of both starts (first_surface.cl)
+_MOST_HEIGHTS = 4096  # nodes whose heights local memory holds twice (climb.cl)
+_NEIGHBOURS = 8  # work-items of a node, of which each asks one
+
 
 class CoarseLattice:
     """The EM on wide nodes, which gives the first surface: a program of its own with the wide lattice's constants."""
@@ -41,6 +45,9 @@ class CoarseLattice:
         cursors = [0, self._nodes, 0, 0, 0, 0] if self._per_node <= SOME else [0, 0, self._nodes, 0, 0, 0]
         self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
         self.result = self._states[0]
+        self._groups = 0 if slots > 1 else self._groups_together()  # per start, of the one launch that does it all
+        if self._groups:
+            self._mail = zeros((1 + _MESSAGES * self._nodes) * 4, np.uint32)
         self._shaping = self.points if backend.device.lanes > 1 else backend.zeros(self.points.shape, np.float32)
         if self._stcrf.coarse.climb:
             self._climbing = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
@@ -56,11 +63,23 @@ class CoarseLattice:
         """The EM from the last frame's surface; or from a level one, then the one that climbs, and the better."""
         coarse = self._stcrf.coarse
         count = self._iterations_of(carried)
+        if self._groups:
+            groups = self._groups * (2 if coarse.climb and not carried else 1)
+            given = frames, self.points, self.start(carried), self.expected, self.result, self._mail, np.int32(count)
+            launch = self._launch("coarse", "first_surface", groups, *given)
+            return [replace(launch, together=True)]
         launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
         if self._shaping is not self.points:
             packing = self.points, self._shaping, self._lists
             launches = [self._launch("pack", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
         return [*launches, *self._climb(frames)] if coarse.climb and not carried else launches
+
+    def _groups_together(self) -> int:
+        """0 where the groups of both starts cannot wait for each other, or a node holds too many points."""
+        groups = -(-self._nodes * self._backend.device.lanes // GROUP)
+        if self._per_node > SOME or self._nodes > _MOST_HEIGHTS or self._backend.device.lanes < _NEIGHBOURS:
+            return 0
+        return groups if 2 * groups <= self._backend.groups_at_once(self.program, "first_surface", GROUP) else 0
 
     def _iterations_of(self, carried: bool) -> int:
         coarse = self._stcrf.coarse
