@@ -197,6 +197,21 @@ def test_batches_keep_order_and_agree_with_single_scans(device, preset):
         assert len(frame.label) == len(scan)
 
 
+@pytest.mark.parametrize("climb", [True, False])
+def test_the_coarse_start_is_the_same_in_one_launch_and_in_many(device, climb):
+    """Groups that wait for each other take what was told in this frame, whatever lies there of the frames before."""
+    config = Config.parse({"ground": {"stcrf": {"coarse": {"climb": climb}}}})
+    together, launched = StcrfDevice(device, config), StcrfDevice(device, config)
+    assert bool(together._tapes._coarse._groups) == (device.device.backend == "cuda")
+    launched._tapes._coarse._groups = 0
+    scans = [hilly_scan(seed, 20_000, x=40.0 * seed).points for seed in range(3)]
+    for k in range(60 if device.device.backend == "cuda" else 3):
+        given = engines.given(config, scans[k % 3] + np.float32([0, 0, HEIGHT]))
+        found, expected = (engine.frame(given) for engine in (together, launched))
+        np.testing.assert_allclose(found.elevation, expected.elevation, rtol=0, atol=2e-5)
+        assert np.count_nonzero(found.label != expected.label) <= 2  # rounding at a threshold
+
+
 def test_compare_reports_agreement_and_phases(device):
     from roadbed.evaluate.agreement import compare
 

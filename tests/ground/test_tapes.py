@@ -14,7 +14,7 @@ import roadbed.ground.stcrf
 from roadbed.config import Config
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.tapes import Tapes, order_of
-from tests.devices import accelerator
+from tests.devices import ACCELERATORS, accelerator
 
 SIZE = {"length": 24, "width": 24}
 SOURCES = "\n".join(path.read_text() for path in Path(roadbed.ground.stcrf.__file__).parent.glob("*.cl"))
@@ -23,7 +23,7 @@ KINDS = [(False, 6, False), (True, 3, True), (True, 6, False)]
 
 def parameters(kernel):
     """Per argument of a kernel whether it writes there, as its declaration says."""
-    found = re.search(rf"KERNEL {kernel}\((.*?)\) {{", SOURCES, re.DOTALL)
+    found = re.search(rf"KERNEL(?:_OF\(\w+\))? {kernel}\((.*?)\) {{", SOURCES, re.DOTALL)
     declared = [text.strip() for text in found[1].split(",")]
     return [text.startswith("GLOBAL") and not text.startswith("GLOBAL const") for text in declared]
 
@@ -45,9 +45,10 @@ def waits_for(order, phase):
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_phases_at_the_same_time_share_nothing_that_one_writes(preset, kind):
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_phases_at_the_same_time_share_nothing_that_one_writes(name, preset, kind):
     config = Config.preset(preset).with_changes(ground={"stcrf": SIZE})
-    backend = accelerator("opencl")
+    backend = accelerator(name, optimise=False)
     launches = Tapes(backend, config, Buffers(backend, config, 1))._after_sort(*kind)
     order = order_of(launches)
     assert list(order) == list(dict.fromkeys(launch.phase or launch.kernel for launch in launches))

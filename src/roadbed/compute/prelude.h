@@ -13,7 +13,6 @@ typedef unsigned long long address_t;
 
 #define KERNEL extern "C" __global__ void
 #define KERNEL_OF(size) extern "C" __global__ void __launch_bounds__(size)
-#define KERNEL_DENSE(size, groups) extern "C" __global__ void __launch_bounds__(size, groups)  // so many on a unit at once
 #define FUNCTION static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL_ARRAY __shared__
@@ -61,7 +60,6 @@ typedef ulong address_t;
 
 #define KERNEL __kernel void
 #define KERNEL_OF(size) __kernel __attribute__((reqd_work_group_size(size, 1, 1))) void
-#define KERNEL_DENSE(size, groups) KERNEL_OF(size)
 #define FUNCTION static inline __attribute__((always_inline))
 #define GLOBAL __global
 #define LOCAL_ARRAY __local

@@ -3,9 +3,9 @@
 // previous frame's, and the 3x3 solve. Jacobi: it reads `from` and writes `to`, so nodes are independent.
 //
 // How many work-items share a node depends on its points: one up to FEW, LANES up to SOME, a warp's WIDE up to MANY, and a
-// whole work-group beyond (next to the sensor a node holds thousands). They take neighbours and points in turn and add up
-// what they found. Each work-group serves one of these kinds; nodes of the last three are listed. CPU devices have their
-// own form, em_rows.cl.
+// whole work-group beyond (next to the sensor a node holds thousands), unless such nodes are thinned out. They take
+// neighbours and points in turn and add up what they found. Each work-group serves one of these kinds; nodes of the last
+// three are listed. CPU devices have their own form, em_rows.cl.
 
 // beta / |N| of each of the eight neighbours, dealt out among `lanes` work-items, and gamma of the previous frame.
 // Without branches, so that all loads are under way together: a neighbour outside is the node itself with weight zero.
@@ -31,6 +31,7 @@ FUNCTION uchar seen_by(float now, float before) {
 
 #if LANES > 1
 #define WIDE 32
+#define MOST_LANES (LIMIT && LIMIT <= MANY ? WIDE : GROUP)
 #define AT_ONCE 4
 
 // AT_ONCE points of a node from place `first` on; those beyond the last repeat it.
@@ -195,7 +196,7 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     LOCAL_ARRAY float scratch[9 * GROUP];
     int kind = GROUP_ID < whole_groups ? 2 : (GROUP_ID - whole_groups) / groups;  // 0: some points, 1: many, 2: more
     int few = GROUP_ID >= whole_groups + 2 * groups;
-    int lanes = few ? 1 : kind == 0 ? LANES : kind == 1 ? WIDE : GROUP;
+    int lanes = few ? 1 : kind == 0 ? LANES : kind == 1 ? WIDE : MOST_LANES;
     int first_group = few ? whole_groups + 2 * groups : kind == 2 ? 0 : whole_groups + kind * groups;
     int member = GROUP_ID - first_group, members = few ? GROUP_COUNT - first_group : kind == 2 ? whole_groups : groups;
     int at_once = members * (GROUP / lanes), task = member * (GROUP / lanes) + LOCAL_ID / lanes;
@@ -216,7 +217,7 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
         if (few) UPDATE(0, 1);
         else if (kind == 0) UPDATE(LOCAL_ID & (LANES - 1), LANES);
         else if (kind == 1) UPDATE(LOCAL_ID & (WIDE - 1), WIDE);
-        else UPDATE(LOCAL_ID, GROUP);
+        else UPDATE(LOCAL_ID & (MOST_LANES - 1), MOST_LANES);
 #else
         UPDATE(LOCAL_ID % lanes, lanes);
 #endif

@@ -25,13 +25,13 @@ from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
 
 _PARTS = (
-    "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_together", "em_rows",
-    "surface", "islands", "labels",
+    "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_rows", "surface",
+    "islands", "labels",
 )  # fmt: skip
-_COARSE_PARTS = ("frame", "em", "em_together", "em_rows", "climb", "first_surface")
+_COARSE_PARTS = ("frame", "em", "em_rows", "climb", "first_surface")
 GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
-FEWEST_LANES = 4  # work-items of a node of few points where all groups run at once: each asks two neighbours
+TEAM = 512  # work-items of a work-group of the coarse start, where it is one launch
 SPARE = 7  # points of no weight behind the last: CPU devices read eight at a time
 BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
 _MOST_SQUARES = 64  # pillars per node that local memory holds
@@ -46,9 +46,10 @@ class EmLayout(NamedTuple):
     size: int = GROUP
 
     @classmethod
-    def of(cls, device: Device, rows: int, columns: int) -> EmLayout:
+    def of(cls, device: Device, rows: int, columns: int, limit: int) -> EmLayout:
+        """`limit`: points per node at most, or 0. Groups that find no room on the device at first make others wait."""
         if device.lanes > 1:
-            whole, per_kind = 2 * device.units, device.units
+            per_kind, whole = 3 * device.units // 5, 2 * device.units // 5 if 0 < limit <= MANY else device.units
             return cls(whole, per_kind, whole + 2 * per_kind + -(-rows * columns // GROUP))
         return cls(0, 0, min(8 * device.units, -(-rows // 4)), 1)  # a CPU's work-items take some rows each
 
@@ -100,6 +101,7 @@ def coarse_program(config: Config) -> Program:
         "HEIGHT_INFORMATION": stcrf.height_information,
         # Over a wide node a slope matters more: its information grows with the lever arm.
         "SLOPE_INFORMATION": stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
+        "TEAM": TEAM,
         "COARSE_UP": exponent(stcrf.coarse.sigma_up),
         "CLIMB_UP": exponent(stcrf.coarse.climb_sigma_up),
         "CLIMB_ITERATIONS": stcrf.coarse.climb_iterations,
@@ -111,14 +113,12 @@ def coarse_program(config: Config) -> Program:
         "COARSE_START": False,
         "SEEN_ONLY": False,  # asked of the fine lattice alone
     }
-    return _program(_COARSE_PARTS, fine | wide)
+    return _program(_COARSE_PARTS, fine | wide, "compute/messages.cl")
 
 
-def _program(parts: tuple[str, ...], definitions: dict[str, int | float]) -> Program:
+def _program(parts: tuple[str, ...], definitions: dict[str, int | float], *shared: str) -> Program:
     files = tuple(f"ground/stcrf/{part}.cl" for part in parts)
-    return Program(
-        ("compute/components.cl", "compute/messages.cl", *files), {**CONSTANTS, **definitions}, {"Frame": FRAME}
-    )
+    return Program(("compute/components.cl", *shared, *files), {**CONSTANTS, **definitions}, {"Frame": FRAME})
 
 
 def _definitions(config: Config) -> dict[str, int | float]:
@@ -136,7 +136,6 @@ def _definitions(config: Config) -> dict[str, int | float]:
     return {
         "GROUP": GROUP,
         "FEW": FEW,
-        "FEWEST_LANES": FEWEST_LANES,
         "SOME": SOME,
         "MANY": min(MANY, limit) if limit else MANY,  # nodes that are thinned out are listed beyond it
         "COLUMNS": columns,
@@ -150,9 +149,7 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "WEAK_HEIGHT_INFORMATION": stcrf.height_information,
         "SLOPE_INFORMATION": stcrf.slope_information,
         "SLOPE_LIMIT": stcrf.slope_limit,
-        "GAMMA": stcrf.gamma,
         "UP": exponent(stcrf.sigma_up),
-        "UP_EARLY": exponent(stcrf.sigma_up_early),
         "DOWN": exponent(stcrf.sigma_down),
         "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
         "DISAGREEMENT": stcrf.disagreement,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coarse start on an accelerator: the same EM kernel on a lattice of wide nodes."""
+"""The coarse start on an accelerator: the same EM on a lattice of wide nodes, in one launch where that can be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from roadbed.compute.backend import Backend, Launch
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FAR_ABOVE
-from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, EmLayout, coarse_program, exponent
+from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, TEAM, EmLayout, coarse_program, exponent
 
 _MESSAGES = 17  # per node, of both starts (first_surface.cl)
 _MOST_HEIGHTS = 4096  # nodes whose heights local memory holds twice (climb.cl)
@@ -60,14 +60,13 @@ class CoarseLattice:
         return self._states[self._iterations_of(carried) % 2]
 
     def launches(self, frames: Any, carried: bool) -> list[Launch]:
-        """The EM from the last frame's surface; or from a level one, then the one that climbs, and the better."""
+        """The EM from the last frame's surface; or from a level one, the one that climbs, and the better of both."""
         coarse = self._stcrf.coarse
         count = self._iterations_of(carried)
         if self._groups:
             groups = self._groups * (2 if coarse.climb and not carried else 1)
-            given = frames, self.points, self.start(carried), self.expected, self.result, self._mail, np.int32(count)
-            launch = self._launch("coarse", "first_surface", groups, *given)
-            return [replace(launch, together=True)]
+            given = frames, self.points, self.expected, self.result, self._mail, np.int32(count)
+            return [replace(self._launch("coarse", "first_surface", groups, *given), size=TEAM, together=True)]
         launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
         if self._shaping is not self.points:
             packing = self.points, self._shaping, self._lists
@@ -76,10 +75,10 @@ class CoarseLattice:
 
     def _groups_together(self) -> int:
         """0 where the groups of both starts cannot wait for each other, or a node holds too many points."""
-        groups = -(-self._nodes * self._backend.device.lanes // GROUP)
+        groups = -(-self._nodes * self._backend.device.lanes // TEAM)
         if self._per_node > SOME or self._nodes > _MOST_HEIGHTS or self._backend.device.lanes < _NEIGHBOURS:
             return 0
-        return groups if 2 * groups <= self._backend.groups_at_once(self.program, "first_surface", GROUP) else 0
+        return groups if 2 * groups <= self._backend.groups_at_once(self.program, "first_surface", TEAM) else 0
 
     def _iterations_of(self, carried: bool) -> int:
         coarse = self._stcrf.coarse
@@ -104,8 +103,10 @@ class CoarseLattice:
         self, phase: str, iterations: int, sigma_up: float, states: list[Any], expected: Any
     ) -> list[Launch]:
         """EM launches from one state buffer to the other; the result is left in the first."""
-        layout = EmLayout.of(self._backend.device, *self._shape)
-        groups = layout.groups - layout.whole  # no coarse node takes a whole work-group
+        device = self._backend.device
+        layout = EmLayout.of(device, *self._shape, self._per_node)
+        if device.lanes > 1:  # every node is listed as one of two kinds
+            layout = EmLayout(0, device.units, 2 * device.units)
         launches = []
         for k in range(iterations):
             source, target = states[(iterations - k) % 2], states[(iterations - 1 - k) % 2]
@@ -114,7 +115,7 @@ class CoarseLattice:
                 self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
                 np.int32(layout.per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
             )  # fmt: skip
-            launches.append(Launch("iterate", groups, layout.size, arguments, self._slots, phase, self.program))
+            launches.append(Launch("iterate", layout.groups, layout.size, arguments, self._slots, phase, self.program))
         return launches
 
     def _launch(self, phase: str, kernel: str, groups: int, *arguments: object) -> Launch:

@@ -14,7 +14,6 @@ from roadbed.config import Config
 from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
 from roadbed.ground.stcrf.model import FIT_SIGMAS
 from roadbed.ground.stcrf.programs import (
-    FEWEST_LANES,
     GROUP,
     EmLayout,
     exponent,
@@ -27,7 +26,7 @@ from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.ground.stcrf.start_device import CoarseLattice
 
 # Phases that need nothing of another one and of what follows it, up to the next phase after both.
-_BESIDE = {"climb": "coarse", "islands": "measure"}
+_BESIDE = {"coarse": "thin_out", "climb": "coarse", "islands": "measure"}
 
 
 class Tapes:
@@ -39,9 +38,6 @@ class Tapes:
         self._nodes = lattice_of(config.ground).size
         self._program = backend.build(fine_program(config))
         self._coarse = CoarseLattice(backend, config, buffers.slots) if self._stcrf.start == "coarse" else None
-        self._together = 0 if buffers.slots > 1 else backend.groups_at_once(self._program, "iterate_together", GROUP)
-        if self._together:
-            self._mail = backend.zeros((1 + 6 * self._nodes) * 4, np.uint32)
         self.record()
 
     def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> tuple[Tape, Tape]:
@@ -141,15 +137,7 @@ class Tapes:
     def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
         """EM launches from one state buffer to the other; the posterior is left in the first."""
         stcrf, b = self._stcrf, self._buffers
-        if self._together:
-            few_groups = min(-(-self._nodes * FEWEST_LANES // GROUP), self._together * 4 // 5)
-            arguments = (
-                b.frames, *b.states, b.priors, b.expected, b.segments, b.sorted, b.lists, b.cursors, b.surface, b.seen,
-                self._mail, np.int32(few_groups), np.int32(iterations), np.int32(warm),
-            )  # fmt: skip
-            shape = self._together, GROUP
-            return [replace(self._launch("iterate_together", shape, *arguments), phase="iterate", together=True)]
-        layout = EmLayout.of(self._backend.device, *lattice_of(self._config.ground).shape)
+        layout = EmLayout.of(self._backend.device, *lattice_of(self._config.ground).shape, stcrf.points_per_node)
         per_slot = np.int32(b.capacity + room_for_anchors(self._config.ground))
         launches = []
         for k in range(iterations):
