@@ -49,7 +49,8 @@ class EmLayout(NamedTuple):
     def of(cls, device: Device, rows: int, columns: int, limit: int) -> EmLayout:
         """`limit`: points per node at most, or 0. Groups that find no room on the device at first make others wait."""
         if device.lanes > 1:
-            per_kind, whole = 3 * device.units // 5, 2 * device.units // 5 if 0 < limit <= MANY else device.units
+            per_kind, fewer = -(-3 * device.units // 5), -(-2 * device.units // 5)
+            whole = fewer if 0 < limit <= MANY else device.units
             return cls(whole, per_kind, whole + 2 * per_kind + -(-rows * columns // GROUP))
         return cls(0, 0, min(8 * device.units, -(-rows // 4)), 1)  # a CPU's work-items take some rows each
 
