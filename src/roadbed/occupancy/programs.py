@@ -22,7 +22,7 @@ from roadbed.occupancy.model import CONSTANTS, NO_BEAM
 from roadbed.occupancy.rules import Laid, RegistrationRule, SensorModel
 
 GROUP = 256  # work-items per group over points and cells
-RAY_GROUP = 128  # over the bins of a ray
+RAY_GROUP, RAY_STRIP = 32, 11  # over the bins of a ray, and so many of them each: an odd number, for banks of memory
 REGISTER_GROUP = 512  # over the shifts of a component, of which a fast one has tens of thousands
 REGISTER_PARTS = 8  # work-groups that share them on a GPU
 
@@ -118,6 +118,7 @@ _DEFINITIONS = {
     **EXACT,
     "GROUP": GROUP,
     "RAY_GROUP": RAY_GROUP,
+    "RAY_STRIP": RAY_STRIP,
     "PI": np.float64(math.pi),
     "NO_LOWEST": NO_LOWEST,
     "NO_HIGHEST": NO_HIGHEST,
