@@ -70,8 +70,10 @@ KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
     FOR_EACH(cell, lay->rows * lay->columns) join_before(parent, cell, lay->columns);
 }
 
-// The root of every hit, and which cells are roots: the first of their components.
-KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_root) {
+// The root of every hit, and which cells are roots: the first of their components. Clears what the scan that follows needs
+// to be zero.
+KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_root, GLOBAL int *progress, int cleared) {
+    FOR_EACH(k, cleared) progress[k] = 0;
     FOR_EACH(cell, lay->rows * lay->columns) {
         int root = parent[cell] < 0 ? -1 : root_of(parent, cell);
         parent[cell] = root;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,12 +136,13 @@ class RegistrationDevice:
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (lay, *observation, self._pictures, *hits, found.velocity, self._tickets)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
-            scan = primitives.scan(self._roots, self._before, self._progress, size)
+            scan = primitives.begun_scan(self._roots, self._before, self._progress, size)
+            scanned = (self._progress, np.int32(primitives.scan_progress(size)))
             components = [
                 Launch("draw_picture", groups, GROUP, draw),
                 Launch("join_hits", groups, GROUP, (lay, self._parent)),
-                Launch("find_roots", groups, GROUP, (lay, *roots)),
-                *(Launch(s.kernel, s.groups, s.size, s.arguments, program=collective) for s in scan),
+                Launch("find_roots", groups, GROUP, (lay, *roots, *scanned)),
+                replace(scan, program=collective),
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)
