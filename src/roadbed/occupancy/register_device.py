@@ -64,7 +64,7 @@ class RegistrationDevice:
         self._counts = zeros(_SLOTS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress(size), np.int32)
-        self._groups = backend.device.units * 4  # which take one component after the other
+        self._groups = backend.device.units * 2  # which take one component after the other
         self._points = zeros(self._rooms * self._groups * 2 * 2 * config.points * 2, np.int32)
         device = backend.device
         self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
