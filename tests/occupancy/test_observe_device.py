@@ -16,6 +16,7 @@ from roadbed.occupancy.engine import OccupancyInput
 from roadbed.occupancy.observe import Observer
 from roadbed.occupancy.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
+from roadbed.occupancy.programs import RAY_GROUP, RAY_STRIP
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -91,6 +92,20 @@ def test_random_points_and_rules(device, seed):
     ground.variance[rng.random(ground.variance.shape) < 0.2] = 0.3
     given = OccupancyInput.of(scan, ground, lattice_of(config.occupancy.grid))
     assert assert_same(ObserveDevice(device, config, given.lattice), given, config) > 300
+
+
+def test_what_a_work_group_finds_in_a_ray_goes_on_in_its_next_tile(device):
+    """Rays of three tiles: beams pass the nearer ones, and what stands low covers the first bins of the next."""
+    grid = {"length": 300, "width": 6, "spacing": 0.2}
+    config = Config.parse({"occupancy": {"grid": grid, "observation": {"azimuth_step": 2.0, "beneath": 0.2}}})
+    lattice = lattice_of(config.occupancy.grid)
+    assert lattice.columns / 2 > 2 * RAY_GROUP * RAY_STRIP
+    rng = np.random.default_rng(0)
+    along = np.concatenate([rng.uniform(-150, 150, 3000), *(k * 70.4 + rng.uniform(-2, 0, 50) for k in (-2, -1, 1, 2))])
+    points = np.column_stack([along, rng.uniform(-2, 2, along.size), rng.uniform(0.0, 1.5, along.size)])
+    scan = scan_at(points, 0.0)
+    given = OccupancyInput.of(scan, flat_ground(scan, Lattice.centred(300, 20, 1.0)), lattice)
+    assert assert_same(ObserveDevice(device, config, lattice), given, config) > 10_000
 
 
 def test_beyond_the_ground_that_is_known_there_is_no_node(device):

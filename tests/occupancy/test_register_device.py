@@ -113,6 +113,26 @@ def test_velocities_are_those_of_the_cpu(device, seed):
     assert moving > 3
 
 
+@pytest.mark.parametrize(
+    "motion", [GridMotion.rolled(1, -2, SPACING), GridMotion(shift=np.array([0.07, -0.02]), cells=None)]
+)
+def test_the_first_of_the_best_shifts_is_taken_however_little_better_it_is(device, motion):
+    """Noise in patches between free and unknown cells, of which any shift is believed that is a little better."""
+    config = RegistrationConfig(same=1, good=0, gain=0, small_same=1, small_gain=0, slack=0, least=0, refined_span=0)
+    both, rng, moving = Both(device, config), np.random.default_rng(0), 0
+    patches = np.zeros(SHAPE, bool)
+    for row, column, side in ((3, 3, 4), (3, 40, 4), (5, 20, 9), (25, 6, 12), (24, 30, 14), (50, 60, 3)):
+        patches[row : row + side, column : column + side] = True
+    for _ in range(6):
+        hit = patches & (rng.random(SHAPE) < 0.7)
+        probability = np.where(hit, 0.9, np.where(rng.random(SHAPE) < 0.5, 0.1, 0.5)).astype(np.float32)
+        surface = np.where(hit, 1 << rng.integers(0, 16, SHAPE), 0).astype(
+            np.uint16
+        )  # few points: many scores are equal
+        moving += both.step(Observation(probability, np.ones(SHAPE, np.float32), surface), motion=motion)
+    assert moving > 4
+
+
 def test_what_is_fast_is_found_as_on_the_cpu(device):
     """Shapes that cross the grid, on one that rolls and on one that turns."""
     turn = np.array([[np.cos(0.01), -np.sin(0.01)], [np.sin(0.01), np.cos(0.01)]])

@@ -22,49 +22,32 @@ KERNEL draw_normals(GLOBAL float4 *numbers, uint first, int count, uint seed, ui
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) numbers[i] = normals(seed, frame, stream, first + (uint)i);
 }
 
-// Exclusive scan in one pass: a group publishes the sum of its tile, then adds up its predecessors' until it meets a
-// finished prefix. Groups number themselves by a ticket, so every predecessor is already running.
-// progress: {ticket, then per tile: status, sum, prefix}, all zero before the launch.
+// Exclusive scan in one pass, of numbers that are not negative: a group tells the sum of its tile, and adds up what all
+// before it told, each work-item some of them. Groups number themselves by a ticket, so every predecessor is already running.
+// progress: {ticket, then of each tile its sum and one more}, all zero before the launch.
 #define SCAN_PER_ITEM 8
-#define HAS_SUM 1
-#define HAS_PREFIX 2
 
 KERNEL scan(GLOBAL const int *values, GLOBAL int *sums_before, GLOBAL int *progress, int count) {
     LOCAL_ARRAY int scratch[256];
-    LOCAL_ARRAY int shared[2];
-    if (LOCAL_ID == 0) shared[0] = ATOMIC_ADD(&progress[0], 1);
+    LOCAL_ARRAY int tile;
+    if (LOCAL_ID == 0) tile = ATOMIC_ADD(&progress[0], 1);
     BARRIER();
-    int tile = shared[0];
-    GLOBAL int *state = progress + 1;
-    int begin = (tile * LOCAL_SIZE + LOCAL_ID) * SCAN_PER_ITEM;
+    GLOBAL int *told = progress + 1;
+    int begin = (tile * LOCAL_SIZE + LOCAL_ID) * SCAN_PER_ITEM, own[SCAN_PER_ITEM], mine = 0;
+    UNROLL for (int k = 0; k < SCAN_PER_ITEM; ++k) own[k] = begin + k < count ? values[begin + k] : 0;
+    UNROLL for (int k = 0; k < SCAN_PER_ITEM; ++k) mine += own[k];
+    int in_tile, before_tile, before = group_scan(mine, scratch, &in_tile), tiles_before = 0;
 
-    int mine = 0;
-    for (int k = 0; k < SCAN_PER_ITEM; ++k) mine += begin + k < count ? values[begin + k] : 0;
-    int tile_sum;
-    int before = group_scan(mine, scratch, &tile_sum);
-
-    if (LOCAL_ID == 0) {
-        ATOMIC_EXCHANGE(&state[3 * tile + 1], tile_sum);
-        FENCE();
-        ATOMIC_EXCHANGE(&state[3 * tile], HAS_SUM);
-        int prefix = 0;
-        for (int other = tile - 1; other >= 0; --other) {
-            int status = 0;
-            while (status == 0) status = ATOMIC_OR(&state[3 * other], 0);
-            FENCE();
-            prefix += ATOMIC_OR(&state[3 * other + status], 0);
-            if (status == HAS_PREFIX) break;
-        }
-        ATOMIC_EXCHANGE(&state[3 * tile + 2], prefix + tile_sum);
-        FENCE();
-        ATOMIC_EXCHANGE(&state[3 * tile], HAS_PREFIX);
-        shared[1] = prefix;
+    if (LOCAL_ID == 0) ATOMIC_EXCHANGE(&told[tile], in_tile + 1);
+    for (int other = LOCAL_ID; other < tile; other += LOCAL_SIZE) {
+        int sum = 0;
+        while (sum == 0) sum = *(volatile GLOBAL int *)&told[other];
+        tiles_before += sum - 1;
     }
-    BARRIER();
-    before += shared[1];
-    for (int k = 0; k < SCAN_PER_ITEM && begin + k < count; ++k) {
-        int value = values[begin + k];
-        sums_before[begin + k] = before;
-        before += value;
+    group_scan(tiles_before, scratch, &before_tile);
+    before += before_tile;
+    UNROLL for (int k = 0; k < SCAN_PER_ITEM; ++k) {
+        if (begin + k < count) sums_before[begin + k] = before;
+        before += own[k];
     }
 }

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // 8-connected components of cells on a grid, joined in parallel: `parent` is a cell itself at first, -1 outside.
 
-FUNCTION int root_of(GLOBAL const int *parent, int cell) {
-    for (int next = parent[cell]; next != cell; next = parent[cell]) cell = next;
+// What a cell hangs on at last. On the way every cell is hung on what its parent hangs on: ways get short before many have
+// gone them. Another work-item's change that is overwritten thereby was made to the same tree, or goes on in `join`.
+FUNCTION int root_of(GLOBAL int *parent, int cell) {
+    int above = parent[cell];
+    while (above != cell) {
+        int next = parent[above];
+        if (next != above) parent[cell] = next;
+        cell = above;
+        above = next;
+    }
     return cell;
 }
 

@@ -12,7 +12,7 @@ typedef unsigned int uint;
 typedef unsigned long long address_t;
 
 #define KERNEL extern "C" __global__ void
-#define KERNEL_OF(size) extern "C" __global__ void __launch_bounds__(size)
+#define KERNEL_OF(size) extern "C" __global__ void __launch_bounds__(size, 1)
 #define FUNCTION static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL_ARRAY __shared__

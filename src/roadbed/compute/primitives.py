@@ -28,16 +28,17 @@ def build(backend: Backend) -> Any:
 
 
 def scan(values: Any, sums_before: Any, progress: Any, count: int) -> list[Launch]:
-    """Exclusive prefix sum of int32; `progress` has `scan_progress(count)` elements."""
-    return [fill(progress, 0, scan_progress(count)), _scan(values, sums_before, progress, count)]
+    """Exclusive prefix sum of int32 that are not negative; `progress` has `scan_progress(count)` elements."""
+    return [fill(progress, 0, scan_progress(count)), begun_scan(values, sums_before, progress, count)]
 
 
-def _scan(values: Any, sums_before: Any, progress: Any, count: int) -> Launch:
+def begun_scan(values: Any, sums_before: Any, progress: Any, count: int) -> Launch:
+    """The same where another kernel has cleared `progress`."""
     return Launch("scan", _groups(count, _SCAN_TILE), _GROUP, (values, sums_before, progress, np.int32(count)))
 
 
 def scan_progress(count: int) -> int:
-    return 1 + 3 * _groups(count, _SCAN_TILE)
+    return 1 + _groups(count, _SCAN_TILE)
 
 
 def fill(values: Any, value: int, count: int) -> Launch:
@@ -72,7 +73,7 @@ class CellSort:
             cells_out, items_out = self._spare[turn % 2]
             counted = (cells, self._table, self._progress, cleared, shift, number)
             steps.append(Launch("sort_count", tiles, size, counted))
-            steps.append(_scan(self._table, self._table, self._progress, counts))
+            steps.append(begun_scan(self._table, self._table, self._progress, counts))
             arguments = (cells, items, self._table, cells_out, items_out, shift, number)
             steps.append(Launch("sort_scatter", tiles, size, arguments))
             cells, items = cells_out, items_out

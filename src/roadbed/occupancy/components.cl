@@ -2,10 +2,15 @@
 // What one scan hit, as a picture that others are laid over, and its 8-connected components, numbered by their first cell.
 //
 // `Laying` says which of the stored scans is drawn. A picture is the CPU's: see model.py. A component is known by its box:
-// where it lies is small enough to be walked, so its cells need not be sorted.
+// where it lies is small enough to be walked, so its cells need not be sorted. A picture is followed by its lines: which
+// subcells are near a return (lower half of a word) and which lie in free cells (upper half), every second subcell of a line
+// in each word. First all words of those at even x, from the lowest line to the highest, then all of those at odd x.
 
 #define BOX 5  // lowest row, highest row, lowest column, highest column, how many cells
 #define NO_CELL 0x7fffffff
+#define CELLS_OF_WORD 16
+#define WORDS_OF_LINE(lay) (((lay)->columns + CELLS_OF_WORD - 1) / CELLS_OF_WORD)
+#define PICTURE_SIZE(lay) ((lay)->rows * ((lay)->columns + 2 * SUBCELLS * WORDS_OF_LINE(lay)))
 
 FUNCTION uint hits_of(GLOBAL const float *probability, GLOBAL const ushort *surface, int cell) {
     uint bits = surface[cell];
@@ -48,7 +53,7 @@ KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, G
                     GLOBAL const ushort *surface, GLOBAL address_t *pictures, GLOBAL int *parent, GLOBAL int *boxes_all,
                     GLOBAL float *velocity, GLOBAL int *tickets) {
     int rows = lay->rows, columns = lay->columns, cells = rows * columns;
-    GLOBAL address_t *picture = pictures + (address_t)lay->now * cells;
+    GLOBAL address_t *picture = pictures + (address_t)lay->now * PICTURE_SIZE(lay);
     GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
     FOR_EACH(cell, cells) {
         uint hits = hits_of(probability, surface, cell);
@@ -66,12 +71,35 @@ KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, G
     if (GLOBAL_ID < LAYINGS) tickets[GLOBAL_ID] = 0;
 }
 
+// The lines of the picture.
+KERNEL draw_lines(GLOBAL const Laying *lay, GLOBAL address_t *pictures) {
+    int rows = lay->rows, columns = lay->columns, words = WORDS_OF_LINE(lay), height = rows * SUBCELLS;
+    GLOBAL address_t *picture = pictures + (address_t)lay->now * PICTURE_SIZE(lay), *lines = picture + rows * columns;
+    FOR_EACH(k, rows * words) {
+        int row = k % rows, word = k / rows, first = word * CELLS_OF_WORD;
+        address_t found[2 * SUBCELLS];  // at even x of each line, then at odd x
+        UNROLL for (int j = 0; j < 2 * SUBCELLS; ++j) found[j] = 0;
+        UNROLL for (int i = 0; i < CELLS_OF_WORD; ++i) {
+            address_t there = first + i < columns ? picture[row * columns + first + i] : 0;
+            address_t free = (there >> FREE_BIT & 1) * 3;
+            UNROLL for (int j = 0; j < 2 * SUBCELLS; ++j) {
+                address_t line = there >> (NEAR_SHIFT + j % SUBCELLS * SUBCELLS + j / SUBCELLS);
+                found[j] |= ((line & 1) | (line >> 1 & 2) | free << 32) << (2 * i);
+            }
+        }
+        UNROLL for (int j = 0; j < 2 * SUBCELLS; ++j)
+            lines[(j / SUBCELLS * words + word) * height + row * SUBCELLS + j % SUBCELLS] = found[j];
+    }
+}
+
 KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
     FOR_EACH(cell, lay->rows * lay->columns) join_before(parent, cell, lay->columns);
 }
 
-// The root of every hit, and which cells are roots: the first of their components.
-KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_root) {
+// The root of every hit, and which cells are roots: the first of their components. Clears what the scan that follows needs
+// to be zero.
+KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_root, GLOBAL int *progress, int cleared) {
+    FOR_EACH(k, cleared) progress[k] = 0;
     FOR_EACH(cell, lay->rows * lay->columns) {
         int root = parent[cell] < 0 ? -1 : root_of(parent, cell);
         parent[cell] = root;

@@ -80,21 +80,28 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
     }
 }
 
-// What stands low in a bin covers the next bins behind it: there is room for its body.
+// What stands low in a bin covers the next bins behind it: there is room for its body. Bodies that reach each other are one.
 typedef struct {
     float slope;
-    int until;  // the last bin it covers
+    int from, until;  // the bin in which it begins, and the last that it covers; -1 where nothing stands
 } Cover;
 
-// The slope that covers bin k; what was `found` in it covers those behind.
-FUNCTION float covered_by(Cover *cover, float found, int k, int bins) {
-    float here = k <= cover->until ? cover->slope : -NO_BEAM;
-    if (found < NO_BEAM) {
-        cover->slope = k <= cover->until ? fmax(cover->slope, found) : found;
-        cover->until = k + bins;
-    }
-    return here;
+FUNCTION Cover standing_in(float found, int k, int bins) {
+    Cover cover = {found, k, found < NO_BEAM ? k + bins : -1};
+    return cover;
 }
+
+// The last body of both, of which `next` stands further out.
+FUNCTION Cover followed_by(Cover cover, Cover next) {
+    if (next.until < 0) return cover;
+    if (next.from <= cover.until) {
+        next.slope = fmax(cover.slope, next.slope);
+        next.from = cover.from;
+    }
+    return next;
+}
+
+FUNCTION float slope_over(Cover cover, int k) { return k <= cover.until ? cover.slope : -NO_BEAM; }
 
 // The slope under which a beam passes beneath something in its ray, or in as many beside it.
 FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, int azimuth, int bin) {
@@ -107,87 +114,115 @@ FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, int
     return slope;
 }
 
-// From near to far, a tile of the ray at a time: one work-item walks it in local memory, if there is anything in it.
-// `until` is the last bin that is covered so far, or in which something is.
-FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL float *beneath, LOCAL float *tile,
-                           LOCAL int *until) {
-    Cover cover = {-NO_BEAM, -1};
+// A work-group takes a tile of its ray at a time into local memory, each work-item a strip of neighbouring bins: it tells the
+// others what its strip holds, and goes through it once more when it knows what lies before. `empty` is what bins are
+// left with, and what those beyond the last are taken for.
+#define RAY_TILE (RAY_GROUP * RAY_STRIP)
+
 #if LANES > 1
-    if (LOCAL_ID == 0) *until = -1;
+FUNCTION void take_tile(GLOBAL uint *ray, int begin, int bins, uint empty, LOCAL uint *tile) {
+    uint found[RAY_STRIP];
+    UNROLL for (int j = 0; j < RAY_STRIP; ++j) {
+        int k = begin + j * RAY_GROUP + LOCAL_ID;
+        found[j] = k < bins ? ray[k] : empty;
+    }
+    UNROLL for (int j = 0; j < RAY_STRIP; ++j) {
+        tile[j * RAY_GROUP + LOCAL_ID] = found[j];
+        if (found[j] != empty) ray[begin + j * RAY_GROUP + LOCAL_ID] = empty;
+    }
     BARRIER();
-    for (int begin = 0; begin < v->range_bins; begin += RAY_GROUP) {
-        int k = begin + LOCAL_ID, inside = k < v->range_bins;
-        if (inside) {
-            uint found = found_in[k];
-            tile[LOCAL_ID] = unordered(found);
-            if (found != ordered(NO_BEAM)) {
-                found_in[k] = ordered(NO_BEAM);
-                ATOMIC_MAX(until, k);
-            }
-        }
+}
+
+// Its slopes, by their bits.
+FUNCTION void give_tile(LOCAL const uint *tile, GLOBAL float *ray, int begin, int bins) {
+    BARRIER();
+    for (int k = LOCAL_ID; k < min(RAY_TILE, bins - begin); k += RAY_GROUP) ray[begin + k] = FLOAT_OF(tile[k]);
+    BARRIER();
+}
+#endif
+
+// From near to far: what covers each bin. Bins of `found_in` are emptied.
+FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL float *beneath, LOCAL uint *tile,
+                           LOCAL Cover *strips) {
+    int bins = v->range_bins, reach = v->underside_bins;
+    Cover cover = {-NO_BEAM, 0, -1};
+#if LANES > 1
+    for (int begin = 0; begin < bins; begin += RAY_TILE) {
+        take_tile(found_in, begin, bins, ordered(NO_BEAM), tile);
+        int first = LOCAL_ID * RAY_STRIP;
+        Cover own = {-NO_BEAM, 0, -1}, before = cover;
+        UNROLL for (int k = first; k < first + RAY_STRIP; ++k)
+            own = followed_by(own, standing_in(unordered(tile[k]), begin + k, reach));
+        strips[LOCAL_ID] = own;
         BARRIER();
-        int walked = *until >= begin;  // which the walk below leaves true
-        if (LOCAL_ID == 0 && walked) {
-            for (int j = 0; j < min(RAY_GROUP, v->range_bins - begin); ++j)
-                tile[j] = covered_by(&cover, tile[j], begin + j, v->underside_bins);
-            ATOMIC_MAX(until, cover.until);
+        AHEAD for (int j = 0; j < RAY_GROUP; ++j) {
+            if (j == LOCAL_ID) before = cover;
+            cover = followed_by(cover, strips[j]);
         }
-        BARRIER();
-        if (inside) beneath[k] = walked ? tile[LOCAL_ID] : -NO_BEAM;
+        UNROLL for (int k = first; k < first + RAY_STRIP; ++k) {
+            Cover here = standing_in(unordered(tile[k]), begin + k, reach);
+            tile[k] = BITS_OF(slope_over(before, begin + k));
+            before = followed_by(before, here);
+        }
+        give_tile(tile, beneath, begin, bins);
     }
 #else
-    for (int k = 0; k < v->range_bins; ++k) {
+    for (int k = 0; k < bins; ++k) {
         float found = unordered(found_in[k]);
         found_in[k] = ordered(NO_BEAM);
-        beneath[k] = covered_by(&cover, found, k, v->underside_bins);
+        beneath[k] = slope_over(cover, k);
+        cover = followed_by(cover, standing_in(found, k, reach));
     }
 #endif
 }
 
-// From far to near: a beam that ended further out passed every nearer bin of its azimuth. One work-group per ray.
+// From far to near: a beam that ended further out passed every nearer bin of its azimuth. Bins of `ended_in` are emptied.
+FUNCTION void pass_beams(GLOBAL const View *v, GLOBAL uint *ended_in, GLOBAL float *passing, LOCAL uint *tile,
+                         LOCAL uint *strips) {
+    int bins = v->range_bins;
+    uint beyond = ordered(NO_BEAM);
+#if LANES > 1
+    for (int begin = (bins - 1) / RAY_TILE * RAY_TILE; begin >= 0; begin -= RAY_TILE) {
+        take_tile(ended_in, begin, bins, ordered(NO_BEAM), tile);
+        int first = LOCAL_ID * RAY_STRIP;
+        uint own = ordered(NO_BEAM), least = beyond;
+        UNROLL for (int k = first; k < first + RAY_STRIP; ++k) own = min(own, tile[k]);
+        strips[LOCAL_ID] = own;
+        BARRIER();
+        AHEAD for (int j = 0; j < RAY_GROUP; ++j) {
+            beyond = min(beyond, strips[j]);
+            if (j > LOCAL_ID) least = min(least, strips[j]);
+        }
+        UNROLL for (int k = first + RAY_STRIP - 1; k >= first; --k) {
+            least = min(least, tile[k]);
+            tile[k] = BITS_OF(unordered(least));
+        }
+        give_tile(tile, passing, begin, bins);
+    }
+#else
+    for (int k = bins - 1; k >= 0; --k) {
+        beyond = min(beyond, ended_in[k]);
+        ended_in[k] = ordered(NO_BEAM);
+        passing[k] = unordered(beyond);
+    }
+#endif
+}
+
+// One work-group per ray.
 KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cover, GLOBAL uint *lowest,
                   GLOBAL uint *highest, GLOBAL float *passing, GLOBAL float *beneath) {
     GLOBAL const View *v = &views[SLOT];
-    LOCAL_ARRAY float tile[RAY_GROUP];
-    LOCAL_ARRAY int until;
+    LOCAL_ARRAY uint tile[RAY_TILE];
+    LOCAL_ARRAY Cover covers[RAY_GROUP];
+    LOCAL_ARRAY uint slopes[RAY_GROUP];
     int ray = v->table + GROUP_ID * v->range_bins;
-    if (v->beneath < 1) spread_cover(v, cover + ray, beneath + ray, tile, &until);
+    if (v->beneath < 1) spread_cover(v, cover + ray, beneath + ray, tile, covers);
+    pass_beams(v, table + ray, passing + ray, tile, slopes);
     if (v->face > 0)
         for (int k = LOCAL_ID; k < v->range_bins; k += LOCAL_SIZE) {
             lowest[ray + k] = NO_LOWEST;
             highest[ray + k] = NO_HIGHEST;
         }
-#if LANES > 1
-    LOCAL_ARRAY uint scratch[RAY_GROUP];
-    uint beyond = ordered(NO_BEAM);
-    for (int end = v->range_bins; end > 0; end -= RAY_GROUP) {
-        int k = end - 1 - LOCAL_ID;
-        uint least = ordered(NO_BEAM);
-        if (k >= 0) {
-            least = table[ray + k];
-            table[ray + k] = ordered(NO_BEAM);
-        }
-        scratch[LOCAL_ID] = least;
-        BARRIER();
-        for (int reach = 1; reach < RAY_GROUP; reach *= 2) {
-            uint other = LOCAL_ID >= reach ? scratch[LOCAL_ID - reach] : least;
-            BARRIER();
-            least = min(least, other);
-            scratch[LOCAL_ID] = least;
-            BARRIER();
-        }
-        if (k >= 0) passing[ray + k] = unordered(min(least, beyond));
-        beyond = min(beyond, scratch[RAY_GROUP - 1]);
-        BARRIER();
-    }
-#else
-    uint least = ordered(NO_BEAM);
-    for (int k = v->range_bins - 1; k >= 0; --k) {
-        least = min(least, table[ray + k]);
-        table[ray + k] = ordered(NO_BEAM);
-        passing[ray + k] = unordered(least);
-    }
-#endif
 }
 
 // LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground.

@@ -22,9 +22,8 @@ from roadbed.occupancy.model import CONSTANTS, NO_BEAM
 from roadbed.occupancy.rules import Laid, RegistrationRule, SensorModel
 
 GROUP = 256  # work-items per group over points and cells
-RAY_GROUP = 128  # over the bins of a ray
-REGISTER_GROUP = 512  # over the shifts of a component, of which a fast one has tens of thousands
-REGISTER_PARTS = 8  # work-groups that share them on a GPU
+RAY_GROUP, RAY_STRIP = 32, 11  # over the bins of a ray, and so many of them each: an odd number, for banks of memory
+REGISTER_GROUP = 512  # over the shifts of a component, of which a fast one has tens of thousands, 32 at once
 
 _NUMBERS = {int: np.int32, bool: np.int32, float: np.float64}
 
@@ -118,6 +117,7 @@ _DEFINITIONS = {
     **EXACT,
     "GROUP": GROUP,
     "RAY_GROUP": RAY_GROUP,
+    "RAY_STRIP": RAY_STRIP,
     "PI": np.float64(math.pi),
     "NO_LOWEST": NO_LOWEST,
     "NO_HIGHEST": NO_HIGHEST,
@@ -130,12 +130,12 @@ def _program(files: Sequence[str], structs: dict[str, np.dtype], shared: tuple[s
 
 OBSERVE = _program(("polar", "faces", "observe"), {"View": VIEW})
 FUSE = _program(("fuse",), {"Pool": POOL, "Opinion": OPINION})
-_REGISTER = _program(("components", "register", "refine"), {"Laying": LAYING}, ("compute/components.cl",))
+_REGISTER = _program(("components", "shifts", "register", "refine"), {"Laying": LAYING}, ("compute/components.cl",))
 
 
-def register_program(group: int = REGISTER_GROUP, parts: int = REGISTER_PARTS) -> Program:
-    """The registration's kernels; so many work-items of so many groups try the shifts of a component side by side."""
-    layout = {"REGISTER_GROUP": group, "REGISTER_PARTS": parts, "LAYINGS": len(Laid)}
+def register_program(group: int = REGISTER_GROUP) -> Program:
+    """The registration's kernels; so many work-items try the shifts of a component side by side."""
+    layout = {"REGISTER_GROUP": group, "LAYINGS": len(Laid)}
     return replace(_REGISTER, definitions={**_REGISTER.definitions, **layout})
 
 

@@ -13,12 +13,22 @@ FUNCTION int mean_shift(const Compared *c, int2 expected, int2 *sum, LOCAL int *
     if (LOCAL_ID == 0) shared[0] = -count, shared[1] = shared[2] = shared[3] = 0;
     TOGETHER();
     for (int turn = 0; turn < 2; ++turn) {  // the best, then those nearly as good
-        for (int k = LOCAL_ID; k < shifts.side * shifts.side; k += LOCAL_SIZE) {
-            int2 shift = shift_at(shifts, k);
-            int here = few ? sums[k] : score(c, shift.x, shift.y, enough);
-            if (turn == 0) {
-                ATOMIC_MAX(&shared[0], here);
-            } else if (here >= enough) {
+        for (int k = LOCAL_ID; k < (few ? shifts.side * shifts.side : words_of(shifts)); k += LOCAL_SIZE) {
+            Word word = {k, 1, 1u};
+            int best;
+            if (few) {
+                best = sums[k];
+                word.tried = best >= enough;
+            } else {
+                uint digits[DIGITS];
+                word = word_at(shifts, k);
+                tally(c, shift_at(shifts, word.first), digits);
+                uint among = word.tried &= reaching(digits, max(enough + count, 0));
+                best = highest(digits, &among) - count;
+            }
+            if (turn == 0) ATOMIC_MAX(&shared[0], best);
+            for (uint left = turn == 0 ? 0u : word.tried; left; left &= left - 1u) {
+                int2 shift = shift_at(shifts, first_of(word, left));
                 ATOMIC_ADD(&shared[1], shift.x - expected.x);
                 ATOMIC_ADD(&shared[2], shift.y - expected.y);
                 ATOMIC_ADD(&shared[3], 1);
@@ -43,7 +53,7 @@ KERNEL_OF(REGISTER_GROUP) refine_hits(GLOBAL const Laying *layings, GLOBAL const
     Compared c = compared_of(&layings[laid], pictures, scratch_points);
     double per_velocity = c.lay->age / c.lay->subcell;
     int components = counts[c.lay->now];
-    for (int k = next_of(tickets + laid, shared); k < components; k = next_of(tickets + laid, shared)) {
+    for (int k = GROUP_ID; k < components; k = next_of(tickets + laid, shared)) {
         double vx = velocity[2 * k], vy = velocity[2 * k + 1];
         if (!(vx * vx + vy * vy >= c.lay->refined_speed * c.lay->refined_speed)) continue;  // nor if it is not a number
         int laid_over = lay_over(&c, &s, k, scratch, shared), points = c.count + c.old_count;

@@ -1,167 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // How connected hits moved: each component is laid over an older scan and shifted until both agree.
 //
-// On a GPU some work-groups share a component: each tries its share of the shifts, a shift per work-item, and the one that
-// comes last decides. On a CPU device it is one work-item. Places are subcells of the present grid. Every function is called
-// by all work-items of a group.
+// One work-group per component, of one work-item on a CPU device. Places are subcells of the present grid. Every function is
+// called by all work-items of a group.
 
 #define SUBCELLS_OF_CELL (SUBCELLS * SUBCELLS)
-#define MEETING (1 + 2 * REGISTER_PARTS)  // how many work-groups of a component have come, and what each of them found
-
-#if LANES > 1
-#define AT_ONCE 8
-#define TOGETHER() BARRIER()
-#define SUM_BEFORE(value, scratch, total) group_scan(value, scratch, total)
-#else
-#define AT_ONCE 1
-#define TOGETHER()
-#define SUM_BEFORE(value, scratch, total) (*(total) = (value), 0)
-#endif
-
-// The present and the former points of a component, and what they are compared with.
-typedef struct {
-    GLOBAL const Laying *lay;
-    GLOBAL const address_t *now, *old;  // pictures
-    GLOBAL int2 *present, *former;
-    int count, old_count;
-} Compared;
-
-// g: 1 within a subcell of a return, -1 where the cell is free, 0 elsewhere.
-FUNCTION int agreement(GLOBAL const Laying *lay, GLOBAL const address_t *picture, int x, int y) {
-    uint column = (uint)x, row = (uint)y;  // what is negative lies beyond the last
-    if (column >= (uint)(SUBCELLS * lay->columns) || row >= (uint)(SUBCELLS * lay->rows)) return 0;
-    address_t there = picture[row / SUBCELLS * lay->columns + column / SUBCELLS];
-    if (there >> (NEAR_SHIFT + row % SUBCELLS * SUBCELLS + column % SUBCELLS) & 1) return 1;
-    return -(int)(there >> FREE_BIT & 1);
-}
-
-// Where a place of now was in the older grid; far outside it counts as just outside.
-FUNCTION int2 was_at(GLOBAL const Laying *lay, int x, int y) {
-    if (lay->rolled) return INT2(x + (int)lay->x, y + (int)lay->y);
-    double cx = x + 0.5, cy = y + 0.5;
-    double old_x = floor(lay->xx * cx + lay->xy * cy + lay->x), old_y = floor(lay->yx * cx + lay->yy * cy + lay->y);
-    return INT2((int)fmin(fmax(old_x, -1.0), 1e9), (int)fmin(fmax(old_y, -1.0), 1e9));
-}
-
-// Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
-// Given up as soon as it cannot reach `least`. AT_ONCE points are looked up before that is judged: a GPU waits for all of
-// them together.
-FUNCTION int score(const Compared *c, int dx, int dy, int least) {
-    int total = 0;
-    for (int k = 0; k < c->count; k += AT_ONCE) {
-        UNROLL for (int j = 0; j < AT_ONCE; ++j) {
-            int2 point = c->present[min(k + j, c->count - 1)], was = was_at(c->lay, point.x - dx, point.y - dy);
-            int here = agreement(c->lay, c->old, was.x, was.y);
-            total += k + j < c->count ? here : 0;
-        }
-        int left = c->old_count + max(c->count - k - AT_ONCE, 0);
-        if (total + left < least) return total - left;
-    }
-    for (int k = 0; k < c->old_count; k += AT_ONCE) {
-        UNROLL for (int j = 0; j < AT_ONCE; ++j) {
-            int2 point = c->former[min(k + j, c->old_count - 1)];
-            int here = agreement(c->lay, c->now, point.x + dx, point.y + dy);
-            total += k + j < c->old_count ? here : 0;
-        }
-        int left = max(c->old_count - k - AT_ONCE, 0);
-        if (total + left < least) return total - left;
-    }
-    return total;
-}
-
-// Shifts that are tried: side x side of them, `step` apart from `corner` on, those whose square is at most `square`.
-typedef struct {
-    int2 corner;
-    int side, step;
-    double square;
-} Shifts;
-
-FUNCTION Shifts shifts_around(int2 middle, int reach, int step, double square) {
-    Shifts s = {INT2(middle.x - reach, middle.y - reach), 2 * reach / step + 1, step, square};
-    return s;
-}
-
-FUNCTION int2 shift_at(Shifts s, int k) { return INT2(s.corner.x + k % s.side * s.step, s.corner.y + k / s.side * s.step); }
-
-// Whether work-items are left for the points of each shift.
-FUNCTION int are_few(Shifts s) { return LANES > 1 && s.side * s.side <= LOCAL_SIZE; }
-
-// Scores of few shifts.
-FUNCTION void add_up(const Compared *c, Shifts s, LOCAL int *sums) {
-    int shifts = s.side * s.side, points = c->count + c->old_count;
-    TOGETHER();
-    for (int k = LOCAL_ID; k < shifts; k += LOCAL_SIZE) sums[k] = 0;
-    TOGETHER();
-    for (int at = LOCAL_ID; at < shifts * points; at += LOCAL_SIZE) {
-        int k = at / shifts, former = k - c->count;
-        int2 shift = shift_at(s, at % shifts), point = former < 0 ? c->present[k] : c->former[former];
-        int2 was = was_at(c->lay, point.x - shift.x, point.y - shift.y);
-        int here = former < 0 ? agreement(c->lay, c->old, was.x, was.y)
-                              : agreement(c->lay, c->now, point.x + shift.x, point.y + shift.y);
-        if (here) ATOMIC_ADD(&sums[at % shifts], here);
-    }
-}
-
-// The first of the shifts with the highest score above `best`, as (score, place in order). Those of one `part` in `parts`
-// are tried; (best, NO_CELL) where none is better.
-FUNCTION int2 search(const Compared *c, Shifts s, int best, int part, int parts, LOCAL int *shared, LOCAL int *sums) {
-    int few = are_few(s);
-    if (few) add_up(c, s, sums);
-    TOGETHER();
-    if (LOCAL_ID == 0) shared[0] = best, shared[1] = NO_CELL;
-    TOGETHER();
-    int own = best, own_shift = NO_CELL;
-    for (int k = part * LOCAL_SIZE + LOCAL_ID; k < s.side * s.side; k += parts * LOCAL_SIZE) {
-        int2 shift = shift_at(s, k);
-        if ((double)shift.x * shift.x + (double)shift.y * shift.y > s.square) continue;
-        // A shift as good as another work-item's may come before it.
-        int least = max(own + 1, *(volatile LOCAL int *)&shared[0]);
-        int here = few ? sums[k] : score(c, shift.x, shift.y, least);
-        if (here <= own) continue;
-        own = here;
-        own_shift = k;
-        ATOMIC_MAX(&shared[0], own);
-    }
-    TOGETHER();
-    if (own > best && own == shared[0]) ATOMIC_MIN(&shared[1], own_shift);
-    TOGETHER();
-    return INT2(shared[0], shared[1]);
-}
-
-// The work-groups of a component tell what they found. The last to come takes the best of it and goes on; for the others 0.
-FUNCTION int last_to_meet(GLOBAL int *meeting, int part, int2 *found, LOCAL int *shared) {
-#if REGISTER_PARTS > 1
-    volatile GLOBAL int *told = meeting + 1;
-    TOGETHER();
-    if (LOCAL_ID == 0) {
-        told[2 * part] = found->x, told[2 * part + 1] = found->y;
-        FENCE();
-        shared[0] = ATOMIC_ADD(meeting, 1) == REGISTER_PARTS - 1;
-        FENCE();
-    }
-    TOGETHER();
-    if (!shared[0]) return 0;
-    for (int k = 0; k < 2 * REGISTER_PARTS; k += 2)
-        if (told[k] > found->x || (told[k] == found->x && told[k + 1] < found->y)) *found = INT2(told[k], told[k + 1]);
-    if (LOCAL_ID == 0) *meeting = 0;
-#endif
-    return 1;
-}
 
 // The shift in subcells that makes the points agree best, (0, 0) where none is sure enough. In four searches: of no shift
 // at all, of every second shift, of those around the best of them, and of those that are hardly a motion. They are one
-// loop, because each copy of the search takes PoCL seconds to compile. The second is shared by the component's work-groups.
-FUNCTION int2 best_shift(const Compared *c, int reach, double same, double gain, int part, GLOBAL int *meeting,
-                         LOCAL int *shared, LOCAL int *sums) {
+// loop, because each copy of the search takes PoCL seconds to compile.
+FUNCTION int2 best_shift(const Compared *c, int reach, double same, double gain, LOCAL int *shared, LOCAL int *sums) {
     GLOBAL const Laying *lay = c->lay;
     int count = c->count + c->old_count, best = -count - 1, enough = 0;
     int2 nowhere = INT2(0, 0), shift = nowhere;
     double wanted = 0.0;
     Shifts shifts = shifts_around(nowhere, 0, 1, 0.0);
     for (int turn = 0; turn < 4; ++turn) {
-        int shared_by = turn == 1 ? REGISTER_PARTS : 1;
-        int2 found = search(c, shifts, turn == 3 ? enough - 1 : best, turn == 1 ? part : 0, shared_by, shared, sums);
-        if (turn == 1 && !last_to_meet(meeting, part, &found, shared)) return nowhere;
+        int2 found = search(c, shifts, turn == 3 ? enough - 1 : best, shared, sums);
         if (turn < 3 && found.y != NO_CELL) shift = shift_at(shifts, found.y);
         if (turn == 0) {
             if (found.x > same * count) return nowhere;
@@ -195,14 +50,12 @@ FUNCTION uint hits_at(GLOBAL const Laying *lay, GLOBAL const address_t *picture,
 FUNCTION int points_of(GLOBAL const Laying *lay, GLOBAL const address_t *picture, GLOBAL const int *labels,
                        GLOBAL const int *box, int k, int former, GLOBAL int2 *points, LOCAL int *scratch) {
     int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1), own = 0, all;
-    for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) own += (int)POPULATION(hits_at(lay, picture, labels, box, k, at));
-    SUM_BEFORE(own, scratch, &all);
-    int stride = max(1, all / lay->points), seen = 0;
-    for (int base = 0; base < area; base += LOCAL_SIZE) {
-        int at = base + LOCAL_ID, row = box[0] + at / wide, column = box[2] + at % wide, in_tile;
-        uint hits = at < area ? hits_at(lay, picture, labels, box, k, at) : 0u;
-        int rank = seen + SUM_BEFORE((int)POPULATION(hits), scratch, &in_tile);
-        seen += in_tile;
+    int strip = (area - 1) / LOCAL_SIZE + 1, begin = LOCAL_ID * strip, end = min(begin + strip, area);
+    for (int at = begin; at < end; ++at) own += (int)POPULATION(hits_at(lay, picture, labels, box, k, at));
+    int rank = SUM_BEFORE(own, scratch, &all), stride = max(1, all / lay->points);
+    for (int at = begin; at < end; ++at) {
+        int row = box[0] + at / wide, column = box[2] + at % wide;
+        uint hits = hits_at(lay, picture, labels, box, k, at);
         for (int bit = 0; bit < SUBCELLS_OF_CELL; ++bit) {
             if (!(hits >> bit & 1u)) continue;
             if (rank % stride == 0) {
@@ -222,16 +75,16 @@ FUNCTION int points_of(GLOBAL const Laying *lay, GLOBAL const address_t *picture
 }
 
 // The old component found most often in the 3 x 3 cells around the cells of component k, the first of several, or -1.
-// Candidates are counted one after the other, in order: there are few.
+// Candidates are counted one after the other, in order: there are few. The first turn finds the first and the last of them.
 FUNCTION int partner_of(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOBAL const int *old_labels,
                         GLOBAL const int *box, int k, LOCAL int *shared) {
     int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1);
     int best = -1, most = 0;
     for (int candidate = -1; candidate != NO_CELL;) {
         TOGETHER();
-        if (LOCAL_ID == 0) shared[0] = 0, shared[1] = NO_CELL;
+        if (LOCAL_ID == 0) shared[0] = candidate < 0 ? -1 : 0, shared[1] = NO_CELL;
         TOGETHER();
-        int votes = 0, next = NO_CELL;
+        int votes = 0, last = -1, next = NO_CELL;
         for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) {
             int row = box[0] + at / wide, column = box[2] + at % wide;
             if (labels[row * lay->columns + column] != k) continue;
@@ -244,13 +97,16 @@ FUNCTION int partner_of(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOB
                 for (int c = max(middle - 1, 0); c < min(middle + 2, lay->columns); ++c) {
                     int one = old_labels[r * lay->columns + c];
                     votes += one == candidate;
+                    last = max(last, one);
                     if (one > candidate) next = min(next, one);
                 }
         }
         if (candidate >= 0 && votes) ATOMIC_ADD(&shared[0], votes);
+        if (candidate < 0 && last >= 0) ATOMIC_MAX(&shared[0], last);
         if (next != NO_CELL) ATOMIC_MIN(&shared[1], next);
         TOGETHER();
-        if (shared[0] > most) best = candidate, most = shared[0];
+        if (candidate < 0 && shared[0] == shared[1]) return shared[0];  // the only one
+        if (candidate >= 0 && shared[0] > most) best = candidate, most = shared[0];
         candidate = shared[1];
     }
     return best;
@@ -294,10 +150,10 @@ FUNCTION int unmoved(const Compared *c, int free_only, LOCAL int *shared) {
     return shared[0];
 }
 
-// The next component, or share of one, that no group has taken.
+// The next component that no group has taken; the first ones are those of the groups' own numbers.
 FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
     TOGETHER();
-    if (LOCAL_ID == 0) shared[0] = ATOMIC_ADD(ticket, 1);
+    if (LOCAL_ID == 0) shared[0] = GROUP_COUNT + ATOMIC_ADD(ticket, 1);
     TOGETHER();
     return shared[0];
 }
@@ -317,8 +173,8 @@ FUNCTION Scans scans_of(GLOBAL const Laying *lay, GLOBAL const int *labels, GLOB
 
 // Without points yet, for which each group has its own room.
 FUNCTION Compared compared_of(GLOBAL const Laying *lay, GLOBAL const address_t *pictures, GLOBAL int2 *points) {
-    address_t cells = lay->rows * lay->columns, room = 2 * lay->points, group = lay->room * GROUP_COUNT + GROUP_ID;
-    Compared c = {lay, pictures + lay->now * cells, pictures + lay->old * cells, points + group * 2 * room,
+    address_t size = PICTURE_SIZE(lay), room = 2 * lay->points, group = lay->room * GROUP_COUNT + GROUP_ID;
+    Compared c = {lay, pictures + lay->now * size, pictures + lay->old * size, points + group * 2 * room,
                   points + (group * 2 + 1) * room, 0, 0};
     return c;
 }
@@ -355,11 +211,9 @@ KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL con
     GLOBAL const Laying *lay = &layings[laid];
     Scans s = scans_of(lay, labels_all, boxes_all);
     Compared c = compared_of(lay, pictures, scratch_points);
-    GLOBAL int *meetings = tickets + LAYINGS + (address_t)lay->room * lay->most_components * MEETING;
     velocity += (address_t)lay->room * 2 * lay->most_components;
-    int shares = counts[lay->now] * REGISTER_PARTS;
-    for (int share = next_of(tickets + laid, shared); share < shares; share = next_of(tickets + laid, shared)) {
-        int k = share / REGISTER_PARTS, part = share % REGISTER_PARTS;
+    int components = counts[lay->now];
+    for (int k = GROUP_ID; k < components; k = next_of(tickets + laid, shared)) {
         if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
         GLOBAL const int *box = s.boxes + BOX * k;
         int extent = extent_of(box);
@@ -377,7 +231,7 @@ KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const Laying *layings, GLOBAL con
             same = lay->standing_same;
             gain = lay->standing_gain;
         }
-        int2 shift = best_shift(&c, reach, same, gain, part, meetings + k * MEETING, shared, scratch);
+        int2 shift = best_shift(&c, reach, same, gain, shared, scratch);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, lay);
     }
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from roadbed.compute.backend import Backend, Beside, Launch, Letter, Tape, in_li
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Between, Cells, Masses, Observation, Registered
 from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.programs import (
     GROUP,
     LAYING,
     REGISTER_GROUP,
-    REGISTER_PARTS,
     check_device,
     groups_over,
     register_program,
@@ -27,6 +28,7 @@ from roadbed.occupancy.rules import Laid, RegistrationRule
 
 _MATURITY = Masses._fields.index("maturity")  # among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
+_CELLS_OF_WORD = 16  # in a line of a picture
 _SLOTS = STORED + 2  # those of the span, the one it is laid over, and the one of now
 
 
@@ -56,30 +58,25 @@ class RegistrationDevice:
             record.rooms, record.room = self._rooms, self._rooms - 1 if laid is Laid.FAST else 0
             for name, value in RegistrationRule.of(config, 1.0, cells.spacing, laid)._asdict().items():
                 setattr(record, name, value)
-        self._pictures, self._unknown = zeros(_SLOTS * size, np.uint64), zeros(size, np.float32)
+        picture = cells.rows * (cells.columns + 2 * SUBCELLS * -(-cells.columns // _CELLS_OF_WORD))  # and its lines
+        self._pictures, self._unknown = zeros(_SLOTS * picture, np.uint64), zeros(size, np.float32)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
         self._counts = zeros(_SLOTS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress(size), np.int32)
-        self._groups = backend.device.units * 4  # which take one component after the other
+        self._groups = backend.device.units * 2  # which take one component after the other
         self._points = zeros(self._rooms * self._groups * 2 * 2 * config.points * 2, np.int32)
         device = backend.device
-        alone = device.lanes == 1
-        self._group, parts = (1, 1) if alone else (min(REGISTER_GROUP, device.largest_group), REGISTER_PARTS)
-        # Whose turn it is, and where the work-groups that share a component meet.
-        self._tickets = zeros(len(Laid) + self._rooms * self._most * (1 + 2 * parts), np.int32)
-        self._programs = backend.build(register_program(self._group, parts)), primitives.build(backend)
+        self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
+        self._tickets = zeros(len(Laid), np.int32)  # whose turn it is
+        self._programs = backend.build(register_program(self._group)), primitives.build(backend)
         self._recorded: tuple | None = None
 
     @staticmethod
     def bytes_needed(cells: int) -> int:
         """Memory on the device of the scans remembered."""
-        components = cells // 4
-        return (
-            _SLOTS * (cells * (8 + 4) + components * _BOX * 4)
-            + 2 * components * (1 + 2 * REGISTER_PARTS) * 4
-            + 3 * cells * 4
-        )
+        lines, components = 2 * SUBCELLS * cells // _CELLS_OF_WORD, cells // 4
+        return _SLOTS * (8 * (cells + lines) + 4 * (cells + components * _BOX)) + 3 * 4 * cells
 
     def forget(self) -> None:
         self._scans.forget()
@@ -135,12 +132,14 @@ class RegistrationDevice:
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (lay, *observation, self._pictures, *hits, found.velocity, self._tickets)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
-            scan = primitives.scan(self._roots, self._before, self._progress, size)
+            scan = primitives.begun_scan(self._roots, self._before, self._progress, size)
+            scanned = (self._progress, np.int32(primitives.scan_progress(size)))
             components = [
                 Launch("draw_picture", groups, GROUP, draw),
+                Launch("draw_lines", groups, GROUP, (lay, self._pictures)),
                 Launch("join_hits", groups, GROUP, (lay, self._parent)),
-                Launch("find_roots", groups, GROUP, (lay, *roots)),
-                *(Launch(s.kernel, s.groups, s.size, s.arguments, program=collective) for s in scan),
+                Launch("find_roots", groups, GROUP, (lay, *roots, *scanned)),
+                replace(scan, program=collective),
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._pictures, self._labels, self._boxes, self._counts)

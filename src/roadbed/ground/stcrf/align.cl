@@ -42,29 +42,32 @@ FUNCTION precise_t laid_from(GLOBAL const Frame *frame, int k) {
     return (precise_t)frame->laid_from[0][k] + (precise_t)frame->laid_from[1][k] + (precise_t)frame->laid_from[2][k];
 }
 
-// Turned about the sensor's foot point, then lowered by what is left. Twin: Place.corrected.
-FUNCTION void lay_onto_prior(GLOBAL Frame *frame, GLOBAL const float *fit) {
+// A number of the poses of the sensor and of the vehicle (rotation by rows, translation), when they are turned about the
+// sensor's foot point, then lowered by what is left. Twin: Place.corrected.
+#define POSES 24
+FUNCTION precise_t laid_onto_prior(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
     precise_t trust = laid_from(frame, 24), slope_x = trust * fit[1], slope_y = trust * fit[2];
     precise_t up = 1 / sqrt(slope_x * slope_x + slope_y * slope_y + 1), a = -slope_y * up, b = slope_x * up, s = 1 / (1 + up);
     precise_t turn[9] = {1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s};
     precise_t foot[3] = {laid_from(frame, 9), laid_from(frame, 10), 0}, lower[3] = {0, 0, trust * fit[0]};
-    precise_t pose[24];  // of the sensor, then of the vehicle: rotation by rows, translation
-    for (int k = 0; k < 24; ++k) {
-        int first = k / 12 * 12, part = k % 12, row = part < 9 ? part / 3 : part - 9;
-        pose[k] = part < 9 ? 0 : foot[row] - lower[row];
-        for (int j = 0; j < 3; ++j)
-            pose[k] += turn[3 * row + j] * (part < 9 ? laid_from(frame, first + 3 * j + part % 3) : laid_from(frame, first + 9 + j) - foot[j]);
-    }
-    for (int k = 0; k < 9; ++k) frame->rotation[k] = (float)pose[k];
-    for (int k = 0; k < 3; ++k) frame->translation[k] = (float)pose[9 + k];
-    precise_t ahead_x = pose[12], ahead_y = pose[15], level = sqrt(ahead_x * ahead_x + ahead_y * ahead_y);
+    int first = k / 12 * 12, part = k % 12, row = part < 9 ? part / 3 : part - 9;
+    precise_t number = part < 9 ? 0 : foot[row] - lower[row];
+    for (int j = 0; j < 3; ++j)
+        number += turn[3 * row + j] * (part < 9 ? laid_from(frame, first + 3 * j + part % 3) : laid_from(frame, first + 9 + j) - foot[j]);
+    return number;
+}
+
+FUNCTION void tell_place(GLOBAL Frame *frame, LOCAL const precise_t *poses) {
+    for (int k = 0; k < 9; ++k) frame->rotation[k] = (float)poses[k];
+    for (int k = 0; k < 3; ++k) frame->translation[k] = (float)poses[9 + k];
+    precise_t ahead_x = poses[12], ahead_y = poses[15], level = sqrt(ahead_x * ahead_x + ahead_y * ahead_y);
     frame->vehicle_cosine = (float)(ahead_x / level);
     frame->vehicle_sine = (float)(ahead_y / level);
-    frame->vehicle_slope_x = (float)(-pose[14] / pose[20]);
-    frame->vehicle_slope_y = (float)(-pose[17] / pose[20]);
-    frame->vehicle_x = (float)pose[21];
-    frame->vehicle_y = (float)pose[22];
-    frame->road = (float)pose[23];
+    frame->vehicle_slope_x = (float)(-poses[14] / poses[20]);
+    frame->vehicle_slope_y = (float)(-poses[17] / poses[20]);
+    frame->vehicle_x = (float)poses[21];
+    frame->vehicle_y = (float)poses[22];
+    frame->road = (float)poses[23];
 }
 
 #define SUMS 11
@@ -91,62 +94,90 @@ FUNCTION void sum_over_group(const float *sums, LOCAL float *scratch) {
     BARRIER();
 }
 
-// One step of the fit dz = lift + a x + b y; `factor` of the squared rest in the weight's exponent. Each work-group adds up its share; the last to finish solves.
-// found: {samples, work-groups done}. fit: {lift, a, b, share of the samples near}, carried from step to step; the result
-// has the number of samples and whether the scan fits beside them.
-KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *found, GLOBAL float *parts,
-                GLOBAL float *fit_all, GLOBAL float *result, float factor, int step, int capacity) {
+// The fit {lift, a, b, share of the samples near} to what all work-groups added up, in their order.
+FUNCTION void solve(GLOBAL const float *parts, LOCAL float *scratch, LOCAL float *sums, LOCAL float *fit) {
+    BARRIER();
+    for (int k = LOCAL_ID; k < SUMS * GROUP_COUNT; k += LOCAL_SIZE) scratch[k] = parts[k];
+    BARRIER();
+    for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE) {
+        float sum = 0.0f;
+        AHEAD for (int group = 0; group < GROUP_COUNT; ++group) sum += scratch[group * SUMS + k];
+        sums[k] = sum;
+    }
+    BARRIER();
+    if (LOCAL_ID == 0) {
+        float w00 = sums[0] + 1e-6f, w11 = sums[3] + 1.0f, w22 = sums[5] + 1.0f;
+        float l1 = sums[1] / w00, l2 = sums[2] / w00, d1 = w11 - l1 * sums[1], t = sums[4] - l1 * sums[2], l3 = t / d1;
+        float second = sums[7] - l1 * sums[6], b = (sums[8] - l2 * sums[6] - l3 * second) / (w22 - l2 * sums[2] - l3 * t);
+        float a = second / d1 - l3 * b;
+        fit[0] = sums[6] / w00 - l1 * a - l2 * b;
+        fit[1] = a;
+        fit[2] = b;
+        fit[3] = sums[10] / fmax(sums[9], 1e-9f);
+    }
+    BARRIER();
+}
+
+// A sample, and how much it counts: many of one node are no better than some.
+typedef struct {
+    float x, y, dz, limited;
+} Sample;
+
+FUNCTION Sample sample_at(GLOBAL const float4 *samples, GLOBAL const int *counts, int k) {
+    float4 s = samples[k];
+    Sample sample = {s.x, s.y, s.z, fmin(1.0f, NODE_LIMIT / counts[(int)BITS_OF(s.w)])};
+    return sample;
+}
+
+// One step of the fit dz = lift + a x + b y; `factor` of the squared rest in the weight's exponent. Each work-group solves what
+// all of them added up in the step before, and adds up its share of this one; of the last step, the last to finish solves.
+// found: {samples, work-groups done}. The result is the fit, the number of samples and whether the scan fits.
+KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL int *counts_all, GLOBAL int *found,
+                GLOBAL float *parts_of_even, GLOBAL float *parts_of_odd, GLOBAL float *result, float factor, int step,
+                int capacity) {
     LOCAL_ARRAY float scratch[SUMS * GROUP];
+    LOCAL_ARRAY float totals[SUMS];
+    LOCAL_ARRAY float fit[4];
+    LOCAL_ARRAY precise_t poses[POSES];
     LOCAL_ARRAY int done;
-    GLOBAL float *fit = fit_all + 4 * SLOT;
+    GLOBAL const float4 *samples = samples_all + SLOT * capacity;
+    GLOBAL int *counts = counts_all + SLOT * NODES;
+    GLOBAL const float *before = (step % 2 ? parts_of_even : parts_of_odd) + SLOT * GROUP_COUNT * SUMS;
+    GLOBAL float *parts = (step % 2 ? parts_of_odd : parts_of_even) + SLOT * GROUP_COUNT * SUMS;
     int n = found[2 * SLOT];
+    Sample s = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (GLOBAL_ID < n) s = sample_at(samples, counts, GLOBAL_ID);  // under way while others solve
+    solve(before, scratch, totals, fit);
     float lift = step ? fit[0] : 0.0f, a = step ? fit[1] : 0.0f, b = step ? fit[2] : 0.0f;
     float sums[SUMS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     for (int k = GLOBAL_ID; k < n; k += GLOBAL_SIZE) {
-        float4 s = samples[SLOT * capacity + k];
-        float rest = s.z - (lift + a * s.x + b * s.y);
-        float limited = fmin(1.0f, NODE_LIMIT / counts[SLOT * NODES + (int)BITS_OF(s.w)]);
-        float w = limited * EXP2(factor * rest * rest);
+        if (k != GLOBAL_ID) s = sample_at(samples, counts, k);
+        float rest = s.dz - (lift + a * s.x + b * s.y), w = s.limited * EXP2(factor * rest * rest);
         sums[0] += w, sums[1] += w * s.x, sums[2] += w * s.y;
         sums[3] += w * s.x * s.x, sums[4] += w * s.x * s.y, sums[5] += w * s.y * s.y;
-        sums[6] += w * s.z, sums[7] += w * s.z * s.x, sums[8] += w * s.z * s.y;
-        sums[9] += limited, sums[10] += fabs(rest) < NEAR_SAMPLE ? limited : 0.0f;
+        sums[6] += w * s.dz, sums[7] += w * s.dz * s.x, sums[8] += w * s.dz * s.y;
+        sums[9] += s.limited, sums[10] += fabs(rest) < NEAR_SAMPLE ? s.limited : 0.0f;
     }
     sum_over_group(sums, scratch);
-    for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE)
-        parts[(SLOT * GROUP_COUNT + GROUP_ID) * SUMS + k] = scratch[k * GROUP];
+    for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE) parts[GROUP_ID * SUMS + k] = scratch[k * GROUP];
+    if (step < FIT_STEPS - 1) return;
     FENCE();
     BARRIER();
     if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[2 * SLOT + 1], 1);
     BARRIER();
     if (done < GROUP_COUNT - 1) return;
     FENCE();
-    for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE) {
-        float sum = 0.0f;
-        for (int group = 0; group < GROUP_COUNT; ++group) sum += parts[(SLOT * GROUP_COUNT + group) * SUMS + k];
-        scratch[k] = sum;
-    }
+    solve(parts, scratch, totals, fit);
+    for (int k = LOCAL_ID; k < POSES; k += LOCAL_SIZE) poses[k] = laid_onto_prior(&frames[SLOT], fit, k);
     BARRIER();
     if (LOCAL_ID == 0) {
-        for (int k = 0; k < SUMS; ++k) sums[k] = scratch[k];
-        float w00 = sums[0] + 1e-6f, w11 = sums[3] + 1.0f, w22 = sums[5] + 1.0f;
-        float l1 = sums[1] / w00, l2 = sums[2] / w00, d1 = w11 - l1 * sums[1], t = sums[4] - l1 * sums[2], l3 = t / d1;
-        float second = sums[7] - l1 * sums[6];
-        fit[2] = (sums[8] - l2 * sums[6] - l3 * second) / (w22 - l2 * sums[2] - l3 * t);
-        fit[1] = second / d1 - l3 * fit[2];
-        fit[0] = sums[6] / w00 - l1 * fit[1] - l2 * fit[2];
-        fit[3] = sums[10] / fmax(sums[9], 1e-9f);
-        found[2 * SLOT + 1] = 0;
-        if (step == FIT_STEPS - 1) {
-            found[2 * SLOT] = 0;
-            int fits = fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
-            if (fits && n >= FEWEST_SAMPLES) lay_onto_prior(&frames[SLOT], fit);
-            for (int k = 0; k < 4; ++k) result[6 * SLOT + k] = fit[k];
-            result[6 * SLOT + 4] = (float)n;
-            result[6 * SLOT + 5] = (float)fits;
-        }
+        int fits = fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
+        if (fits && n >= FEWEST_SAMPLES) tell_place(&frames[SLOT], poses);
+        for (int k = 0; k < 4; ++k) result[6 * SLOT + k] = fit[k];
+        result[6 * SLOT + 4] = (float)n;
+        result[6 * SLOT + 5] = (float)fits;
+        found[2 * SLOT] = found[2 * SLOT + 1] = 0;
     }
-    // The last step leaves no counts behind: every group has read them.
-    for (int k = LOCAL_ID; step == FIT_STEPS - 1 && k < n; k += LOCAL_SIZE)
-        counts[SLOT * NODES + (int)BITS_OF(samples[SLOT * capacity + k].w)] = 0;
+    // No counts are left behind: every group has read them.
+    AHEAD for (int k = LOCAL_ID; k < n; k += LOCAL_SIZE) counts[(int)BITS_OF(samples[k].w)] = 0;
 }
