@@ -98,7 +98,7 @@ class Pipeline:
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
-            with self.ground.under_way(scan, self._moving(), alone) as begun:
+            with self.ground.under_way(scan, self._moving()) as begun:
                 if alone or begun.frame.resident is None:
                     begun.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
