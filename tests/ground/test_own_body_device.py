@@ -237,7 +237,7 @@ class InGpuMemory:
 
 
 def test_scans_in_gpu_memory_are_searched_where_they_lie(device):
-    """The chain over a drive: the same box and points as from the host's memory, and the caller's array is left alone."""
+    """The chain over a drive: the same box and points as from the host's memory; the caller's array is left alone."""
     there, here = roadbed.Pipeline(Config(), device), roadbed.Pipeline(Config(), device)
     for scan in drive():
         if device.device.backend == "cuda":
