@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time as clock
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,9 +19,9 @@ from roadbed.compute.host import Host, refuse_after_fork
 from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig
 from roadbed.errors import ConfigError, DeviceError
-from roadbed.frames import GroundFrame, Moving, Scan, names_wanted
+from roadbed.frames import GroundFrame, Mounting, Moving, Scan, names_wanted
 from roadbed.geometry import Pose
-from roadbed.ground.engine import Outputs
+from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.method import GroundMethod, Segmented, looked_at
 from roadbed.ground.own_body import OwnBody, Room, without
 
@@ -66,9 +66,14 @@ class GroundFilter:
             pass
         return ground.frame
 
-    def under_way(self, scan: Scan, moving: Moving | None = None) -> GroundUnderWay:
-        """The same for who has work for the device that follows: `with ground.under_way(scan) as begun:`."""
-        return GroundUnderWay(self, scan, moving)
+    def under_way(
+        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+    ) -> GroundUnderWay:
+        """The same for who has work for the device that follows: `with ground.under_way(scan) as begun:`.
+
+        `meanwhile` is called with the scan's mounting while a device begins.
+        """
+        return GroundUnderWay(self, scan, moving, meanwhile)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:
         """One frame per scan, in order. On an accelerator scans without odometry are computed several at a time."""
@@ -113,16 +118,19 @@ class GroundFilter:
         self._mounted[scan.sensor] = T_vehicle_sensor
         self._own_body.look(scan, T_vehicle_sensor, found.output.own.cells)
 
-    def _segment(self, scan: Scan, moving: Moving | None) -> tuple[Segmented, NDArray[np.bool_] | None]:
+    def _segment(
+        self, scan: Scan, moving: Moving | None, meanwhile: Callable[[Mounting], object]
+    ) -> tuple[Segmented, NDArray[np.bool_] | None]:
         """What is found in a scan, and which of its points are the own vehicle's."""
         mounted = self._where_it_sat(scan)
         if mounted is not None and self._method.finds_own(scan):
-            found = self._method.segment(scan, moving, body=self._own_body.question(scan, mounted))
+            question = self._own_body.question(scan, mounted)
+            found = self._method.segment(scan, moving, None, question, meanwhile)
             return found, found.output.own.points
         own = self._own_body.points_of(scan, mounted)
         if own is not None and self._method.leaves_out(scan):
-            return self._method.segment(scan, moving, own), own
-        return self._method.segment(without(scan, own, self._room), moving), own
+            return self._method.segment(scan, moving, own, None, meanwhile), own
+        return self._method.segment(without(scan, own, self._room), moving, None, None, meanwhile), own
 
     def _where_it_sat(self, scan: Scan) -> Pose | None:
         """Where the sensor sits, as the scan says or as was found in an earlier one; None: it is not known yet."""
@@ -136,8 +144,10 @@ class GroundUnderWay:
     Nobody else gets a turn at the filter before its end.
     """
 
-    def __init__(self, owner: GroundFilter, scan: Scan, moving: Moving | None) -> None:
-        self._owner, self._scan, self._moving = owner, scan, moving
+    def __init__(
+        self, owner: GroundFilter, scan: Scan, moving: Moving | None, meanwhile: Callable[[Mounting], object]
+    ) -> None:
+        self._owner, self._scan, self._moving, self._meanwhile = owner, scan, moving, meanwhile
         self._seconds, self._learnt, self._completed = 0.0, False, False
 
     def __enter__(self) -> GroundUnderWay:
@@ -146,7 +156,7 @@ class GroundUnderWay:
         owner._turn.acquire()
         try:
             with in_words(owner.backend):
-                self._found, own = owner._segment(self._scan, self._moving)
+                self._found, own = owner._segment(self._scan, self._moving, self._meanwhile)
             self.frame = self._found.frame(self._scan, own)
         except BaseException:
             owner._turn.release()

@@ -63,7 +63,7 @@ def _components(cells, columns, width, reach):
     parent, start, members = np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.empty(count, np.int64)
     for i in range(count):
         parent[i] = i
-    # So many rows on, the first cell within reach and the first beyond it: neither ever lies before that of the last cell.
+    # So many rows on, the first cell within reach and the first beyond it: both only ever move on.
     begin, end = np.zeros(reach + 1, np.int64), np.zeros(reach + 1, np.int64)
     for i in range(count):
         root = _root_of(parent, i)
