@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +22,7 @@ from roadbed.errors import ConfigError
 from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan, names_wanted
 from roadbed.geometry import Pose
 from roadbed.ground import GroundFilter
-from roadbed.ground.engine import Outputs
+from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.filter import WANTED as _OF_GROUND
 from roadbed.mapping.survey import Survey
 from roadbed.occupancy import OccupancyFilter
@@ -98,7 +99,8 @@ class Pipeline:
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
-            with self.ground.under_way(scan, self._moving(), alone) as begun:
+            expect = nothing if self.occupancy is None else partial(self.occupancy.expect, scan)
+            with self.ground.under_way(scan, self._moving(), expect) as begun:
                 if alone or begun.frame.resident is None:
                     begun.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}

@@ -40,7 +40,7 @@ class Moment:
 
 
 class Timeline:
-    """Keeps the last pose and times; `judge` places one scan after them.
+    """Keeps the last pose and times; `judge` places one scan after them, as `foresee` and then `take` do.
 
     `in_order`: a scan must not be older than the last one of any sensor, or it is late; else only of its own sensor.
     """
@@ -58,7 +58,12 @@ class Timeline:
 
     def judge(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
         """`sensors` are those that saw the scan. One that stands alone or aside leaves no trace."""
-        moment = self._moment(time, sensors, T_world_vehicle)
+        moment = self.foresee(time, sensors, T_world_vehicle)
+        self.take(moment, time, sensors, T_world_vehicle)
+        return moment
+
+    def take(self, moment: Moment, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> None:
+        """Keep what was foreseen of a scan."""
         if moment.link is Link.FIRST:
             self.reset()
         if moment.link in (Link.FIRST, Link.NEXT):
@@ -66,9 +71,9 @@ class Timeline:
             if time is not None:
                 self._time = time
                 self._time_of_sensor.update(dict.fromkeys(sensors, time))
-        return moment
 
-    def _moment(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
+    def foresee(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
+        """Where a scan would be placed; nothing is kept of it."""
         last = self._T_world_vehicle
         if T_world_vehicle is None:
             return Moment(Link.ALONE, notes=("no pose: this scan stands alone",) if last is not None else ())

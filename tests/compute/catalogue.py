@@ -6,6 +6,7 @@ from __future__ import annotations
 from roadbed.compute import primitives
 from roadbed.config import Config
 from roadbed.config.ground import OpacityConfig, VarianceConfig
+from roadbed.ground import own_body_device
 from roadbed.ground.opacity import model as opacity
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
@@ -17,6 +18,7 @@ PROGRAMS = {
     "stcrf paper": fine_program(Config.preset("paper")),
     "stcrf default": fine_program(Config.preset("default")),
     "stcrf coarse": coarse_program(Config.preset("default")),
+    "own body": own_body_device.program(Config().vehicle),
     "opacity": opacity.program(OpacityConfig()),
     "variance": variance.program(VarianceConfig()),
     "occupancy observation": OBSERVE,

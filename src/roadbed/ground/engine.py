@@ -61,6 +61,23 @@ class Views:
 
 
 @dataclass(frozen=True, eq=False)
+class BodyQuestion:
+    """What an engine that can is asked of the own vehicle in a scan."""
+
+    T_vehicle_sensor: Pose
+    box: tuple[float, ...] | None  # m: rear, front, right, left, bottom, top; points in it are left out
+    looks: bool  # which cells around the vehicle hold a point is asked too
+
+
+@dataclass(eq=False)
+class OwnVehicle:
+    """The answer, as far as there is one."""
+
+    points: NDArray[np.bool_] | None = None  # (N,) which of them are its own; None: none
+    cells: NDArray[np.bool_] | None = None  # [x][y] which of `own_body.CELLS` hold a point
+
+
+@dataclass(frozen=True, eq=False)
 class FrameInput:
     """All that one frame is computed from, beside the engine's prior."""
 
@@ -73,6 +90,7 @@ class FrameInput:
     standing: NDArray[np.bool_] | None = None  # (N,) points that are not ground whatever the surface; None: any may be
     views: Views | None = None  # from which an engine that can finds those points itself
     own: NDArray[np.bool_] | None = None  # (N,) points on the own vehicle, where `points` holds them as returns
+    body: BodyQuestion | None = None  # by which an engine that can finds those points itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +106,7 @@ class FrameOutput:
     timings: dict[str, float] = field(default_factory=dict)
     cells: VarianceCells | None = None
     resident: Resident | None = None
+    own: OwnVehicle = field(default_factory=OwnVehicle)  # the answer to `FrameInput.body`
 
 
 @dataclass(frozen=True)

@@ -62,16 +62,18 @@ class GroundFilter:
         moving: Moving | None = None,
     ) -> GroundFrame:
         """Label every point of a scan and estimate the surface under it."""
-        with self.under_way(Scan.of(scan, T_world_sensor, time), moving, alone=True) as ground:
+        with self.under_way(Scan.of(scan, T_world_sensor, time), moving) as ground:
             pass
         return ground.frame
 
-    def under_way(self, scan: Scan, moving: Moving | None = None, alone: bool = False) -> GroundUnderWay:
+    def under_way(
+        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
+    ) -> GroundUnderWay:
         """The same for who has work for the device that follows: `with ground.under_way(scan) as begun:`.
 
-        What the host learns of the scan beside the device is then left to him; `alone`: there is no such work.
+        `meanwhile` is called with the scan's mounting while a device begins.
         """
-        return GroundUnderWay(self, scan, moving, alone)
+        return GroundUnderWay(self, scan, moving, meanwhile)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:
         """One frame per scan, in order. On an accelerator scans without odometry are computed several at a time."""
@@ -79,7 +81,7 @@ class GroundFilter:
 
         def entering() -> Iterator[Scan]:
             for scan in scans:
-                under_way.append((scan, self._own_points(scan)))
+                under_way.append((scan, self._own_body.points_of(scan, self._where_it_sat(scan))))
                 yield without(*under_way[-1])
 
         results = self._method.batch(entering())
@@ -110,24 +112,29 @@ class GroundFilter:
             self._own_body.reset()
             self._mounted.clear()
 
-    def _learn(self, scan: Scan, T_vehicle_sensor: Pose) -> None:
+    def _learn(self, scan: Scan, found: Segmented) -> None:
         """What a scan says of the vehicle, for those that follow."""
+        T_vehicle_sensor = found.mounting.T_vehicle_sensor
         self._mounted[scan.sensor] = T_vehicle_sensor
-        self._own_body.look(scan, T_vehicle_sensor)
+        self._own_body.look(scan, T_vehicle_sensor, found.output.own.cells)
 
     def _segment(
         self, scan: Scan, moving: Moving | None, meanwhile: Callable[[Mounting], object]
     ) -> tuple[Segmented, NDArray[np.bool_] | None]:
         """What is found in a scan, and which of its points are the own vehicle's."""
-        own = self._own_points(scan)
+        mounted = self._where_it_sat(scan)
+        if mounted is not None and self._method.finds_own(scan):
+            question = self._own_body.question(scan, mounted)
+            found = self._method.segment(scan, moving, None, question, meanwhile)
+            return found, found.output.own.points
+        own = self._own_body.points_of(scan, mounted)
         if own is not None and self._method.leaves_out(scan):
-            return self._method.segment(scan, moving, own, meanwhile), own
-        return self._method.segment(without(scan, own, self._room), moving, None, meanwhile), own
+            return self._method.segment(scan, moving, own, None, meanwhile), own
+        return self._method.segment(without(scan, own, self._room), moving, None, None, meanwhile), own
 
-    def _own_points(self, scan: Scan) -> NDArray[np.bool_] | None:
-        """Points on the own vehicle; where the sensor sits must be known, or have been found in an earlier scan."""
-        mounted = scan.T_vehicle_sensor or self._mounted.get(scan.sensor)
-        return self._own_body.points_of(scan, mounted)
+    def _where_it_sat(self, scan: Scan) -> Pose | None:
+        """Where the sensor sits, as the scan says or as was found in an earlier one; None: it is not known yet."""
+        return scan.T_vehicle_sensor or self._mounted.get(scan.sensor)
 
 
 class GroundUnderWay:
@@ -137,8 +144,10 @@ class GroundUnderWay:
     Nobody else gets a turn at the filter before its end.
     """
 
-    def __init__(self, owner: GroundFilter, scan: Scan, moving: Moving | None, alone: bool) -> None:
-        self._owner, self._scan, self._moving, self._alone = owner, scan, moving, alone
+    def __init__(
+        self, owner: GroundFilter, scan: Scan, moving: Moving | None, meanwhile: Callable[[Mounting], object]
+    ) -> None:
+        self._owner, self._scan, self._moving, self._meanwhile = owner, scan, moving, meanwhile
         self._seconds, self._learnt, self._completed = 0.0, False, False
 
     def __enter__(self) -> GroundUnderWay:
@@ -147,8 +156,7 @@ class GroundUnderWay:
         owner._turn.acquire()
         try:
             with in_words(owner.backend):
-                meanwhile = self._learn if self._alone else nothing
-                self._found, own = owner._segment(self._scan, self._moving, meanwhile)
+                self._found, own = owner._segment(self._scan, self._moving, self._meanwhile)
             self.frame = self._found.frame(self._scan, own)
         except BaseException:
             owner._turn.release()
@@ -164,12 +172,9 @@ class GroundUnderWay:
 
     def learn(self) -> None:
         """What the scans after it will need of this one: the host's work while the device works."""
-        self._learn(self.frame.mounting)
-
-    def _learn(self, mounting: Mounting) -> None:
         if not self._learnt:
             self._learnt = True
-            self._owner._learn(self._scan, mounting.T_vehicle_sensor)
+            self._owner._learn(self._scan, self._found)
 
     def complete(self) -> None:
         """Wait for the device."""

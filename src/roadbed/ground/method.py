@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from roadbed.frames import GroundFrame, Mounting, Moving, Scan
 from roadbed.geometry import Lattice, Pose
-from roadbed.ground.engine import FrameOutput, nothing
+from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +79,20 @@ class GroundMethod(Protocol):
         """Whether `segment` leaves out points of this scan by a mask; else they must be missing returns already."""
         ...
 
+    def finds_own(self, scan: Scan) -> bool:
+        """Whether `segment` finds the own vehicle's points of this scan itself, and leaves them out."""
+        ...
+
     def segment(
         self,
         scan: Scan,
         moving: Moving | None = None,
         own: NDArray[np.bool_] | None = None,
+        body: BodyQuestion | None = None,
         meanwhile: Callable[[Mounting], object] = nothing,
     ) -> Segmented:
-        """One scan, without its `own` points if it can leave some out; the next one after it is complete.
+        """One scan, without its `own` points if it can leave some out, or without those that it finds by what is asked
+        of the own `body`; the next one after it is complete.
 
         `meanwhile` is called with its mounting, once that is known, while a device works.
         """

@@ -2,12 +2,14 @@
 """The own vehicle's body in its scans: returns that travel with the vehicle are neither ground nor obstacle.
 
 The box is configured (`vehicle.body`), or estimated while the vehicle drives: what keeps its place in the vehicle frame
-while the world moves by is the vehicle itself, unless it goes on and on beside it, as a wall does. Scans in GPU memory
-are not searched, which would mean to fetch them: there the box is given.
+while the world moves by is the vehicle itself, unless it goes on and on beside it, as a wall does. Where the
+ground method asks its accelerator, points are found there and do not come to the host for it; other scans in GPU memory
+are not searched, which would mean to fetch them.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,15 @@ from roadbed.compute.threads import spread
 from roadbed.config.shared import BodyConfig, VehicleConfig
 from roadbed.frames import Scan
 from roadbed.geometry import Float32, Pose
+from roadbed.ground.engine import BodyQuestion
 from roadbed.ground.own_body_cpu import copy_without, mark_cells, mark_inside
 
-_CELL = 0.2  # m
-_AHEAD, _ASIDE = 6.0, 1.8  # m from the vehicle's origin that are searched: along, across
+PER_METRE = 5  # cells
+ALONG, ACROSS = 6.0, 1.8  # m from the vehicle's origin that are searched: along, across
+LOW = 0.25  # m over the road from which a return may be the body
+CELLS = round(2 * ALONG * PER_METRE), round(2 * ACROSS * PER_METRE)
+_CELL = 1 / PER_METRE  # m
 _LONGEST = 5.0  # m ahead or behind; a line of returns that goes on further is a wall or a rail
-_LOW = 0.25  # m over the road from which a return may be the body
 _STEP = 0.4  # m driven between two looks
 _LOOKS = 6  # before anything is said
 _FADE = 1 - 1 / 60  # what a look counts after another one
@@ -43,7 +48,7 @@ class OwnBody:
 
     def reset(self) -> None:
         self.box: BodyConfig | None = self.config.body
-        self._seen = np.zeros((round(2 * _AHEAD / _CELL), round(2 * _ASIDE / _CELL)), np.float64)  # looks, [x][y]
+        self._seen = np.zeros(CELLS, np.float64)  # looks, [x][y]
         self._looks, self._stayed = 0.0, np.zeros(self._seen.shape, np.bool_)
         self._last: Pose | None = None
 
@@ -51,29 +56,40 @@ class OwnBody:
         """Which points lie in the box, (N,); None where there are none, or nothing is known yet."""
         if self.box is None or T_vehicle_sensor is None:
             return None
-        box = self.box
-        limits = np.array([box.rear, box.front, box.right, box.left, -np.inf, box.top], np.float32)
+        limits = np.array(_limits(self.box), np.float32)
         own = np.empty(len(scan), np.bool_)
         spread(mark_inside, len(own), *_placed(scan, T_vehicle_sensor), limits, own, grain=_GRAIN)
         return own if own.any() else None
 
-    def look(self, scan: Scan, T_vehicle_sensor: Pose) -> None:
-        """Learn from a scan, where the box is not configured and the vehicle has moved on since the last one."""
-        if self.config.body is not None or not self.config.find_body or scan.T_world_sensor is None:
+    def question(self, scan: Scan, T_vehicle_sensor: Pose) -> BodyQuestion | None:
+        """What an accelerator is to find in a scan, for who sits there; None: nothing."""
+        box, looks = self.box, self._learns_from(scan)
+        if box is None and not looks:
+            return None
+        return BodyQuestion(T_vehicle_sensor, None if box is None else _limits(box), looks)
+
+    def look(self, scan: Scan, T_vehicle_sensor: Pose, occupied: NDArray[np.bool_] | None = None) -> None:
+        """Learn from a scan, or from the cells that an accelerator found to hold a point of it."""
+        if not self._learns_from(scan):
             return
-        if lies_on_device(scan.points):
-            return
-        if self._last is not None and self._last.distance_to(scan.T_world_sensor) < _STEP:
-            return
+        if occupied is None:
+            if lies_on_device(scan.points):
+                return
+            limits = np.array([-ALONG, ALONG, -ACROSS, ACROSS, LOW, self.config.clearance], np.float32)
+            occupied = np.zeros(CELLS, np.bool_)
+            mark_cells(*_placed(scan, T_vehicle_sensor), limits, np.float32(PER_METRE), occupied)
         self._last = scan.T_world_sensor
         self._seen *= _FADE
         self._looks = self._looks * _FADE + 1
-        limits = np.array([-_AHEAD, _AHEAD, -_ASIDE, _ASIDE, _LOW, self.config.clearance], np.float32)
-        occupied = np.zeros(self._seen.shape, np.bool_)
-        mark_cells(*_placed(scan, T_vehicle_sensor), limits, np.float32(_CELL), occupied)
         self._seen += occupied
         if self._looks > _ENOUGH_LOOKS:
             self.box = self._found()
+
+    def _learns_from(self, scan: Scan) -> bool:
+        """Where the box is not configured and the vehicle has moved on since the last scan it learnt from."""
+        if self.config.body is not None or not self.config.find_body or scan.T_world_sensor is None:
+            return False
+        return self._last is None or self._last.distance_to(scan.T_world_sensor) >= _STEP
 
     def _found(self) -> BodyConfig | None:
         """The box around everything that stayed, and around the sensor's foot."""
@@ -81,14 +97,14 @@ class OwnBody:
         if np.array_equal(stays, self._stayed):
             return self.box
         self._stayed = stays.copy()
-        x = (np.arange(stays.shape[0]) + 0.5) * _CELL - _AHEAD
+        x = (np.arange(stays.shape[0]) + 0.5) * _CELL - ALONG
         far = np.abs(x) > _LONGEST
         walls = stays[far].any(axis=0)  # lines along the vehicle that go on
         stays[:, walls] = False
         if np.count_nonzero(stays) < _FEWEST:
             return None
         columns, rows = np.nonzero(stays)
-        y = (rows + 0.5) * _CELL - _ASIDE
+        y = (rows + 0.5) * _CELL - ACROSS
         reach = _CELL / 2 + _MARGIN
         return BodyConfig(
             front=float(max(x[columns].max(), 0) + reach),
@@ -123,6 +139,11 @@ class Room:
         if len(points) > len(self._held):
             self._held = self._backend.host((len(points) + len(points) // 4, 3), np.float32)
         return self._held[: len(points)]
+
+
+def _limits(box: BodyConfig) -> tuple[float, ...]:
+    """As kernels take them; what is under the vehicle is its own too."""
+    return box.rear, box.front, box.right, box.left, -math.inf, box.top
 
 
 def _placed(scan: Scan, T_vehicle_sensor: Pose) -> tuple[Float32, Float32, Float32]:

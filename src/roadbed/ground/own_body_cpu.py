@@ -1,14 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Points beside the vehicle: one pass over the scan, in which NaN and infinities are nowhere."""
+"""Points beside the vehicle: one pass over the scan, in which NaN and infinities are nowhere. Twin: own_body.cl.
+
+Every product and sum is rounded by itself, so that a point on a border lies on the same side of it on any device.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
-from roadbed.compute.lanes import LANES, load_points, store_mask
-from roadbed.compute.primitives_cpu import along, turn_of
+from roadbed.compute.kernels import inlined
+from roadbed.compute.lanes import LANES, load_points, rounded_sum, store_mask
+from roadbed.compute.primitives_cpu import turn_of
+
+
+@inlined()
+def _along(axis, x, y, z):
+    """One coordinate of a point in the vehicle frame."""
+    return axis[0] * x + axis[1] * y + axis[2] * z + axis[3]
+
+
+@inlined()
+def _along_lanes(axis, x, y, z):
+    """The same of LANES points."""
+    return rounded_sum(rounded_sum(rounded_sum(axis[0] * x, axis[1] * y), axis[2] * z), axis[3])
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -19,11 +35,11 @@ def mark_inside(first, last, points, rotation, translation, box, inside):
     whole = first + (last - first) // LANES * LANES
     for k in range(first, whole, LANES):
         x, y, z = load_points(points, k)
-        u, v, w = along(to_x, x, y, z), along(to_y, x, y, z), along(to_z, x, y, z)
+        u, v, w = _along_lanes(to_x, x, y, z), _along_lanes(to_y, x, y, z), _along_lanes(to_z, x, y, z)
         store_mask(inside, k, (rear < u) & (u < front) & (right < v) & (v < left) & (bottom < w) & (w < top))
     for k in range(whole, last):
         x, y, z = points[k, 0], points[k, 1], points[k, 2]
-        u, v, w = along(to_x, x, y, z), along(to_y, x, y, z), along(to_z, x, y, z)
+        u, v, w = _along(to_x, x, y, z), _along(to_y, x, y, z), _along(to_z, x, y, z)
         inside[k] = rear < u < front and right < v < left and bottom < w < top
 
 
@@ -38,15 +54,15 @@ def copy_without(first, last, points, own, left):
 
 
 @njit(cache=True, allocates=False)
-def mark_cells(points, rotation, translation, box, cell, occupied):
+def mark_cells(points, rotation, translation, box, per_metre, occupied):
     """Cells of the box, [x][y] from its rear right corner, that hold a point."""
     to_x, to_y, to_z = turn_of(rotation, translation)
     for k in range(len(points)):
         x, y, z = points[k, 0], points[k, 1], points[k, 2]
-        v = along(to_y, x, y, z)  # most points are told by it alone
+        v = _along(to_y, x, y, z)  # most points are told by it alone
         if not box[2] < v < box[3]:
             continue
-        u = along(to_x, x, y, z)
-        if box[0] < u < box[1] and box[4] < along(to_z, x, y, z) < box[5]:
-            column, row = int((u - box[0]) / cell), int((v - box[2]) / cell)
+        u = _along(to_x, x, y, z)
+        if box[0] < u < box[1] and box[4] < _along(to_z, x, y, z) < box[5]:
+            column, row = int((u - box[0]) * per_metre), int((v - box[2]) * per_metre)
             occupied[min(column, occupied.shape[0] - 1), min(row, occupied.shape[1] - 1)] = True

@@ -16,22 +16,27 @@ from roadbed.occupancy.objects_arrays import CLUSTER
 from roadbed.occupancy.track_filter_cpu import lives
 
 _CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent
+_ROOM = 2048  # points at first
 _BODY_MARGIN = 0.5  # m around an object's box in which parts of it are looked for
 
 
 @njit(cache=True, error_model="numpy")
-def find_clusters(rows, columns, layers, grid, rule, stamps, known, time):
-    """The things (a record each) that the moving cells belong to, whose rows and columns come row by row.
+def find_clusters(moving, layers, grid, rule, stamps, known, time):
+    """The things (a record each) that the moving cells belong to, whose numbers come row by row.
 
     Cells within `reach` of each other belong together; then parts of one body are put together, and those of a `known`
     object. `stamps` are zeros, one per cell.
     """
-    start, members = _components(rows, columns, rule.reach)
+    rows, columns = np.empty(moving.shape[0], np.int64), np.empty(moving.shape[0], np.int64)
+    for i in range(moving.shape[0]):
+        rows[i] = moving[i] // grid.columns
+        columns[i] = moving[i] - rows[i] * grid.columns
+    start, members = _components(moving, columns, grid.columns, rule.reach)
     kept = 0
     for root in range(rows.shape[0]):
         kept += start[root + 1] - start[root] >= rule.min_cells
     parts = np.empty(2 * kept + 1, CLUSTER)  # two that are put together make a third
-    points = np.empty((256, 2), np.float64)
+    points = np.empty((_ROOM, 2), np.float64)
     count = 0
     for root in range(rows.shape[0]):
         own = members[start[root] : start[root + 1]]
@@ -39,7 +44,7 @@ def find_clusters(rows, columns, layers, grid, rule, stamps, known, time):
             continue
         part, cells = parts[count], np.empty(own.shape[0], np.int64)
         for k in range(own.shape[0]):
-            cells[k] = rows[own[k]] * grid.columns + columns[own[k]]
+            cells[k] = moving[own[k]]
         part.first = 0 if count == 0 else parts[count - 1].last
         part.cells = own.shape[0]
         part.vx, part.vy, part.xx, part.xy, part.yy = mean_velocity(layers.velocity, layers.covariance, cells)
@@ -52,19 +57,26 @@ def find_clusters(rows, columns, layers, grid, rule, stamps, known, time):
 
 
 @njit(no_cpython_wrapper=True, error_model="numpy")
-def _components(rows, columns, reach):
+def _components(cells, columns, width, reach):
     """The cells ordered by component: those of root k are members[start[k]:start[k + 1]], none if k is no root."""
-    count = rows.shape[0]
+    count = cells.shape[0]
     parent, start, members = np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.empty(count, np.int64)
     for i in range(count):
         parent[i] = i
+    # So many rows on, the first cell within reach and the first beyond it: both only ever move on.
+    begin, end = np.zeros(reach + 1, np.int64), np.zeros(reach + 1, np.int64)
     for i in range(count):
         root = _root_of(parent, i)
-        for j in range(i + 1, count):
-            if rows[j] > rows[i] + reach:
-                break
-            if columns[i] - reach <= columns[j] <= columns[i] + reach:
-                parent[_root_of(parent, j)] = root
+        back, ahead = min(columns[i], reach), min(width - 1 - columns[i], reach)
+        for on in range(reach + 1):
+            here = cells[i] + on * width
+            while begin[on] < count and cells[begin[on]] < here - back:
+                begin[on] += 1
+            while end[on] < count and cells[end[on]] <= here + ahead:
+                end[on] += 1
+            for j in range(max(begin[on], i + 1), end[on]):
+                if parent[j] != root:
+                    parent[_root_of(parent, j)] = root
     for i in range(count):
         parent[i] = _root_of(parent, i)
         start[parent[i]] += 1
@@ -127,7 +139,8 @@ def _take_returns(own, rows, columns, layers, grid, stamps, points, part):
             stamps[cell] = 0
             if not layers.dynamic[cell] > layers.static[cell] or not layers.observation[cell] > HIT:
                 continue
-            points = _with_room(points, used, SUBCELLS * SUBCELLS)
+            if used + SUBCELLS * SUBCELLS > points.shape[0]:
+                points = _with_room(points, used, SUBCELLS * SUBCELLS)
             bits = layers.surface[cell]
             for y in range(SUBCELLS):
                 for x in range(SUBCELLS):
@@ -274,9 +287,9 @@ def _whole(parts, points, known, time, keep, width):
         asked[best] = 1
         if not lives(known[best], time, keep):
             continue
-        found = 0
+        found, cosine, sine = 0, math.cos(known[best].heading), math.sin(known[best].heading)
         for k in range(count):
-            if parts[k].cells and _holds(known[best], parts[k], time):
+            if parts[k].cells and _holds(known[best], cosine, sine, parts[k], time):
                 chosen[found] = k
                 found += 1
         if found > 1:
@@ -293,11 +306,10 @@ def _whole(parts, points, known, time, keep, width):
 
 
 @inlined(error_model="numpy")
-def _holds(track, part, time):
-    """Whether a part lies in the box where the object should be now, and moves as it does."""
+def _holds(track, cosine, sine, part, time):
+    """Whether a part lies in the box where the object should be now, by its heading, and moves as it does."""
     vx, vy, since = track.state[0], track.state[1], time - track.seen
     x, y = part.x - (track.x + vx * since), part.y - (track.y + vy * since)
-    cosine, sine = math.cos(track.heading), math.sin(track.heading)
     along, across = abs(cosine * x + sine * y), abs(cosine * y - sine * x)
     inside = along <= track.length / 2 + _BODY_MARGIN and across <= track.width / 2 + _BODY_MARGIN
     return inside and _alike(part, vx, vy)

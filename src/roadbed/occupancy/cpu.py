@@ -39,6 +39,9 @@ class OccupancyCpu:
         self._motion = self._motion.then(motion)
         self._fusion.move(motion)
 
+    def expect(self, dt: float) -> None:
+        """The thread that would do so computes the frame."""
+
     def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
         timings: dict[str, float] = {}
         if meanwhile is not None:

@@ -67,6 +67,9 @@ class OccupancyDevice:
         self._motion = self._motion.then(motion)
         self._fusion.move(motion)
 
+    def expect(self, dt: float) -> None:
+        self._hsbof.expect(dt)
+
     def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
         timings: dict[str, float] = {}
         h, motion = self._hsbof, self._motion

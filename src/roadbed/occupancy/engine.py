@@ -209,6 +209,10 @@ class OccupancyEngine(Protocol):
         """The grid has moved since the last frame; what is known stays where it is in the world."""
         ...
 
+    def expect(self, dt: float) -> None:
+        """The next frame may have to predict so many seconds: what follows from that alone is computed ahead."""
+        ...
+
     def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
         """Observe a scan, fuse it with what other sensors watch, predict, update and resample.
 

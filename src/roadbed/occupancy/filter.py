@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from roadbed.compute.host import Host, refuse_after_fork
 from roadbed.compute.opening import opened
 from roadbed.config import Config, OccupancyConfig
 from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, OccupancyFrame, Scan, SensorMount, names_wanted
+from roadbed.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, names_wanted
 from roadbed.geometry import Pose
 from roadbed.occupancy.clusters import ClusterFinder
 from roadbed.occupancy.cpu import OccupancyCpu
@@ -25,7 +25,7 @@ from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyO
 from roadbed.occupancy.objects import ObjectTracker
 from roadbed.occupancy.objects_arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.timeline import Link, Timeline
+from roadbed.timeline import Link, Moment, Timeline
 from roadbed.timing import timed
 from roadbed.tracked import TrackedObjects, Tracks
 
@@ -39,6 +39,24 @@ _EMPTY_LAYERS: dict[str, Any] = dict.fromkeys((*_LAYERS["masses"], *_LAYERS["vel
 _SAME_MOUNT = 0.5  # m; one name at two places further apart than this means two sensors
 _STARVED = 0.2  # share of the dynamic mass without particles that is worth a note
 _USUAL_STEP = 0.1  # s between scans that come without time
+
+
+@dataclass(frozen=True, eq=False)
+class _Expected:
+    """What scan and time say before the ground is known."""
+
+    scan: Scan
+    last: OccupancyFrame | None  # the frame that it follows
+    mounts: tuple[SensorMount, ...]
+    T_world_vehicle: Pose | None
+    moment: Moment
+    time: float  # s, the frame's
+    seconds: float  # since the frame before it, of this drive
+    dt: float  # s to predict; none after a gap
+
+    @property
+    def sensors(self) -> list[str]:
+        return [mount.name for mount in self.mounts]
 
 
 class OccupancyFilter:
@@ -72,12 +90,23 @@ class OccupancyFilter:
         self._tracker = ObjectTracker(objects)
         self._mounts: dict[str, Pose] = {}
         self._last: OccupancyFrame | None = None
+        self._expected: _Expected | None = None
 
     def reset(self) -> None:
         """Forget everything seen so far."""
         with self._turn:
             self._timeline.reset()
             self._forget()
+
+    def expect(self, scan: Scan, mounting: Mounting) -> None:
+        """Say, once its mounting is known, that a scan will be given next: what its ground is not needed for is done
+        now. Nothing comes of it if the scan is never given; what is wrong with it is said when it is."""
+        with self._turn:
+            try:
+                self._expected = self._expectation(scan, mounting)
+            except InputError:
+                return
+            self._engine.expect(self._expected.dt)
 
     def __call__(
         self, scan: Scan, ground: GroundFrame, meanwhile: Callable[[], object] | None = None
@@ -95,23 +124,20 @@ class OccupancyFilter:
     def _take(self, scan: Scan, ground: GroundFrame, meanwhile: Callable[[], object] | None) -> OccupancyFrame:
         timings: dict[str, float] = {}
         with timed(timings, "place"):
-            mounts = self._checked_mounts(scan, ground)
-            moment = self._timeline.judge(scan.time, [mount.name for mount in mounts], _T_world_vehicle(scan, ground))
-            notes = list(moment.notes)
+            if len(ground.label) != len(scan):
+                raise InputError(f"scan {scan.name}: has {len(scan)} points, its ground frame {len(ground.label)}")
+            expected = self._expected
+            if expected is None or expected.scan is not scan or expected.last is not self._last:
+                expected = self._expectation(scan, ground.mounting)
+            self._expected, moment, notes = None, expected.moment, list(expected.moment.notes)
             if moment.link is Link.ASIDE:
                 return self._unchanged(notes)
-            if moment.link is Link.ALONE:
-                self.reset()
-            if moment.link is Link.FIRST:
-                self._forget()
-            if _is_placed(scan):
-                self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in mounts)
-            time, dt = self._clock(scan, notes)
-            place = self._placement.follow(scan, ground, dt)
+            self._begin(expected, notes)
+            place = self._placement.follow(scan, ground, expected.dt)
             self._engine.move(place.motion)
             if place.T_before_now is not None:
                 self._tracker.move(place.T_before_now)
-            when = (time, dt, place.own_velocity)
+            when = (expected.time, expected.dt, place.own_velocity)
             given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, *when, self.backend)
         output = self._engine.frame(given, meanwhile)
         if output.uncarried > _STARVED:
@@ -123,7 +149,7 @@ class OccupancyFilter:
             layers = self._layers(output)
         self._last = OccupancyFrame(
             lattice=place.lattice,
-            time=time,
+            time=expected.time,
             moving=output.moving,
             **layers,
             objects=objects,
@@ -162,10 +188,35 @@ class OccupancyFilter:
         assert self._last is not None
         return replace(self._last, observation=None, observedness=None, notes=tuple(notes), timings={})
 
-    def _checked_mounts(self, scan: Scan, ground: GroundFrame) -> tuple[SensorMount, ...]:
-        """The scan's sensors; an error where scan, ground and the sensors known so far do not belong together."""
-        if len(ground.label) != len(scan):
-            raise InputError(f"scan {scan.name}: has {len(scan)} points, its ground frame {len(ground.label)}")
+    def _expectation(self, scan: Scan, mounting: Mounting) -> _Expected:
+        """Everything stays as it is."""
+        mounts, T_world_vehicle = self._checked_mounts(scan), _T_world_vehicle(scan, mounting)
+        moment = self._timeline.foresee(scan.time, [mount.name for mount in mounts], T_world_vehicle)
+        last = None if moment.link in (Link.FIRST, Link.ALONE) or self._last is None else self._last.time
+        time, seconds = scan.time or 0.0, 0.0
+        if last is not None:
+            time = last + _USUAL_STEP if scan.time is None else scan.time
+            seconds = max(time - last, 0.0)
+        dt = seconds if seconds <= self.config.occupancy.filter.max_gap else 0.0
+        return _Expected(scan, self._last, mounts, T_world_vehicle, moment, time, seconds, dt)
+
+    def _begin(self, expected: _Expected, notes: list[str]) -> None:
+        """The scan is used: keep what was expected of it; after a gap the filter forgets what moved."""
+        scan, moment = expected.scan, expected.moment
+        self._timeline.take(moment, scan.time, expected.sensors, expected.T_world_vehicle)
+        if moment.link is Link.ALONE:
+            self.reset()
+        if moment.link is Link.FIRST:
+            self._forget()
+        if _is_placed(scan):
+            self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in expected.mounts)
+        if expected.seconds > expected.dt:
+            notes.append(f"gap of {expected.seconds:.3g} s: what moved is forgotten")
+            self._engine.forget_motion(expected.seconds)
+            self._tracker.reset()
+
+    def _checked_mounts(self, scan: Scan) -> tuple[SensorMount, ...]:
+        """The scan's sensors; an error where they and the sensors known so far do not belong together."""
         mounts = scan.mounts or (SensorMount(scan.sensor, scan.T_vehicle_sensor or Pose.identity()),)
         names = [mount.name for mount in mounts]
         if len(set(names)) < len(names):
@@ -180,20 +231,6 @@ class OccupancyFilter:
                 )
         return mounts
 
-    def _clock(self, scan: Scan, notes: list[str]) -> tuple[float, float]:
-        """The frame's time, and the seconds to predict; after a gap the filter forgets what moved instead."""
-        last = self._last.time if self._last is not None else None
-        if last is None:
-            return scan.time or 0.0, 0.0
-        time = last + _USUAL_STEP if scan.time is None else scan.time
-        seconds = max(time - last, 0.0)
-        if seconds <= self.config.occupancy.filter.max_gap:
-            return time, seconds
-        notes.append(f"gap of {seconds:.3g} s: what moved is forgotten")
-        self._engine.forget_motion(seconds)
-        self._tracker.reset()
-        return time, 0.0
-
 
 def _engine(config: Config, backend: Backend | Host, wanted: Collection[str]) -> OccupancyEngine:
     return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend, wanted)
@@ -204,7 +241,7 @@ def _is_placed(scan: Scan) -> bool:
     return bool(scan.mounts) or scan.T_vehicle_sensor is not None
 
 
-def _T_world_vehicle(scan: Scan, ground: GroundFrame) -> Pose | None:
+def _T_world_vehicle(scan: Scan, mounting: Mounting) -> Pose | None:
     if scan.T_vehicle_sensor is not None or scan.T_world_sensor is None:
         return scan.T_world_vehicle
-    return scan.T_world_sensor @ ground.mounting.T_vehicle_sensor.inverse()
+    return scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()

@@ -124,14 +124,18 @@ class HsbofDevice:
         chosen = [[one for one in launches if one.phase in phases] for phases in _PARTS]
         return tuple(self.backend.tape(self._program, part) for part in chosen)
 
+    def expect(self, dt: float) -> None:
+        """Rules for a step of so many seconds, which most often is the next one."""
+        if dt != self._dt:
+            self._motion_rules = (*MotionRule.of(self.config, dt), *CellRules.of(self.config, dt, self.cells.spacing))
+            self._dt = dt
+
     def describe(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> None:
         """Tell the kernels of the next iteration, whose `parts` the caller runs."""
         motion = motion or GridMotion()
         self.frame += 1
         (rows, columns, spacing), cells = self.cells, motion.cells
-        if dt != self._dt:
-            self._motion_rules = (*MotionRule.of(self.config, dt), *CellRules.of(self.config, dt, spacing))
-            self._dt = dt
+        self.expect(dt)
         (xx, xy), (yx, yy) = motion.rotation.tolist()
         birth = self._birth_rule._replace(own_x=own_velocity[0], own_y=own_velocity[1])
         between_centres = motion.between_centres(spacing)[1] if cells is None else cells

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from roadbed.compute.kernels import njit
+from roadbed.compute.scratch import scratch
 from roadbed.occupancy.model import SIDE_FLOOR
 
 HAS_SIDES = 1.2  # m; what is smaller shows no sides to fit
@@ -28,19 +29,20 @@ def fit_box(points, heading, width):
     return cosine * u - sine * v, sine * u + cosine * v, high_u - low_u + width, high_v - low_v + width, heading
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
 def _best_heading(points, around):
     """The heading near one that lets points lie nearest to the sides of the rectangle around them.
 
     Closeness after Zhang et al. 2017 (Efficient L-shape fitting for vehicle detection): the sum of inverse distances to
     the nearer of the two sides that a point could lie on. All headings are tried side by side, point by point.
     """
-    cosine, sine, closeness = np.empty(_TURNS), np.empty(_TURNS), np.zeros(_TURNS)
-    low_u, high_u = np.full(_TURNS, np.inf), np.full(_TURNS, -np.inf)
-    low_v, high_v = np.full(_TURNS, np.inf), np.full(_TURNS, -np.inf)
+    cosine, sine, closeness = scratch(_TURNS, np.float64), scratch(_TURNS, np.float64), scratch(_TURNS, np.float64)
+    low_u, high_u = scratch(_TURNS, np.float64), scratch(_TURNS, np.float64)
+    low_v, high_v = scratch(_TURNS, np.float64), scratch(_TURNS, np.float64)
     for k in range(_TURNS):
         heading = around + (k - _TURNS // 2) * _TURN
         cosine[k], sine[k] = math.cos(heading), math.sin(heading)
+        low_u[k], high_u[k], low_v[k], high_v[k] = np.inf, -np.inf, np.inf, -np.inf
     for i in range(points.shape[0]):
         x, y = points[i, 0], points[i, 1]
         for k in range(_TURNS):

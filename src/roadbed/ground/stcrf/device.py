@@ -27,6 +27,7 @@ from roadbed.ground.engine import (
     nothing,
 )  # fmt: skip
 from roadbed.ground.opacity.device import OpacityDevice
+from roadbed.ground.own_body_device import OwnBodyDevice
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
@@ -74,7 +75,9 @@ class StcrfDevice:
         self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it,
         self._mask_taken: tuple[Tape, ...] = ()  # to be run before the next frame's
         self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
-        self._looks = False  # which points stand has to be found before the next frame
+        self._looks = False  # which points stand has to be found before the next frame,
+        self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, letter)
+        self._asks = False  # and which are the own vehicle's
         self._joined = JoinedTapes(backend)
         self._placed = backend.event()  # it is known how the scan lies on the prior, and what that knows of it
         self._resident: Resident | None = None  # what the last frame left here
@@ -97,8 +100,13 @@ class StcrfDevice:
             output = self._output(0, timings, self._left())
         meanwhile()
         with timed(timings, "place"):
-            if self._runs_again(given.warm, alignment):
+            few = given.warm and self.config.stcrf.warm_iterations < self.config.stcrf.iterations
+            if few or alignment is not None or given.body is not None:
+                self._placed.wait()
+            if self._runs_again(few, alignment):
                 output = self._output(0, timings, self._left())
+            if given.body is not None:
+                self._own_body.answer(output.own)
             self._queue_fetch(0)
         return output
 
@@ -216,7 +224,11 @@ class StcrfDevice:
         record.count, record.base, record.road = int(points.shape[0]), placement.base, given.road
         self._frames["rotation"][slot] = placement.rotation.ravel()
         self._frames["translation"][slot] = placement.translation
-        record.points = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
+        record.given = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
+        record.points = record.given
+        self._asks = given.body is not None
+        if given.body is not None:
+            self._own_body.ask(given.body)
         self._describe_standing(record, given, slot)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
@@ -268,8 +280,10 @@ class StcrfDevice:
 
     def _post(self, warm: bool) -> tuple[Tape, ...]:
         """Describe the frame to its kernels; the tapes that have to be run before theirs."""
-        before = (*self._moved(), *self._mask_taken, *((self._opacity.tape,) if self._looks else ()))
-        self._mask_taken, self._looks = (), False
+        own_body = (self._own_body.tape,) if self._asks else ()
+        opacity = (self._opacity.tape,) if self._looks else ()
+        before = (*self._moved(), *self._mask_taken, *own_body, *opacity)
+        self._mask_taken, self._looks, self._asks = (), False, False
         frames, buffers = self._frames, self._buffers
         for record in self._records:
             record.warm, record.wanted = warm, self.wanted
@@ -286,30 +300,31 @@ class StcrfDevice:
         return before
 
     def _queue(self, warm: bool, aligned: bool = False) -> None:
-        """A frame with what comes before it; a warm one is recorded as placed long before it has ended."""
+        """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""
+        asks = self._asks
         before, (sort, rest) = self._post(warm), self._tapes.of_frame(warm, self._carries)
-        if not warm:
+        if not (warm or asks):
             self._joined.run(*before, sort, rest)
             return
         self._joined.run(*before, *((self._tapes.alignment,) if aligned else ()), sort)
-        self.backend.fetch(self._buffers.overlap, 0, 2)
+        if warm:
+            self.backend.fetch(self._buffers.overlap, 0, 2)
         if aligned:
             self.backend.fetch(self._buffers.fit, 0, 6)
+        if asks:
+            self._own_body.fetch()
         self._placed.record()
         self._joined.run(rest)
 
-    def _runs_again(self, warm: bool, alignment: Alignment | None) -> bool:
-        """Wait until the scan is placed; with no prior for it, or too little of one, the frame has to run again."""
-        stcrf, overlap, fit = self.config.stcrf, self._buffers.overlap, self._buffers.fit
-        few = warm and stcrf.warm_iterations < stcrf.iterations
-        if alignment is None and not few:
-            return False
-        self._placed.wait()
+    def _runs_again(self, few: bool, alignment: Alignment | None) -> bool:
+        """Of a scan that is placed: with no prior for it, or too little of one for a `few` iterations, the frame runs
+        again."""
+        overlap, fit = self._buffers.overlap, self._buffers.fit
         if alignment is not None and not alignment.lay(_misalignment(*fit.host[0].tolist())):
             self.backend.finish()  # before the memory of the outputs that it writes is handed back
             self._queue(warm=False)
         elif few and self._knows_too_little(*overlap.host[0].tolist()):
-            self._joined.run(*self._tapes.of_frame(warm, self._carries, few=False))
+            self._joined.run(*self._tapes.of_frame(True, self._carries, few=False))
         else:
             return False
         return True

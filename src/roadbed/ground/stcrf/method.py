@@ -18,7 +18,7 @@ from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.errors import ConfigError
 from roadbed.frames import Mounting, Moving, Scan
-from roadbed.ground.engine import FrameInput, FrameOutput, GroundEngine, Outputs, nothing
+from roadbed.ground.engine import BodyQuestion, FrameInput, FrameOutput, GroundEngine, Outputs, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting import Mountings
 from roadbed.ground.opacity.cpu import standing_points
@@ -57,11 +57,18 @@ class Stcrf:
         opaque = looks_at(scan, self.config.ground.opacity)
         return isinstance(self.backend, Host) and not opaque and not self._mountings.looks_at(scan)
 
+    def finds_own(self, scan: Scan) -> bool:
+        """On an accelerator, unless the host has to read the scan without those points anyway."""
+        if isinstance(self.backend, Host) or self._mountings.looks_at(scan):
+            return False
+        return self._finds_standing or not looks_at(scan, self.config.ground.opacity)
+
     def segment(
         self,
         scan: Scan,
         moving: Moving | None = None,
         own: NDArray[np.bool_] | None = None,
+        body: BodyQuestion | None = None,
         meanwhile: Callable[[Mounting], object] = nothing,
     ) -> Segmented:
         timings: dict[str, float] = {}
@@ -73,7 +80,7 @@ class Stcrf:
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             notes.extend(moment.notes)
             place, warm = self._places.follow(T_world_vehicle, mounting, moment)
-            given = self._input(scan, mounting, place, moving, warm, own)
+            given = self._input(scan, mounting, place, moving, warm, own, body)
         alignment = None
         if warm and self._aligns:
             alignment = ScanAlignment(self.config.ground.time, place, given, notes)
@@ -153,6 +160,7 @@ class Stcrf:
         moving: Moving | None = None,
         warm: bool = False,
         own: NDArray[np.bool_] | None = None,
+        body: BodyQuestion | None = None,
     ) -> FrameInput:
         """What a frame is computed from; which points stand is found here for an engine that cannot itself."""
         opacity, standing = self.config.ground.opacity, None
@@ -160,7 +168,8 @@ class Stcrf:
         views = views_of(scan, mounting.T_vehicle_sensor, opacity)
         if views is not None and not self._finds_standing:
             standing, views = standing_points(to_host(scan.points), views, opacity), None
-        return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, standing, views, own)
+        found = standing, views, own, body
+        return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, *found)
 
 
 def _engine(config: Config, backend: Backend | Host, outputs: Outputs, wanted: Collection[str] | None) -> GroundEngine:

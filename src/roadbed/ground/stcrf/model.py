@@ -102,7 +102,8 @@ CONSTANTS = MappingProxyType({name: n for name, n in globals().items() if name[0
 # One frame as device kernels read it. Addresses are 0 where our own buffers are meant.
 FRAME = np.dtype(
     [
-        ("points", np.uint64),  # (count, 3) float
+        ("given", np.uint64),  # (count, 3) float, as the caller gave them
+        ("points", np.uint64),  # the same, without the own vehicle's
         ("label", np.uint64),  # outputs, one per point
         ("probability", np.uint64),
         ("height", np.uint64),
@@ -142,6 +143,10 @@ FRAME = np.dtype(
         # Before the scan is laid onto the prior surface: sensor, vehicle (rotation, translation) and the share that is
         # trusted; each a double as the sum of three floats.
         ("laid_from", np.float32, (3, LAID_FROM)),
+        ("body_known", np.int32),  # points in the own vehicle's box are left out
+        ("body_look", np.int32),  # number of the look at the cells around the vehicle; 0: nobody looks
+        ("body_pose", np.float32, 12),  # sensor to vehicle: rotation by rows, translation
+        ("body_box", np.float32, 6),  # m in the vehicle frame: rear, front, right, left, bottom, top
     ],
     align=True,
 )

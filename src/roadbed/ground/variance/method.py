@@ -17,7 +17,7 @@ from roadbed.compute.host import Host
 from roadbed.config import Config
 from roadbed.frames import Mounting, Moving, Scan, VarianceCells
 from roadbed.geometry import Pose
-from roadbed.ground.engine import FrameOutput, nothing
+from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.variance.model import lattice_of
 
@@ -41,11 +41,15 @@ class GridVariance:
         """It takes a scan as it is."""
         return False
 
+    def finds_own(self, scan: Scan) -> bool:
+        return False
+
     def segment(
         self,
         scan: Scan,
         moving: Moving | None = None,
         own: NDArray[np.bool_] | None = None,
+        body: BodyQuestion | None = None,
         meanwhile: Callable[[Mounting], object] = nothing,
     ) -> Segmented:
         in_place = Pose.identity()
