@@ -160,9 +160,11 @@ FUNCTION real surface_likelihood(GLOBAL const Step *step, GLOBAL const ushort *s
     return rules->surface_floor + ((real)1 - rules->surface_floor) * exp(-nearest * rules->surface_precision);
 }
 
-// What a particle's velocity and place say for themselves; 1 where nothing is said.
+// What is left of a particle's mass, the share of it that stops and its likelihood by a registered velocity (1 where nothing
+// is said); and what arrives of it, by how well it lies on what was hit.
 typedef struct {
-    real stopping, on_surface, as_registered;
+    real survived, stopping, as_registered;
+    float on_surface;
 } Weights;
 
 FUNCTION int is_registered(GLOBAL const float2 *registered, int component) {
@@ -183,11 +185,12 @@ KERNEL weigh_particles(GLOBAL const Step *step, GLOBAL const float *prior, GLOBA
         int was_free = rules->test_free > (real)0 ? (real)prior[KNOWN_FREE * step->size + cell] > rules->test_free
                                                   : (real)prior[FREE * step->size + cell] > (real)WAS_EMPTY;
         particles[i].tested = test_particle(step, p, cell, was_free, probability, observedness);
-        Weights w = {one, one, one};
+        real seen = (real)observedness[cell], on_surface = one;
+        Weights w = {(real)p.mass * (rules->survival * (one - rules->unobserved_loss * (one - seen))), one, one, 0.0f};
         w.stopping = rules->dynamic_to_static * exp(-(real)(p.vx * p.vx + p.vy * p.vy) * rules->inverse_stop_speed);
         if ((real)probability[cell] > (real)HIT) {
             if (rules->surface_precision > (real)0 && surface[cell] != 0)
-                w.on_surface = surface_likelihood(step, surface, (real)p.x * per_metre, (real)p.y * per_metre);
+                on_surface = surface_likelihood(step, surface, (real)p.x * per_metre, (real)p.y * per_metre);
             if (is_registered(registered, label[cell])) {
                 float2 velocity = registered[label[cell]];
                 float dx = p.vx - velocity.x, dy = p.vy - velocity.y;
@@ -195,66 +198,77 @@ KERNEL weigh_particles(GLOBAL const Step *step, GLOBAL const float *prior, GLOBA
                 w.as_registered = rules->registered_floor + (one - rules->registered_floor) * near;
             }
         }
+        w.on_surface = (float)((real)(float)(w.survived * (one - w.stopping)) * on_surface);
         weights[i] = w;
     }
 }
 
-// Particles that are read before any of them is written: a GPU waits for all of them together.
-#if LANES > 1
-#define AT_ONCE 8
-#else
-#define AT_ONCE 1
-#endif
-
-// The particles of a cell, of which none changes before all sums are known; factors keep a sum what it was.
+// What the masses of a cell's particles are multiplied by; the first two keep their sum what it was.
 typedef struct {
-    GLOBAL const Particle *particles;
+    real surface, registered, update;
+} Factors;
+
+// The particles of a cell, and of those that its work-group takes.
+typedef struct {
+    GLOBAL Particle *particles;
     GLOBAL const Weights *weights;
-    int2 run;
-    real survive, surface_factor, registered_factor;
+    GLOBAL const int *cells;  // of the particles
+    int2 run, whole;
+    LOCAL real *terms;
+    LOCAL Factors *factors;  // of the group's cells,
+    int first;               // from this one on
+    Factors own;
 } Crowd;
 
-FUNCTION float arrived(const Crowd *c, int i) {
-    return (float)((real)c->particles[i].mass * c->survive * ((real)1 - c->weights[i].stopping));
+// Tell the work-group the own cell's factors.
+FUNCTION void share_factors(const Crowd *c) {
+#if LANES > 1
+    BARRIER();
+    c->factors[LOCAL_ID] = c->own;
+    BARRIER();
+#endif
 }
 
-FUNCTION float arrived_on_surface(const Crowd *c, int i) {
-    return (float)((real)arrived(c, i) * c->weights[i].on_surface);
+FUNCTION Factors factors_of(const Crowd *c, int i) {
+#if LANES > 1
+    return c->factors[c->cells[i] - c->first];
+#else
+    return c->own;
+#endif
+}
+
+// P3-P5: mass that stops and that arrives, how much of this was tested lately, and how it lies on the surface.
+FUNCTION void arrival(const Crowd *c, int i, real *terms) {
+    Weights w = c->weights[i];
+    terms[0] = w.stopping * w.survived;
+    terms[1] = w.survived * ((real)1 - w.stopping);
+    terms[2] = terms[1] * fmin((real)2 * (real)c->particles[i].tested, (real)1);
+    terms[3] = (real)w.on_surface;
 }
 
 FUNCTION float before_registered(const Crowd *c, int i) {
-    return (float)((real)arrived_on_surface(c, i) * c->surface_factor);
+    return (float)((real)c->weights[i].on_surface * factors_of(c, i).surface);
 }
 
 FUNCTION float as_registered(const Crowd *c, int i) {
     return (float)((real)before_registered(c, i) * c->weights[i].as_registered);
 }
 
-// P3-P5: survival, stopping, arrival, and how much of what arrives was tested lately.
-FUNCTION void arrive(const Crowd *c, real *stopped, real *arriving, real *tested) {
-    *stopped = *arriving = *tested = (real)0;
-    AHEAD for (int i = c->run.x; i < c->run.y; ++i) {
-        real mass = (real)c->particles[i].mass * c->survive, stop = c->weights[i].stopping;
-        *stopped += stop * mass;
-        mass *= (real)1 - stop;
-        *arriving += mass;
-        *tested += mass * fmin((real)2 * (real)c->particles[i].tested, (real)1);
-    }
+// Particles of a hit cell compete for the surface seen in it, then for a registered velocity.
+FUNCTION void contest(const Crowd *c, int i, real *terms) {
+    terms[0] = (real)before_registered(c, i);
+    terms[1] = (real)as_registered(c, i);
 }
 
-// Particles of a hit cell compete for the surface seen in it, and for a registered velocity; their sum stays.
-FUNCTION void compete(Crowd *c, int on_surface, int moves, real arriving) {
-    real kept = (real)0, before = (real)0, after = (real)0;
-    if (on_surface) {
-        AHEAD for (int i = c->run.x; i < c->run.y; ++i) kept += (real)arrived_on_surface(c, i);
-        c->surface_factor = arriving / kept;
-    }
-    if (moves) {
-        AHEAD for (int i = c->run.x; i < c->run.y; ++i) {
-            before += (real)before_registered(c, i);
-            after += (real)as_registered(c, i);
-        }
-        c->registered_factor = before / after;
+FUNCTION void set_masses(const Crowd *c) {
+#if LANES > 1
+    for (int i = c->whole.x + LOCAL_ID; i < c->whole.y; i += LOCAL_SIZE) {
+#else
+    for (int i = c->run.x; i < c->run.y; ++i) {
+#endif
+        Factors by = factors_of(c, i);
+        float mass = (float)((real)as_registered(c, i) * by.registered);
+        c->particles[i].mass = (float)((real)mass * by.update);
     }
 }
 
@@ -262,23 +276,28 @@ FUNCTION void compete(Crowd *c, int on_surface, int moves, real arriving) {
 // the dynamic mass. `drawn` is emptied for the resampling that follows.
 KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GLOBAL const float *probability,
                           GLOBAL const float *observedness, GLOBAL const ushort *surface, GLOBAL const int *label,
-                          GLOBAL const float2 *registered, GLOBAL const int2 *runs, GLOBAL const Weights *weights,
-                          GLOBAL Particle *particles, GLOBAL float *layers, GLOBAL float *birth, GLOBAL int2 *drawn) {
+                          GLOBAL const float2 *registered, GLOBAL const int2 *runs, GLOBAL const int *cells,
+                          GLOBAL const Weights *weights, GLOBAL Particle *particles, GLOBAL float *layers,
+                          GLOBAL float *birth, GLOBAL int2 *drawn) {
+    LOCAL_ARRAY real terms[4 * CHUNK];
+    LOCAL_ARRAY Factors factors[GROUP];
+    LOCAL_ARRAY int bounds[2];
     GLOBAL const CellRules *rules = &step->cell;
     int size = step->size;
-    FOR_EACH(at, size) {
-        int row = at / step->columns, column = at % step->columns;
+    FOR_EACH_TOGETHER(i, size) {
+        int inside = i < size, at = min(i, size - 1), row = at / step->columns, column = at % step->columns;
         real seen = (real)observedness[at], p_z = (real)probability[at], one = (real)1;
         int hit = p_z > (real)HIT;
         Cell cell = {(real)prior[STATIC * size + at], (real)prior[DYNAMIC * size + at], (real)prior[FREE * size + at],
                      (real)0, (real)0};
-        drawn[at] = INT2(0, 0);
         forget_and_vacate(&cell, seen, rules);
         cell.u = one - cell.s - cell.e;
 
-        real stopped, arriving, tested, survive = rules->survival * (one - rules->unobserved_loss * (one - seen));
-        Crowd crowd = {particles, weights, runs[at], survive, one, one};
-        arrive(&crowd, &stopped, &arriving, &tested);
+        int2 run = inside ? runs[at] : INT2(0, 0);
+        Crowd crowd = {particles, weights, cells, run, run_of_group(run, bounds), terms, factors, i - LOCAL_ID, {one, one, one}};
+        real arrivals[4] = {(real)0, (real)0, (real)0, (real)0}, contests[2] = {(real)0, (real)0};
+        ADD_UP(arrival, 4, &crowd, arrivals)
+        real stopped = arrivals[0], arriving = arrivals[1], tested = arrivals[2];
 
         int moves = is_registered(registered, label[at]);
         real mature = hit && !moves ? maturity_around(step, prior, row, column) : (real)0;
@@ -295,20 +314,18 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         compose(&cell, arriving, rules);
         resolve_unknown(&cell, seen, hit, mature, rules);
 
-        if (hit && arriving > (real)0)
-            compete(&crowd, rules->surface_precision > (real)0 && surface[at] != 0, moves, arriving);
+        int competes = hit && arriving > (real)0;
+        if (competes && rules->surface_precision > (real)0 && surface[at] != 0) crowd.own.surface = arriving / arrivals[3];
+        share_factors(&crowd);
+        ADD_UP(contest, 2, &crowd, contests)
+        if (competes && moves) crowd.own.registered = contests[0] / contests[1];
 
         // U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown.
         real z = p_z * (cell.s + cell.d + cell.born) + (one - p_z) * cell.e + (real)0.5 * cell.u, gain = p_z / z;
-        real factor = arriving > (real)0 ? gain * cell.d / arriving : one;
-        for (int k = crowd.run.x; k < crowd.run.y; k += AT_ONCE) {
-            float masses[AT_ONCE];
-            UNROLL for (int j = 0; j < AT_ONCE; ++j) masses[j] = as_registered(&crowd, min(k + j, crowd.run.y - 1));
-            UNROLL for (int j = 0; j < AT_ONCE; ++j) {
-                float mass = (float)((real)masses[j] * crowd.registered_factor);
-                if (k + j < crowd.run.y) particles[k + j].mass = (float)((real)mass * factor);
-            }
-        }
+        if (arriving > (real)0) crowd.own.update = gain * cell.d / arriving;
+        share_factors(&crowd);
+        set_masses(&crowd);
+        if (!inside) continue;
         real s = fmin(cell.s * gain, (real)CEILING);
         layers[STATIC * size + at] = (float)s;
         layers[DYNAMIC * size + at] = (float)((cell.d + cell.born) * gain);
@@ -316,5 +333,6 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         birth[at] = (float)(cell.born * gain);
         layers[KNOWN_FREE * size + at] = (float)seen_free((real)prior[KNOWN_FREE * size + at], p_z, seen, rules);
         layers[MATURITY * size + at] = (float)matured((real)prior[MATURITY * size + at], s, p_z, seen, rules);
+        drawn[at] = INT2(0, 0);
     }
 }

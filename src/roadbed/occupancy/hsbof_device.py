@@ -180,7 +180,7 @@ class HsbofDevice:
         seen = (g.probability, g.observedness, g.surface, g.label, g.velocity)
         weights = b.particles  # its room: until they are drawn again nobody reads particles as they were before sorting
         weigh = (step, b.prior, *seen, sorted_cells, b.sorted, weights, capacity)
-        update = (step, b.prior, *seen, b.runs, weights, b.sorted, b.layers, b.birth, b.drawn)
+        update = (step, b.prior, *seen, b.runs, sorted_cells, weights, b.sorted, b.layers, b.birth, b.drawn)
         yield from phase(
             "update_measurement", ("weigh_particles", capacity, *weigh), ("update_measurement", size, *update)
         )

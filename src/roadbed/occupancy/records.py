@@ -14,7 +14,7 @@ from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 
 TILE_ROWS, TILE_ROOM = 8, 1024  # rows of a tile of priors, and cells of the old grid that local memory holds for it
 TILE_STRIP = 8  # masses that a work-item of a draw's tile sums up
-_FILES = ("draw", "particles", "priors", "cells", "velocities", "birth")
+_FILES = ("draw", "particles", "priors", "crowds", "cells", "velocities", "birth")
 _LAYERS = {"STATIC": 0, "DYNAMIC": 1, "FREE": 2, "MATURITY": 3, "KNOWN_FREE": 4, "LAYERS": 5}
 
 # `cell` is kept apart, so that sorting reads nothing else.

@@ -1,28 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each cell's velocity from its particles, and which cells surely move. Twin: velocities_cpu.py.
 
-// Mean and covariance (xx, xy, yy) over particles old enough to be trusted. Those whose motion was put to the test lately
-// count most: inside a large object any velocity survives a while.
+// The particles of a cell, and of those that its work-group takes.
+typedef struct {
+    GLOBAL const Particle *particles;
+    GLOBAL const MovingRule *rule;
+    int2 run, whole;
+    LOCAL real *terms;
+} Movers;
+
+// Mass, and weight with its first and second moments, of a particle that is old enough to be trusted. Those whose motion was
+// put to the test lately count most: inside a large object any velocity survives a while.
+#define MOMENTS 7
+FUNCTION void moments_of(const Movers *movers, int i, real *terms) {
+    GLOBAL const MovingRule *rule = movers->rule;
+    Particle p = movers->particles[i];
+    real w = (real)p.mass * (rule->untested + ((real)1 - rule->untested) * fmin((real)2 * (real)p.tested, (real)1));
+    terms[0] = (real)p.mass;
+    terms[1] = w;
+    terms[2] = w * (real)p.vx;
+    terms[3] = w * (real)p.vy;
+    terms[4] = w * (real)p.vx * (real)p.vx;
+    terms[5] = w * (real)p.vx * (real)p.vy;
+    terms[6] = w * (real)p.vy * (real)p.vy;
+    if (p.age < rule->age)
+        UNROLL for (int k = 0; k < MOMENTS; ++k) terms[k] = (real)0;
+}
+
+// Mean and covariance (xx, xy, yy).
 KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLOBAL const Particle *particles,
                            GLOBAL const float *layers, GLOBAL float *old_mass, GLOBAL float2 *mean,
                            GLOBAL float *covariance, GLOBAL uchar *moving) {
+    LOCAL_ARRAY real terms[MOMENTS * CHUNK];
+    LOCAL_ARRAY int bounds[2];
     GLOBAL const MovingRule *rule = &step->moving;
     real one = (real)1, two = (real)2;
-    FOR_EACH(cell, step->size) {
-        int2 run = runs[cell];
-        real old = 0, m = 0, mx = 0, my = 0, mxx = 0, mxy = 0, myy = 0;
-        for (int i = run.x; i < run.y; ++i) {
-            Particle p = particles[i];
-            if (p.age < rule->age) continue;
-            old += (real)p.mass;
-            real w = (real)p.mass * (rule->untested + (one - rule->untested) * fmin(two * (real)p.tested, one));
-            m += w;
-            mx += w * (real)p.vx;
-            my += w * (real)p.vy;
-            mxx += w * (real)p.vx * (real)p.vx;
-            mxy += w * (real)p.vx * (real)p.vy;
-            myy += w * (real)p.vy * (real)p.vy;
-        }
+    FOR_EACH_TOGETHER(cell, step->size) {
+        int2 run = cell < step->size ? runs[cell] : INT2(0, 0);
+        Movers movers = {particles, rule, run, run_of_group(run, bounds), terms};
+        real sums[MOMENTS] = {0, 0, 0, 0, 0, 0, 0};
+        ADD_UP(moments_of, MOMENTS, &movers, sums)
+        if (cell >= step->size) continue;
+        real old = sums[0], m = sums[1], mx = sums[2], my = sums[3], mxx = sums[4], mxy = sums[5], myy = sums[6];
         old_mass[cell] = (float)old;
         int moves = 0;
         float vx = NOT_A_NUMBER, vy = NOT_A_NUMBER, xx = NOT_A_NUMBER, xy = NOT_A_NUMBER, yy = NOT_A_NUMBER;
