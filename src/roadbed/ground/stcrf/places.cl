@@ -149,7 +149,7 @@ KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, G
                       GLOBAL const int2 *segments, GLOBAL uchar *kinds) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
-    if (!segments[SLOT * NODES + node].y) return;  // no point asks for it
+    if (LANES == 1 && !segments[SLOT * NODES + node].y) return;  // no point asks for it
     GLOBAL const int *counters = (GLOBAL const int *)(tallies + SLOT * TALLY_WORDS + COUNTERS_FROM);
     int column = node % COLUMNS, row = node / COLUMNS;
     uint region = 0;

@@ -41,13 +41,6 @@ FUNCTION float4 seen_from_coarse(int node, float4 p) {
 #endif
 
 #if LANES > 1
-// Whether a work-group has anything to do; where its compiler follows barriers into branches, it may then go on.
-#ifdef ROADBED_CUDA
-#define NOBODY(works) (!__syncthreads_or(works))
-#else
-#define NOBODY(works) 0
-#endif
-
 KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
                      GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
@@ -67,11 +60,6 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         int count = segment.y - (is_finite(under) ? ANCHORS_USED : 0);
         if (!whole_group && segment.y > MANY) mine = 0, count = 0;
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
-#if COARSE_START
-        GLOBAL float4 *low = lowest_points + place_of_lowest(node);
-        for (int k = lane; mine && k < PARTS; k += lanes) low[k] = FLOAT4(0.0f, 0.0f, FAR_ABOVE, 0.0f);
-#endif
-        if (NOBODY(mine && segment.y > 0)) continue;  // most of a lattice is empty
 
         for (int k = lane; k < PILLARS; k += lanes) lowest[slot * PILLARS + k] = NOTHING, wall[slot * PILLARS + k] = 0;
         for (int k = lane; k < PARTS; k += lanes) part_low[slot * PARTS + k] = part_first[slot * PARTS + k] = NOTHING;
@@ -107,6 +95,9 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
             if (wall[slot * PILLARS + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
 #if COARSE_START
+        GLOBAL float4 *low = lowest_points + place_of_lowest(node);
+        for (int k = lane; mine && k < PARTS; k += lanes)
+            if (part_first[slot * PARTS + k] == NOTHING) low[k] = FLOAT4(0.0f, 0.0f, FAR_ABOVE, 0.0f);
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int part = square_of(p.x, p.y, LOW_SIDE);
