@@ -64,7 +64,7 @@ def test_what_was_expected_counts_only_while_nothing_else_has_come():
     for happens in (OccupancyFilter.reset, lambda filter_: filter_(*scene(1.8))):
         expecting, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
         drive(expecting), drive(plain)
-        scan, ground = scene(1.9)
+        scan, ground = scene(3.5)
         expecting.expect(scan, ground.mounting)
         happens(expecting), happens(plain)
         ours, theirs = expecting(scan, ground), plain(scan, ground)
