@@ -11,7 +11,7 @@ from roadbed.config import Config
 from roadbed.frames import Label, Scan
 from roadbed.geometry import Pose
 from roadbed.ground.own_body import OwnBody
-from roadbed.ground.own_body_cpu import copy_without, mark_inside
+from roadbed.ground.own_body_cpu import copy_without, count_look, mark_inside
 
 MOUNT = Pose.from_euler(z=1.7)
 BODY = np.array([[x, y, z] for x in (-1.0, -0.9, 1.9) for y in (-1.1, 1.1) for z in (0.9, 1.1)])
@@ -53,6 +53,22 @@ def test_points_in_a_box_are_marked_and_left_out():
     left = np.zeros_like(points)
     copy_without(0, 7, points, inside, left)
     np.testing.assert_array_equal(left, np.where(inside[:, None], np.nan, points))
+
+
+def test_looks_fade_and_say_when_other_cells_stay():
+    rng, seen, stays = np.random.default_rng(6), np.zeros((60, 36)), np.zeros((60, 36), bool)
+    expected, before, changes = seen.copy(), stays.copy(), []
+    for k in range(40):
+        occupied = rng.random(seen.shape) < 0.3 if k < 20 else np.zeros(seen.shape, bool)
+        changed = count_look(seen, occupied, 0.9, 2.5, stays)
+        expected = expected * 0.9 + occupied
+        np.testing.assert_array_equal(seen, expected)
+        np.testing.assert_array_equal(stays, expected >= 2.5)
+        assert changed == (stays != before).any()
+        before = stays.copy()
+        changes.append(changed)
+    assert any(changes)
+    assert not all(changes)
 
 
 def test_what_travels_along_is_found_and_walls_and_posts_are_not():

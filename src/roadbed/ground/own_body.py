@@ -21,7 +21,7 @@ from roadbed.config.shared import BodyConfig, VehicleConfig
 from roadbed.frames import Scan
 from roadbed.geometry import Float32, Pose
 from roadbed.ground.engine import BodyQuestion
-from roadbed.ground.own_body_cpu import copy_without, mark_cells, mark_inside
+from roadbed.ground.own_body_cpu import copy_without, count_look, mark_cells, mark_inside
 
 PER_METRE = 5  # cells
 ALONG, ACROSS = 6.0, 1.8  # m from the vehicle's origin that are searched: along, across
@@ -49,7 +49,8 @@ class OwnBody:
     def reset(self) -> None:
         self.box: BodyConfig | None = self.config.body
         self._seen = np.zeros(CELLS, np.float64)  # looks, [x][y]
-        self._looks, self._stayed = 0.0, np.zeros(self._seen.shape, np.bool_)
+        self._looks, self._stays = 0.0, np.zeros(CELLS, np.bool_)
+        self._changed = False  # what stays, since the box was laid around it
         self._last: Pose | None = None
 
     def points_of(self, scan: Scan, T_vehicle_sensor: Pose | None) -> NDArray[np.bool_] | None:
@@ -79,11 +80,10 @@ class OwnBody:
             occupied = np.zeros(CELLS, np.bool_)
             mark_cells(*_placed(scan, T_vehicle_sensor), limits, np.float32(PER_METRE), occupied)
         self._last = scan.T_world_sensor
-        self._seen *= _FADE
         self._looks = self._looks * _FADE + 1
-        self._seen += occupied
-        if self._looks > _ENOUGH_LOOKS:
-            self.box = self._found()
+        self._changed |= count_look(self._seen, occupied, _FADE, _KEPT * self._looks, self._stays)
+        if self._looks > _ENOUGH_LOOKS and self._changed:
+            self.box, self._changed = self._found(), False
 
     def _learns_from(self, scan: Scan) -> bool:
         """Where the box is not configured and the vehicle has moved on since the last scan it learnt from."""
@@ -93,10 +93,7 @@ class OwnBody:
 
     def _found(self) -> BodyConfig | None:
         """The box around everything that stayed, and around the sensor's foot."""
-        stays = self._seen >= _KEPT * self._looks
-        if np.array_equal(stays, self._stayed):
-            return self.box
-        self._stayed = stays.copy()
+        stays = self._stays.copy()
         x = (np.arange(stays.shape[0]) + 0.5) * _CELL - ALONG
         far = np.abs(x) > _LONGEST
         walls = stays[far].any(axis=0)  # lines along the vehicle that go on

@@ -54,6 +54,20 @@ def copy_without(first, last, points, own, left):
 
 
 @njit(cache=True, allocates=False)
+def count_look(seen, occupied, fade, least, stays):
+    """Occupied cells count once more, and earlier looks a little less. Says whether others `stay` now, by counting at
+    least so much, than before."""
+    changed = False
+    for x in range(seen.shape[0]):
+        for y in range(seen.shape[1]):
+            seen[x, y] = seen[x, y] * fade + occupied[x, y]
+            now = seen[x, y] >= least
+            changed |= now != stays[x, y]
+            stays[x, y] = now
+    return changed
+
+
+@njit(cache=True, allocates=False)
 def mark_cells(points, rotation, translation, box, per_metre, occupied):
     """Cells of the box, [x][y] from its rear right corner, that hold a point."""
     to_x, to_y, to_z = turn_of(rotation, translation)

@@ -124,15 +124,16 @@ def _take_returns(own, rows, columns, layers, grid, stamps, points, part):
 
     Returns the points, in a larger array where they did not fit, and the width of what each stands for.
     """
-    low, high = grid.columns, -1
+    low, high = grid.columns, 0  # columns from one to before the other
     for k in own:
+        begin, end = max(columns[k] - 1, 0), min(columns[k] + 2, grid.columns)
+        low, high = min(low, begin), max(high, end)
         for r in range(max(rows[k] - 1, 0), min(rows[k] + 2, grid.rows)):
-            for c in range(max(columns[k] - 1, 0), min(columns[k] + 2, grid.columns)):
-                stamps[r * grid.columns + c] = 1
-                low, high = min(low, c), max(high, c)
+            for cell in range(r * grid.columns + begin, r * grid.columns + end):
+                stamps[cell] = 1
     used = part.first
     for r in range(max(rows[own[0]] - 1, 0), min(rows[own[-1]] + 2, grid.rows)):
-        for c in range(low, high + 1):
+        for c in range(low, high):
             cell = r * grid.columns + c
             if not stamps[cell]:
                 continue

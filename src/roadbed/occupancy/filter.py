@@ -46,7 +46,6 @@ class _Expected:
     """What scan and time say before the ground is known."""
 
     scan: Scan
-    last: OccupancyFrame | None  # the frame that it follows
     mounts: tuple[SensorMount, ...]
     T_world_vehicle: Pose | None
     moment: Moment
@@ -97,6 +96,7 @@ class OccupancyFilter:
         with self._turn:
             self._timeline.reset()
             self._forget()
+            self._expected = None
 
     def expect(self, scan: Scan, mounting: Mounting) -> None:
         """Say, once its mounting is known, that a scan will be given next: what its ground is not needed for is done
@@ -127,7 +127,7 @@ class OccupancyFilter:
             if len(ground.label) != len(scan):
                 raise InputError(f"scan {scan.name}: has {len(scan)} points, its ground frame {len(ground.label)}")
             expected = self._expected
-            if expected is None or expected.scan is not scan or expected.last is not self._last:
+            if expected is None or expected.scan is not scan:
                 expected = self._expectation(scan, ground.mounting)
             self._expected, moment, notes = None, expected.moment, list(expected.moment.notes)
             if moment.link is Link.ASIDE:
@@ -198,7 +198,7 @@ class OccupancyFilter:
             time = last + _USUAL_STEP if scan.time is None else scan.time
             seconds = max(time - last, 0.0)
         dt = seconds if seconds <= self.config.occupancy.filter.max_gap else 0.0
-        return _Expected(scan, self._last, mounts, T_world_vehicle, moment, time, seconds, dt)
+        return _Expected(scan, mounts, T_world_vehicle, moment, time, seconds, dt)
 
     def _begin(self, expected: _Expected, notes: list[str]) -> None:
         """The scan is used: keep what was expected of it; after a gap the filter forgets what moved."""

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scan that is expected while its ground is computed: the same frames, and no trace of it if it never comes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import roadbed
+from roadbed import Mounting, OccupancyFilter, Pipeline, Pose
+from roadbed.errors import DeviceError, InputError
+from roadbed.frames import SensorMount
+from roadbed.occupancy.hsbof_device import HsbofDevice
+from roadbed.occupancy.rules import CellRules
+from tests.devices import accelerator
+from tests.occupancy.test_filter import CONFIG, drive, scene
+from tests.occupancy.test_filter_time import same
+
+
+def known_of(filter_):
+    """All that decides what becomes of the next scan."""
+    timeline = filter_._timeline
+    when = timeline._time, dict(timeline._time_of_sensor), timeline._T_world_vehicle
+    return when, dict(filter_._mounts), filter_._last
+
+
+# A drive with a scan that comes twice, a late one, a gap, a long pause, and time that runs back.
+TIMES = (1.8, 1.9, 1.9, 1.85, 2.0, 3.5, 3.6, 9.0, 9.1, 2.0, 2.1)
+
+
+def test_frames_are_those_of_a_filter_that_expects_nothing():
+    expecting, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
+    drive(expecting), drive(plain)
+    notes = []
+    for time in TIMES:
+        scan, ground = scene(time)
+        expecting.expect(scan, ground.mounting)
+        ours, theirs = expecting(scan, ground), plain(scan, ground)
+        assert ours.notes == theirs.notes
+        assert same(ours, theirs)
+        notes += ours.notes
+    for said in ("repeated", "late", "gap of 1.5 s", "pause", "time ran back"):
+        assert any(said in note for note in notes), said
+
+
+@pytest.mark.parametrize("time", [1.8, 1.7, 1.0, 3.5, 60.0, -60.0])
+def test_a_scan_that_never_comes_leaves_no_trace(time):
+    waiting, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
+    drive(waiting), drive(plain)
+    before = known_of(waiting)
+    scan, ground = scene(time, sensor="another")
+    waiting.expect(scan, ground.mounting)
+    waiting.expect(replace(scan, T_world_sensor=None), ground.mounting)
+    assert known_of(waiting) == before
+    for k in range(2):
+        ours, theirs = (filter_(*scene(1.8 + 0.1 * k)) for filter_ in (waiting, plain))
+        assert ours.notes == theirs.notes == ()
+        assert same(ours, theirs)
+
+
+def test_what_was_expected_counts_only_while_nothing_else_has_come():
+    """The filter is reset, or gets another scan, before the one that it was told of."""
+    for happens in (OccupancyFilter.reset, lambda filter_: filter_(*scene(1.8))):
+        expecting, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
+        drive(expecting), drive(plain)
+        scan, ground = scene(3.5)
+        expecting.expect(scan, ground.mounting)
+        happens(expecting), happens(plain)
+        ours, theirs = expecting(scan, ground), plain(scan, ground)
+        assert ours.notes == theirs.notes
+        assert same(ours, theirs)
+
+
+def test_what_is_wrong_with_a_scan_is_said_once_its_ground_is_there():
+    scan = next(iter(roadbed.open("sim:city?sensor=lux4&frames=1")))
+    twice = replace(scan, mounts=(scan.mounts[0], *scan.mounts[:-1]))
+    pipeline, seen = Pipeline(backend="cpu"), []
+    with pytest.raises(InputError, match="one name per sensor"):
+        pipeline(twice, on_ground=seen.append)
+    assert len(seen) == 1
+    moved = replace(scan, mounts=(SensorMount(scan.mounts[0].name, Pose.from_euler(x=9)), *scan.mounts[1:]))
+    pipeline(scan)
+    pipeline.occupancy.expect(moved, Mounting(Pose.identity(), False))
+    assert pipeline.occupancy._mounts == {mount.name: mount.T_vehicle_sensor for mount in scan.mounts}
+    with pytest.raises(InputError, match="two places of the vehicle"):
+        pipeline(moved)
+
+
+def test_a_ground_that_fails_leaves_the_occupancy_as_it_was(monkeypatch):
+    """The device fails after the scan was expected: what the filter knows stays, and the drive goes on."""
+    device = accelerator("opencl")
+    scans = list(roadbed.open("sim:city?sensor=vlp16&frames=4"))
+    pipeline = Pipeline(backend=device)
+    for scan in scans[:2]:
+        pipeline(scan)
+    before, expected = known_of(pipeline.occupancy), []
+
+    def fails(_):
+        expected.append(pipeline.occupancy._expected.scan)
+        raise device.failures[0]("wait", -5, "out of resources")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(device.event()), "wait", fails)
+        with pytest.raises(DeviceError):
+            pipeline(scans[2])
+    assert expected == [scans[2]]
+    assert known_of(pipeline.occupancy) == before
+    assert pipeline(scans[3]).occupancy.notes == ()
+
+
+def test_rules_of_the_time_step_are_made_before_the_scan_is_placed(monkeypatch):
+    """Once per frame, while the host would wait; the frame finds them."""
+    device = accelerator("opencl")
+    scans = list(roadbed.open("sim:city?sensor=vlp16&frames=3"))
+    pipeline = Pipeline(backend=device)
+    for scan in scans[:2]:
+        pipeline(scan)
+    happened = []
+    event, made, described = type(device.event()), CellRules.of, HsbofDevice.describe
+    wait = event.wait
+    monkeypatch.setattr(event, "wait", lambda self: (happened.append("wait"), wait(self)))
+    monkeypatch.setattr(CellRules, "of", lambda *arguments: (happened.append("rules"), made(*arguments))[1])
+    monkeypatch.setattr(HsbofDevice, "describe", lambda *a: (happened.append("describe"), described(*a)))
+    pipeline(replace(scans[2], time=scans[2].time + 0.0123))
+    assert happened == ["rules", "wait", "describe"]
