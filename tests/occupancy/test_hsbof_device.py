@@ -27,10 +27,9 @@ from tests.occupancy.engines import HsbofOnDevice
 from tests.occupancy.scenes import crowd, grid_of_boxes
 
 SHAPE, SPACING = (40, 56), 0.25
-DRIVERS = tuple(name for name in ACCELERATORS if name != "opencl-lanes")  # the kernels have no branch of its own
 
 
-@pytest.fixture(scope="module", params=DRIVERS)
+@pytest.fixture(scope="module", params=ACCELERATORS)
 def backend(request):
     return accelerator(request.param)
 

@@ -325,14 +325,15 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         if (arriving > (real)0) crowd.own.update = gain * cell.d / arriving;
         share_factors(&crowd);
         set_masses(&crowd);
-        if (!inside) continue;
-        real s = fmin(cell.s * gain, (real)CEILING);
-        layers[STATIC * size + at] = (float)s;
-        layers[DYNAMIC * size + at] = (float)((cell.d + cell.born) * gain);
-        layers[FREE * size + at] = (float)fmin((one - p_z) * cell.e / z, (real)CEILING);
-        birth[at] = (float)(cell.born * gain);
-        layers[KNOWN_FREE * size + at] = (float)seen_free((real)prior[KNOWN_FREE * size + at], p_z, seen, rules);
-        layers[MATURITY * size + at] = (float)matured((real)prior[MATURITY * size + at], s, p_z, seen, rules);
-        drawn[at] = INT2(0, 0);
+        if (inside) {
+            real s = fmin(cell.s * gain, (real)CEILING);
+            layers[STATIC * size + at] = (float)s;
+            layers[DYNAMIC * size + at] = (float)((cell.d + cell.born) * gain);
+            layers[FREE * size + at] = (float)fmin((one - p_z) * cell.e / z, (real)CEILING);
+            birth[at] = (float)(cell.born * gain);
+            layers[KNOWN_FREE * size + at] = (float)seen_free((real)prior[KNOWN_FREE * size + at], p_z, seen, rules);
+            layers[MATURITY * size + at] = (float)matured((real)prior[MATURITY * size + at], s, p_z, seen, rules);
+            drawn[at] = INT2(0, 0);
+        }
     }
 }

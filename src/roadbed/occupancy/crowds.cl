@@ -24,7 +24,7 @@ FUNCTION int2 run_of_group(int2 run, LOCAL int *bounds) {
         ATOMIC_MAX(&bounds[1], run.y);
     }
     BARRIER();
-    return INT2(min(bounds[0], bounds[1]), bounds[1]);  // without particles from 0 to 0
+    return INT2(min(bounds[0], bounds[1]), bounds[1]);
 #else
     return run;
 #endif
