@@ -30,7 +30,7 @@ SUBJECTS = {
     "ground": _GROUND,
     "ground/mounting": ("ground/test_mounting.py", "ground/test_mounting_fit.py"),
     "ground/opacity": ("ground/test_opacity.py", "ground/test_opacity_device.py"),
-    "ground/own_body": ("ground/test_own_body.py",),
+    "ground/own_body": ("ground/test_own_body.py", "ground/test_own_body_device.py"),
     "ground/stcrf/decide": ("ground/test_label_rules.py", "ground/test_devices.py"),
     "ground/stcrf/heights": ("ground/test_label_rules.py", "ground/test_devices.py"),
     "ground/stcrf/align": ("ground/test_alignment.py", "ground/test_devices.py"),
@@ -55,6 +55,7 @@ SUBJECTS = {
     "memory.py": ("occupancy/test_filter.py", "ground/test_inputs.py"),
     "messages": ("messages", "outputs/test_bag.py", "live"),
     "occupancy": _OCCUPANCY,
+    "occupancy/filter.py": ("occupancy/test_filter.py", "occupancy/test_filter_time.py", "occupancy/test_expected.py"),
     "occupancy/cells": (
         "occupancy/test_cells.py",
         "occupancy/test_hsbof.py",

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from roadbed.config.occupancy import ObjectsConfig
 from roadbed.geometry import Lattice, Pose
 from roadbed.occupancy.clusters import ClusterFinder
-from roadbed.occupancy.clusters_cpu import mean_velocity
+from roadbed.occupancy.clusters_cpu import components, mean_velocity
 from roadbed.occupancy.lshape_cpu import fit_box
 from roadbed.occupancy.objects import ObjectTracker
 from roadbed.occupancy.objects_arrays import CLUSTER, MovingLayers
@@ -107,6 +109,23 @@ def test_a_new_object_gets_a_new_id_and_old_ones_never_return():
     tracker.reset()
     c = objects_of(tracker, [cluster(1.0, 0, 1, 0)], 1.1)[0].id
     assert len({a, b, c}) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cells_belong_together_that_reach_each_other_and_no_others(seed):
+    """Against every pair of cells, also where one row ends and the next one begins."""
+    reach, cells = 2, np.random.default_rng(seed).random((15, 12)) < (0.1, 0.2, 0.3, 0.4)[seed]
+    cells[:, 4:-4] = False
+    rows, columns = np.nonzero(cells)
+    group = np.arange(len(rows))
+    for _ in rows:
+        for k in range(len(rows)):
+            near = np.maximum(np.abs(rows - rows[k]), np.abs(columns - columns[k])) <= reach
+            group[k] = group[near].min()
+    start, members = components(np.flatnonzero(cells), columns, cells.shape[1], reach)
+    found = {tuple(members[a:b]) for a, b in pairwise(start) if b > a}
+    assert found == {tuple(np.flatnonzero(group == name)) for name in set(group)}
+    assert len(found) > 1
 
 
 def test_no_moving_cells_no_objects():

@@ -31,7 +31,7 @@ def find_clusters(moving, layers, grid, rule, stamps, known, time):
     for i in range(moving.shape[0]):
         rows[i] = moving[i] // grid.columns
         columns[i] = moving[i] - rows[i] * grid.columns
-    start, members = _components(moving, columns, grid.columns, rule.reach)
+    start, members = components(moving, columns, grid.columns, rule.reach)
     kept = 0
     for root in range(rows.shape[0]):
         kept += start[root + 1] - start[root] >= rule.min_cells
@@ -56,8 +56,8 @@ def find_clusters(moving, layers, grid, rule, stamps, known, time):
     return _whole(parts[:count], points, known, time, rule.keep, width)
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
-def _components(cells, columns, width, reach):
+@njit(cache=True, error_model="numpy")
+def components(cells, columns, width, reach):
     """The cells ordered by component: those of root k are members[start[k]:start[k + 1]], none if k is no root."""
     count = cells.shape[0]
     parent, start, members = np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.empty(count, np.int64)
