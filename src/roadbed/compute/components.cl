@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // 8-connected components of cells on a grid, joined in parallel: `parent` is a cell itself at first, -1 outside.
 
-// What a cell hangs on at last.
 FUNCTION int root_of(GLOBAL const int *parent, int cell) {
     for (int next = parent[cell]; next != cell; next = parent[cell]) cell = next;
     return cell;
 }
 
-// The same while trees are being joined: on the way every cell is hung on what its parent hangs on, so that ways get short
-// before many have gone them. Another work-item's change that is overwritten thereby was made to the same tree, or goes on
-// in `join`.
-FUNCTION int shortened_root_of(GLOBAL int *parent, int cell) {
+// The same while trees grow. On the way every cell is hung on what its parent hangs on: ways get short before many have gone
+// them. Another work-item's change that is overwritten thereby was made to the same tree, or goes on in `join`.
+FUNCTION int root_by_halves(GLOBAL int *parent, int cell) {
     int above = parent[cell];
     while (above != cell) {
         int next = parent[above];
@@ -24,8 +22,8 @@ FUNCTION int shortened_root_of(GLOBAL int *parent, int cell) {
 // What hangs on one of two cells hangs on the first of both roots; another work-item may join them meanwhile.
 FUNCTION void join(GLOBAL int *parent, int one, int other) {
     for (;;) {
-        one = shortened_root_of(parent, one);
-        other = shortened_root_of(parent, other);
+        one = root_by_halves(parent, one);
+        other = root_by_halves(parent, other);
         if (one == other) return;
         int late = max(one, other), early = min(one, other);
         int before = ATOMIC_MIN(&parent[late], early);

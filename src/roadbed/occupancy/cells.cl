@@ -294,7 +294,8 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         cell.u = one - cell.s - cell.e;
 
         int2 run = inside ? runs[at] : INT2(0, 0);
-        Crowd crowd = {particles, weights, cells, run, run_of_group(run, bounds), terms, factors, i - LOCAL_ID, {one, one, one}};
+        Crowd crowd = {particles, weights, cells, run, run_of_group(run, bounds), terms, factors, i - LOCAL_ID,
+                       {one, one, one}};
         real arrivals[4] = {(real)0, (real)0, (real)0, (real)0}, contests[2] = {(real)0, (real)0};
         ADD_UP(arrival, 4, &crowd, arrivals)
         real stopped = arrivals[0], arriving = arrivals[1], tested = arrivals[2];

@@ -77,18 +77,20 @@ KERNEL draw_lines(GLOBAL const Laying *lay, GLOBAL address_t *pictures) {
     GLOBAL address_t *picture = pictures + (address_t)lay->now * PICTURE_SIZE(lay), *lines = picture + rows * columns;
     FOR_EACH(k, rows * words) {
         int row = k % rows, word = k / rows, first = word * CELLS_OF_WORD;
-        address_t found[2 * SUBCELLS];  // at even x of each line, then at odd x
+        address_t found[2 * SUBCELLS], free = 0;  // at even x of each line, then at odd x
         UNROLL for (int j = 0; j < 2 * SUBCELLS; ++j) found[j] = 0;
         UNROLL for (int i = 0; i < CELLS_OF_WORD; ++i) {
             address_t there = first + i < columns ? picture[row * columns + first + i] : 0;
-            address_t free = (there >> FREE_BIT & 1) * 3;
+            free |= (there >> FREE_BIT & 1) * 3 << (2 * i);
+            uint near = (uint)(there >> NEAR_SHIFT) & HITS_IN_CELL;
+            if (near == 0u) continue;
             UNROLL for (int j = 0; j < 2 * SUBCELLS; ++j) {
-                address_t line = there >> (NEAR_SHIFT + j % SUBCELLS * SUBCELLS + j / SUBCELLS);
-                found[j] |= ((line & 1) | (line >> 1 & 2) | free << 32) << (2 * i);
+                uint line = near >> (j % SUBCELLS * SUBCELLS + j / SUBCELLS);
+                found[j] |= (address_t)((line & 1u) | (line >> 1 & 2u)) << (2 * i);
             }
         }
         UNROLL for (int j = 0; j < 2 * SUBCELLS; ++j)
-            lines[(j / SUBCELLS * words + word) * height + row * SUBCELLS + j % SUBCELLS] = found[j];
+            lines[(j / SUBCELLS * words + word) * height + row * SUBCELLS + j % SUBCELLS] = found[j] | free << 32;
     }
 }
 

@@ -171,7 +171,7 @@ FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL f
         float found = unordered(found_in[k]);
         found_in[k] = ordered(NO_BEAM);
         beneath[k] = slope_over(cover, k);
-        cover = followed_by(cover, standing_in(found, k, reach));
+        if (found < NO_BEAM) cover = followed_by(cover, standing_in(found, k, reach));
     }
 #endif
 }
