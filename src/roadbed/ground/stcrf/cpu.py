@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 from roadbed.compute.compilation import announce
+from roadbed.compute.entrance import Entrances
 from roadbed.compute.lanes import LANES
 from roadbed.compute.threads import spread, together
 from roadbed.config import Config
@@ -74,7 +75,7 @@ class StcrfCpu:
     """`roadbed.ground.engine.GroundEngine` on one lattice. A frame is sort, select, start, em, label, surface."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config.ground
+        self.config, self._enter = config.ground, Entrances()
         check_memory_for(self.config)
         announce((sort_by_node, select_points, expectation_maximization, label_points))
         stcrf = self.config.stcrf
@@ -170,7 +171,7 @@ class StcrfCpu:
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
         room = self._sort_alone if self._alone else self._sort_room
         sorting = scan, known, pose, self._fine.shape, self._anchored, room, self._runs, out
-        together(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
+        together(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
@@ -179,7 +180,7 @@ class StcrfCpu:
         fine.cut(self._alone)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
         room = self._anchored, fine.shape, fine.reserved, fine.row_chunks, chunks
-        share_points(points.start, points.listed, stcrf.points_per_node, *room)
+        self._enter(share_points)(points.start, points.listed, stcrf.points_per_node, *room)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
@@ -187,7 +188,7 @@ class StcrfCpu:
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
         given = chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
-        together(select_points, 1, *given, alone=self._alone)
+        together(self._enter(select_points, moves.mask), 1, *given, alone=self._alone)
         return shaping
 
     def _make_selection(self) -> Selection:
@@ -217,10 +218,10 @@ class StcrfCpu:
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
-        begin_spans(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
+        self._enter(begin_spans)(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
-            fill_expected(fine.expected, fine.spans, self._level_at)
+            self._enter(fill_expected)(fine.expected, fine.spans, self._level_at)
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
             coarse.find(points, vehicle, road, carried, self._alone)
@@ -281,7 +282,7 @@ class StcrfCpu:
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
         given = chunks, points, fine.shape, self._side, rules, surface, work, out
-        together(label_points, LABEL_PHASES, *given, alone=self._alone)
+        together(self._enter(label_points), LABEL_PHASES, *given, alone=self._alone)
         self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
@@ -292,12 +293,13 @@ class StcrfCpu:
         rules = self._surface_rules(self._warm)._replace(base=F(base))
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
-        together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
+        describe = self._enter(describe_surface)
+        together(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
         if stcrf.seen_only and stcrf.disagreement:
-            tell_variance(fine.spans, self._evidence, rules, variance)
+            self._enter(tell_variance)(fine.spans, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
