@@ -50,10 +50,11 @@ class CheckedEntrances(Entrances):
         found = super().__call__(kernel, *from_elsewhere)
 
         def checked(*arguments):
-            compiled = kernel.overloads.get(types_of(kernel, arguments))
-            if compiled is not None and found in [one.entry_point for one in kernel.overloads.values()]:
+            if any(found is one.entry_point for one in kernel.overloads.values()):
                 CheckedEntrances.calls += 1
-                assert found is compiled.entry_point, f"{kernel.py_func.__name__}: {types_of(kernel, arguments)}"
+                compiled = kernel.overloads.get(types_of(kernel, arguments))
+                assert compiled is not None, f"{kernel.py_func.__name__}: nothing for {types_of(kernel, arguments)}"
+                assert found is compiled.entry_point, kernel.py_func.__name__
             return found(*arguments)
 
         checked.overloads = getattr(found, "overloads", True)
