@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 import numba
 import numpy as np
@@ -102,7 +102,7 @@ class StcrfCpu:
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
-        self._em_rules, self._surface_rules = cache(self._make_em_rules), cache(self._make_surface_rules)
+        self._em_rules, self._surface_rules = cache(self._make_em_rules), lru_cache(4)(self._make_surface_rules)
         self._warm = self._alone = False  # whether the frame uses the prior, and is computed by this thread alone
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
@@ -208,7 +208,7 @@ class StcrfCpu:
         self._anchored[:] = 0
         if self.config.stcrf.footprint:
             place, plane = (vehicle.x, vehicle.y, vehicle.yaw), (road, vehicle.slope_x, vehicle.slope_y)
-            mark_anchors(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
+            self._enter(mark_anchors)(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
 
     def _begin(self, points: SortedPoints, vehicle: Vehicle, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's.
@@ -257,7 +257,7 @@ class StcrfCpu:
             slope_information=F(stcrf.slope_information),
         )
 
-    def _make_surface_rules(self, warm: bool) -> SurfaceRules:
+    def _make_surface_rules(self, warm: bool, base: float) -> SurfaceRules:
         """With a prior or without; heights count from the base."""
         stcrf = self.config.stcrf
         return SurfaceRules(
@@ -269,7 +269,7 @@ class StcrfCpu:
             gamma=F(stcrf.gamma if warm else 0),
             spacing=F(stcrf.spacing),
             largest_variance=F(stcrf.known_sigma**2),
-            base=F(0),
+            base=F(base),
         )
 
     def _label(self, points: SortedPoints, out: Outputs) -> None:
@@ -290,7 +290,7 @@ class StcrfCpu:
         stcrf, fine = self.config.stcrf, self._fine
         shape = fine.shape.rows, fine.shape.columns
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
-        rules = self._surface_rules(self._warm)._replace(base=F(base))
+        rules = self._surface_rules(self._warm, base)
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
         describe = self._enter(describe_surface)
