@@ -15,8 +15,8 @@ import numpy as np
 
 from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
-from roadbed.compute.kernels import inlined
 from roadbed.compute.entrance import Entrances
+from roadbed.compute.kernels import inlined
 from roadbed.compute.lanes import STEP, exp2_lanes, larger, load, splat, store, total, where
 from roadbed.compute.threads import together
 from roadbed.config.ground import StcrfConfig
