@@ -59,7 +59,7 @@ class CoarseStart:
         lattice = self._fine, self._ratio, stcrf.reach
         self._enter(begin_coarse)(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
         if carried is not None:
-            expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
+            self._enter(expect_carried)(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
             run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up), alone)
             return
         self._enter(start_level)(F(road), level.spans, level.expected, level.mean)

@@ -234,8 +234,8 @@ class StcrfCpu:
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
-        fine = self._fine
-        return float(share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
+        fine, share = self._fine, self._enter(share_known)
+        return float(share(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
 
     @property
     def _height_information(self) -> np.float32:
@@ -308,7 +308,7 @@ class StcrfCpu:
         if self.config.stcrf.seen_only:
             self._carry_outside()
             seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
-            spread(keep_seen, fine.shape.rows, *seen, grain=self._grain)
+            spread(self._enter(keep_seen), fine.shape.rows, *seen, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
@@ -353,8 +353,8 @@ class StcrfCpu:
         if motion.columns or motion.rows:
             by = fine.shape.columns, motion.columns, motion.rows
             known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
-            spread(shift_known, fine.shape.rows, *known, *by, grain=self._grain)
-            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
+            spread(self._enter(shift_known), fine.shape.rows, *known, *by, grain=self._grain)
+            spread(self._enter(shift), fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
             fine.take_prior()
         if motion.climb:
             lower(fine.prior, motion.climb)
@@ -366,11 +366,12 @@ class StcrfCpu:
         if len(points) > len(self._place):
             self._grow(len(points))
         left_out = given.own if given.standing is None else given.standing
+        left_out = _NONE if left_out is None else left_out
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
-        n = sample_residuals(
+        n = self._enter(sample_residuals, points, left_out)(
             points,
-            _NONE if left_out is None else left_out,
+            left_out,
             alignment_stride(len(points)),
             turn,
             move,
@@ -380,7 +381,7 @@ class StcrfCpu:
             fine.prior_mean,
             samples,
         )
-        lift, slope_x, slope_y, share = fit_tilt(samples, n)
+        lift, slope_x, slope_y, share = self._enter(fit_tilt)(samples, n)
         if n < FEWEST_SAMPLES:
             return None
         tilt = math.hypot(slope_x, slope_y)
