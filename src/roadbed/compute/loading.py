@@ -2,8 +2,8 @@
 # mypy: ignore-errors
 """Kernels from the disk into the process by the shortest way: their machine code is taken over as it is.
 
-Numba also reads what LLVM would need to link them into others, and lists all names in it: half of the time that a new
-process waits for its first result. That is done here when such a kernel is compiled.
+Numba also reads what LLVM would need to link them into others, and lists all names in it: most of the time that loading
+takes. Here that waits until a kernel is compiled that calls them.
 """
 
 from __future__ import annotations
