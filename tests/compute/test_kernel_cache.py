@@ -5,6 +5,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
+import pytest
+from numba.core.errors import NumbaTypeError
+
+from roadbed.compute.kernels import njit
+
 HELPER = """
 from roadbed.compute.kernels import njit
 OFFSET = 1
@@ -85,3 +91,73 @@ def test_a_kernel_with_checked_indices_is_kept_too_also_when_it_is_not_optimised
     settings = {"kernel": CHECKED, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0"}
     assert run(tmp_path / "a", tmp_path / "cache", **settings) == (2, 0)
     assert run(tmp_path / "a", tmp_path / "cache", **settings) == (2, 1)  # and still refuses an index outside
+
+
+PAIR = """
+from typing import NamedTuple
+
+class Pair(NamedTuple):
+    first: float
+    second: float
+"""
+RETURNED = """
+import sys
+import numpy as np
+from helper import Pair
+from roadbed.compute.kernels import njit
+
+@njit(cache=True)
+def kernel(values):
+    if values.size < 2:
+        raise ValueError("too few", values.size)
+    return Pair(values[0], values.copy().sum())  # an object of Python, and memory of Numba's runtime
+
+found = kernel(np.arange(1.0, 4.0))
+assert isinstance(found, Pair), found
+try:
+    kernel(np.zeros(1))
+except ValueError as error:
+    assert error.args == ("too few", 1)
+needed_to_compile = {"roadbed.compute.lean", "numba.np.arrayobj", "numpy.ma"} & set(sys.modules)
+hits = sum(kernel.stats.cache_hits.values())
+assert not (hits and needed_to_compile), needed_to_compile
+print(int(found.first + 10 * found.second), hits)
+"""
+
+
+def test_a_kept_kernel_returns_objects_allocates_and_raises_and_nothing_is_loaded_that_only_compiling_needs(tmp_path):
+    cache = tmp_path / "cache"
+    assert run(tmp_path / "a", cache, PAIR, RETURNED) == (61, 0)
+    assert len(list((cache / "roadbed").glob("numba.runtime-*.nbc"))) == 1
+    assert run(tmp_path / "a", cache, PAIR, RETURNED) == (61, 1)
+
+
+LINKED = """
+import numpy as np
+from helper import helped
+from roadbed.compute.kernels import njit
+
+first = helped(2)  # brought from the disk as a kernel of its own
+
+@njit(cache=True)
+def kernel(x):
+    return 100 * first + helped(x)
+
+value = kernel(5)
+(compiled,) = helped.overloads.values()
+assert not compiled.library.get_function(compiled.fndesc.llvm_func_name).is_declaration
+print(value, sum(helped.stats.cache_hits.values()))
+"""
+
+
+def test_a_kept_kernel_is_linked_into_one_that_is_compiled(tmp_path):
+    cache = tmp_path / "cache"
+    assert run(tmp_path / "a", cache, kernel=LINKED) == (306, 0)
+    for path in (cache / "roadbed").glob("*kernel-*.nbc"):
+        path.unlink()
+    assert run(tmp_path / "a", cache, kernel=LINKED) == (306, 1)
+
+
+def test_a_masked_array_is_refused_as_ever():
+    with pytest.raises(NumbaTypeError, match="MaskedArray"):
+        njit()(lambda values: values.sum())(np.ma.masked_array(np.ones(3), [True, False, False]))

@@ -96,6 +96,26 @@ def test_given_mounting_is_used(ground):
     assert frame.T_lattice_sensor.translation[2] == 1.8
 
 
+def test_a_scan_alone_lies_where_its_own_mounting_says_whatever_the_last_one_said(ground):
+    lower, higher = (
+        Scan(flat_road(height=height), T_vehicle_sensor=Pose.from_euler(0.5, 0.0, height, pitch=pitch))
+        for height, pitch in ((1.8, 0.0), (2.2, 0.01))
+    )
+    expected = ground(higher)
+    for scan in (lower, lower, higher):
+        frame = ground(scan)
+    assert frame.T_lattice_sensor.numbers == higher.T_vehicle_sensor.numbers
+    np.testing.assert_array_equal(frame.label, expected.label)
+    np.testing.assert_array_equal(frame.elevation, expected.elevation)
+
+
+def test_a_scan_whose_first_labels_say_nothing_is_not_called_unusable(ground):
+    points = flat_road()
+    points[:200] = np.nan
+    assert not ground(points).notes
+    assert "nothing new is known" in ground(points[:200]).notes[-1]
+
+
 @pytest.mark.parametrize(
     "ground",
     [

@@ -12,6 +12,7 @@ import pickle
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,8 @@ def kept() -> set[str]:
 class KernelCache:
     """What Numba's dispatcher asks of a cache, for one kernel."""
 
-    def __init__(self, kernel: Dispatcher) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: Dispatcher, loading: Any = None) -> None:
+        self._kernel, self._loading = kernel, loading  # the module of that name where it knows Numba from inside
         self._name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}"
         self._enabled = True
 
@@ -75,34 +76,59 @@ class KernelCache:
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         if not self._enabled:
             return None
-        rtsys.initialize(target_context)  # all that running needs; what compiling needs takes a third of a second
         path = self._path(signature, target_context.codegen())
-        try:
-            payload = pickle.loads(path.read_bytes())
-        except (OSError, EOFError, ValueError, AttributeError, ImportError, pickle.UnpicklingError):
-            return None  # not there, or damaged: compiled anew
-        with suppress(OSError):
-            os.utime(path)  # it is in use
-        return CompileResult._rebuild(target_context, *payload)
+        # Numba's runtime is all that running needs; what compiling needs takes a third of a second.
+        if self._loading is None:
+            rtsys.initialize(target_context)
+        elif not rtsys._init:
+            runtime = _file("numba.runtime", [], target_context.codegen())
+            self._loading.start_runtime(target_context, partial(_read, runtime), partial(_write, runtime))
+        payload = _read(path)
+        if payload is None:
+            return None
+        rebuild = CompileResult._rebuild if self._loading is None else self._loading.rebuild
+        return rebuild(target_context, *payload)
 
     def save_overload(self, signature: Any, result: Any) -> None:
         if not self._enabled or result.library.has_dynamic_globals or any(not part.can_cache for part in result.lifted):
             return
-        path = self._path(signature, result.codegen)
         # Types beside each line of the source are for reading, and take long to write out.
-        payload = dumps(result._replace(type_annotation="")._reduce())
-        with suppress(OSError, OutputError):  # a disk that is full or not ours: compiled again next time
-            with atomic_write(path) as file:
-                file.write(payload)
+        *payload, environments = result._replace(type_annotation="")._reduce()
+        # Of the functions that it calls only those that hold objects of Python read theirs.
+        environments = tuple(one for one in environments if one is result.environment or one.consts)
+        if _write(self._path(signature, result.codegen), (*payload, environments)):
             for other in self._files("*"):
-                if time.time() - other.stat().st_mtime > _UNUSED_FOR:
-                    other.unlink(missing_ok=True)
+                with suppress(OSError):
+                    if time.time() - other.stat().st_mtime > _UNUSED_FOR:
+                        other.unlink(missing_ok=True)
 
     def _path(self, signature: Any, codegen: Any) -> Path:
         arguments = [describe_type(kind) for kind in sigutils.normalize_signature(signature)[0]]
-        machine = (*codegen.magic_tuple(), numba.__version__, sys.version_info[:2], sys.implementation.cache_tag)
-        digest = hashlib.sha256(repr((arguments, machine)).encode()).hexdigest()[:16]
-        return folder() / f"{self.prefix}-{digest}.nbc"
+        return _file(self.prefix, arguments, codegen)
 
     def _files(self, pattern: str) -> list[Path]:
         return list(folder().glob(f"{self._name}-{pattern}.nbc"))
+
+
+def _file(prefix: str, arguments: list[str], codegen: Any) -> Path:
+    machine = (*codegen.magic_tuple(), numba.__version__, sys.version_info[:2], sys.implementation.cache_tag)
+    digest = hashlib.sha256(repr((arguments, machine)).encode()).hexdigest()[:16]
+    return folder() / f"{prefix}-{digest}.nbc"
+
+
+def _read(path: Path) -> Any:
+    try:
+        content = pickle.loads(path.read_bytes())
+    except (OSError, EOFError, ValueError, AttributeError, ImportError, pickle.UnpicklingError):
+        return None  # not there, or damaged: compiled anew
+    with suppress(OSError):
+        os.utime(path)  # it is in use
+    return content
+
+
+def _write(path: Path, content: Any) -> bool:
+    with suppress(OSError, OutputError):  # a disk that is full or not ours: compiled again next time
+        with atomic_write(path) as file:
+            file.write(dumps(content))
+        return True
+    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numba
@@ -16,17 +17,27 @@ from roadbed.compute import compilation
 from roadbed.compute.kernel_cache import KernelCache
 
 _njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
-_LEAN_FROM, _LEAN_UNTIL = (0, 68), (0, 69)  # versions of Numba whose inside `lean` and `shortcuts` know
+_LEAN_FROM, _LEAN_UNTIL = (0, 68), (0, 69)  # versions of Numba whose inside `lean`, `shortcuts` and `loading` know
 
 
 @cache
 def _compiler() -> Any:
     """Ours where it knows Numba from inside; elsewhere Numba's own, which takes longer for the same."""
-    if not _LEAN_FROM <= numba.version_info.short < _LEAN_UNTIL:
-        return Compiler
+    return _lean_compiler if _is_known() else Compiler
+
+
+def _is_known() -> bool:
+    return _LEAN_FROM <= numba.version_info.short < _LEAN_UNTIL
+
+
+_loading: Any = import_module("roadbed.compute.loading") if _is_known() else None
+
+
+def _lean_compiler(*given: Any) -> Any:
+    """Made where something is compiled: a process whose kernels are all kept does not load what it needs."""
     from roadbed.compute.lean import LeanCompiler
 
-    return LeanCompiler
+    return LeanCompiler(*given)
 
 
 def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Callable[[Callable], Any]:
@@ -44,8 +55,9 @@ def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Call
         if compiled:
             compilation.enrol(kernel)
             _take_numbers_alike(kernel)
+            kernel._compilation_chain_init_hook = _extensions_are_not_needed
             if cache:
-                kernel._cache = KernelCache(kernel)
+                kernel._cache = KernelCache(kernel, _loading)
         return kernel
 
     return decorate
@@ -62,6 +74,10 @@ def inlined(*, allocates: bool = False, **options: Any) -> Callable[[Callable], 
     Numba's own inlining copies the source at every call, to be typed and lowered again; this one is left to LLVM.
     """
     return inner(forceinline=True, allocates=allocates, **options)
+
+
+def _extensions_are_not_needed() -> None:
+    """Numba would look through all installed packages for extensions of its own; kernels use none."""
 
 
 def _take_numbers_alike(kernel: Any) -> None:

@@ -13,7 +13,6 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
 
 def _scratch(_typing_context, count, kind):
@@ -21,6 +20,8 @@ def _scratch(_typing_context, count, kind):
     length, number = count.literal_value, kind.dtype
 
     def codegen(context, builder, signature, _arguments):
+        from numba.np.arrayobj import make_array, populate_array  # large, and needed only to compile
+
         whole, size = ir.IntType(64), context.get_abi_sizeof(context.get_value_type(number))
         room = cgutils.alloca_once(builder, context.get_value_type(number), size=whole(length))
         cgutils.memset(builder, room, whole(length * size), 0)

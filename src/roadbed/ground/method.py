@@ -14,6 +14,8 @@ from roadbed.frames import GroundFrame, Mounting, Moving, Scan
 from roadbed.geometry import Lattice, Pose
 from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
 
+_SOME = 64  # labels, one of which usually says something
+
 
 @dataclass(frozen=True, eq=False)
 class Segmented:
@@ -65,7 +67,9 @@ def looked_at(frame: GroundFrame) -> GroundFrame:
 
 def _unusable(label: Any) -> tuple[str, ...]:
     """A note about a scan of which nothing could be used; labels that stay on a device are not looked at."""
-    if not isinstance(label, np.ndarray) or label.view(np.bool_).any():  # which ends at the first
+    if not isinstance(label, np.ndarray):
+        return ()
+    if np.count_nonzero(label[:_SOME]) or label.view(np.bool_).any():  # counting a few is done before `any` has begun
         return ()
     if not len(label):
         return ("scan without points: nothing new is known",)

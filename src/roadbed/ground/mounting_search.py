@@ -16,6 +16,7 @@ from roadbed.geometry import Float32, Float64, Pose, rotation_to_level
 
 _POINTS = 3000  # looked at
 _TRIALS = 600
+_AT_ONCE = 32  # planes
 _NEAR = 0.2  # m from a plane
 _BELOW_PENALTY = 0.5
 _LEAST_SHARE = 0.05  # of the points on a plane that is worth a closer look
@@ -70,12 +71,12 @@ def _thinned(points: Float32) -> Float64:
     usable = usable[:: max(1, len(usable) // 30_000)]
     if len(usable) < 3:
         return usable
-    size = 0.2
+    from_corner, size = np.ascontiguousarray((usable - usable.min(axis=0)).T), 0.2
     while True:
-        box = np.floor((usable - usable.min(axis=0)) / size).astype(np.int64)
-        _, first = np.unique(box @ np.array([1, 1 << 20, 1 << 40]), return_index=True)
-        if len(first) <= _POINTS:
-            return usable[first]
+        x, y, z = np.floor(from_corner / size).astype(np.int64)
+        box = x + (y << 20) + (z << 40)
+        if np.count_nonzero(np.diff(np.sort(box))) < _POINTS:  # as many as that and one: a tenth of what `unique` takes
+            return usable[np.unique(box, return_index=True)[1]]
         size *= 1.3
 
 
@@ -92,10 +93,28 @@ def _planes(points: Float64) -> tuple[Float64, Float64]:
 
 
 def _scores(points: Float64, weight: Float64, normals: Float64, heights: Float64) -> Float64:
-    """What lies on a plane speaks for it, what lies below against it."""
-    over = points @ normals.T + heights
-    on = np.clip(1 - (over / _NEAR) ** 2, 0, None)
-    return weight @ (on - _BELOW_PENALTY * (over < -_NEAR))
+    """What lies on a plane speaks for it, what lies below against it.
+
+    Some planes at a time, which stay in the cache, and without matrix products: for those NumPy wakes threads that go
+    on waiting for more long after.
+    """
+    scores = np.empty(len(normals))
+    x, y, z = points.T[:, :, np.newaxis]
+    for first in range(0, len(normals), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        over = x * normals[some, 0]
+        over += y * normals[some, 1]
+        over += z * normals[some, 2]
+        over += heights[some]
+        below = over < -_NEAR
+        over /= _NEAR
+        over *= over
+        votes = np.subtract(1, over, out=over)
+        np.maximum(votes, 0, out=votes)
+        votes -= _BELOW_PENALTY * below
+        votes *= weight[:, np.newaxis]
+        scores[some] = votes.sum(axis=0)
+    return scores
 
 
 def _level(normal: Float64) -> Float64:

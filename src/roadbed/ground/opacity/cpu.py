@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from roadbed.compute.entrance import Entrances
 from roadbed.compute.threads import together
 from roadbed.config.ground import OpacityConfig
 from roadbed.geometry import Float32
@@ -13,6 +14,7 @@ from roadbed.ground.engine import Views
 from roadbed.ground.opacity.model import borders, directions_of
 from roadbed.ground.opacity.standing_cpu import PHASES, Opaque, find_standing
 
+_enter = Entrances()
 _POINTS = 8192  # that are worth waking a thread
 _PARTS = 32  # in which they are shared out
 
@@ -24,6 +26,6 @@ def standing_points(points: Float32, views: Views, config: OpacityConfig) -> NDA
     work, standing = Opaque.of(count, directions * len(views.origins)), np.zeros(count, np.bool_)
     seen, alone = (points, views.rotation, views.origins, sensor, borders(directions)), count < _POINTS
     given = 1 if alone else _PARTS, seen, config.densest, config.layered, work, standing
-    together(find_standing, PHASES, *given, alone=alone)
+    together(_enter(find_standing, points, views.rotation, views.origins, sensor), PHASES, *given, alone=alone)
     mean = int(work.start[-1]) / max(int(work.used[0]), 1)
     return None if mean > config.layered else standing

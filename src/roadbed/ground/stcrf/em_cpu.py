@@ -15,6 +15,7 @@ import numpy as np
 
 from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
+from roadbed.compute.entrance import Entrances
 from roadbed.compute.kernels import inlined
 from roadbed.compute.lanes import STEP, exp2_lanes, larger, load, splat, store, total, where
 from roadbed.compute.threads import together
@@ -291,8 +292,11 @@ def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, 
         wait_for_all(crew, iteration, parts)
 
 
+_enter = Entrances()
+
+
 def run_em(field: Field, points: ShapingPoints, rules: EmRules, alone: bool = False) -> None:
     """The EM on one lattice, maybe in this thread `alone`; `field.posterior` and `field.mean` hold the result."""
     given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
-    together(expectation_maximization, rules.iterations + 1, *given, alone=alone)
+    together(_enter(expectation_maximization, points.x, field.row_chunks), rules.iterations + 1, *given, alone=alone)
     field.result = rules.iterations % 2

@@ -55,12 +55,12 @@ class Place:
         x, y, z = map(sub, pose.xyz, self.corner)
         return (*pose.numbers[:9], x, y, z)
 
-    @property
+    @cached_property
     def placement(self) -> Placement:
         numbers = np.array(self.from_corner(self.T_lattice_sensor))
         return Placement(numbers[:9].reshape(3, 3), numbers[9:], self.base)
 
-    @property
+    @cached_property
     def vehicle(self) -> Vehicle:
         pose = self.T_lattice_vehicle
         (x, y, _), (x_min, y_min, _) = pose.xyz, self.corner
@@ -97,6 +97,7 @@ class Places:
         self._engine, self._map = engine, long_term_map
         self.around_vehicle = lattice_of(config.ground)
         self._prior_lattice, self._prior_base = self.around_vehicle, 0.0
+        self._alone: Place | None = None
         self._recall = None if long_term_map is None else Recall(self.around_vehicle, long_term_map.surface)
         self.reset()
 
@@ -105,8 +106,11 @@ class Places:
         self._T_lattice_world = self._map.T_lattice_world if self._map is not None else None
 
     def of_one_alone(self, mounting: Mounting) -> Place:
-        """A scan without odometry: the lattice frame is the vehicle's."""
-        return Place(self.around_vehicle, 0.0, mounting.T_vehicle_sensor, Pose.identity(), None)
+        """A scan without odometry: the lattice frame is the vehicle's. The last one where the sensor sits as before."""
+        pose = mounting.T_vehicle_sensor
+        if self._alone is None or self._alone.T_lattice_sensor.numbers != pose.numbers:
+            self._alone = Place(self.around_vehicle, 0.0, pose, Pose.identity(), None)
+        return self._alone
 
     def follow(self, T_world_vehicle: Pose | None, mounting: Mounting, moment: Moment) -> tuple[Place, bool]:
         """The place of a scan of the vehicle there, and whether the engine's prior can be used."""
