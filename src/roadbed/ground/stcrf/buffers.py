@@ -47,8 +47,7 @@ class Buffers:
         self.row_sums, self.kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
         self.overlap = backend.output((slots, 2), np.int32)
         self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
-        # Of even steps, and of odd ones.
-        self.fit_parts, self.fit_state = (zeros(slots * FIT_GROUPS * FIT_SUMS, np.float32) for _ in range(2))
+        self.fit_parts = [zeros(slots * FIT_GROUPS * FIT_SUMS, np.float32) for _ in range(2)]  # of even and odd steps
         self.fit = backend.output((slots, 6), np.float32)
         self.capacity = self.moving_capacity = 0
         self.reserve_mask(4)

@@ -189,7 +189,7 @@ class Tapes:
         sample = (b.frames, b.intake, b.standing, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
         launches = [self._launch("sample_residuals", (2 * self._backend.device.units, GROUP), *sample)]
         fitting = GROUP if self._backend.device.lanes > 1 else 1
-        fit = (b.frames, b.sorted, b.sample_counts, b.samples_found, b.fit_parts, b.fit_state, b.fit.buffer)
+        fit = (b.frames, b.sorted, b.sample_counts, b.samples_found, *b.fit_parts, b.fit.buffer)
         for k, sigma in enumerate(FIT_SIGMAS):
             step = (*fit, np.float32(exponent(sigma)), np.int32(k), capacity)
             launches.append(self._launch("fit_tilt", (FIT_GROUPS, fitting), *step))
