@@ -101,6 +101,7 @@ _register(operator.add, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.ad
 _register(operator.mul, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.mul(a, b))
 _register(operator.ne, _WHOLE_NUMBERS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
 _register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
+_register(operator.or_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.or_(a, b))
 
 
 def _pointer(context, builder, signature, arguments, kind=None):
@@ -149,7 +150,7 @@ def store(_typing_context, array, index, lanes):
 
 @intrinsic
 def store_first(_typing_context, array, index, lanes, count):
-    """The first `count` of the lanes, one or more, to an array of one axis; what follows there is left as it is."""
+    """The first `count` of the lanes, maybe none, to an array of one axis; what follows there is left as it is."""
 
     def codegen(context, builder, signature, arguments):
         kind, wanted = signature.args[0], arguments[3]
@@ -161,6 +162,7 @@ def store_first(_typing_context, array, index, lanes, count):
             enough = ir.Constant(wanted.type, LANES)
             stored = builder.select(builder.icmp_signed("<", wanted, enough), wanted, enough)
             last = builder.sub(builder.add(place, stored), ir.Constant(wanted.type, 1))
+            last = builder.select(builder.icmp_signed("<", last, place), place, last)
             cgutils.get_item_pointer(context, builder, kind, held, [last], boundscheck=True)
         first = cgutils.get_item_pointer(context, builder, kind, held, [place], boundscheck=checked)
         first, align = builder.bitcast(first, arguments[2].type.as_pointer()), ir.Constant(ir.IntType(32), 4)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roadbed.compute.across_lanes import store_across, totals
 from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
@@ -176,9 +177,8 @@ def _gather(points, first, last, plane, step, rules, data, c):
         w, wx, wy = w + weight, wx + weight_x, wy + weight_y
         wxx, wxy, wyy = wxx + weight_x * x, wxy + weight_x * y, wyy + weight_y * y
         wz, wzx, wzy = wz + weight * z, wzx + weight_x * z, wzy + weight_y * z
-    data[0, c], data[1, c], data[2, c] = alpha * total(w), alpha * total(wx), alpha * total(wy)
-    data[3, c], data[4, c], data[5, c] = alpha * total(wxx), alpha * total(wxy), alpha * total(wyy)
-    data[6, c], data[7, c], data[8, c] = alpha * total(wz), alpha * total(wzx), alpha * total(wzy)
+    store_across(data, (0, c), totals((w, wx, wy, wxx, wxy, wyy, wz, wzx)) * alpha)
+    data[8, c] = alpha * total(wzy)
 
 
 @inner()
