@@ -99,6 +99,7 @@ for _function, _sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, 
     _register(_function, _NUMBERS, MASK, partial(_compared, sign=_sign))
 _register(operator.add, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.add(a, b))
 _register(operator.mul, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.mul(a, b))
+_register(operator.and_, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.and_(a, b))
 _register(operator.ne, _WHOLE_NUMBERS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
 _register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
 _register(operator.or_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.or_(a, b))

@@ -29,8 +29,8 @@ from roadbed.ground.engine import (
 from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, Runs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.coarse_cpu import CoarseStart
-from roadbed.ground.stcrf.decide_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
+from roadbed.ground.stcrf.heights_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.islands_cpu import drop_islands
 from roadbed.ground.stcrf.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels_cpu import LabelArrays, label_points
@@ -95,7 +95,7 @@ class StcrfCpu:
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
         self._listed, self._listed_before = Listed.none(rows, columns), Listed.none(rows, columns)
-        self._kinds, self._near_count = np.zeros(nodes, np.uint8), np.zeros(nodes, np.int32)
+        self._kinds, (self._near_count, self._band_count) = np.zeros(nodes, np.uint8), np.zeros((2, nodes), np.int32)
         self._anchored = np.zeros(nodes, np.uint8)
         self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
@@ -275,7 +275,7 @@ class StcrfCpu:
         """One label, ground probability c_j and height over the surface per input point."""
         rules, fine = self._rules, self._fine
         surface = fine.mean, fine.posterior[:, 0]
-        near = self._near, self._near_count
+        near = self._near, self._near_count, self._band_count
         places = self._kinds, self._places_in_node
         before = self._votes, self._listed_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)

@@ -24,8 +24,8 @@ from roadbed.compute.lanes import (
     where,
 )  # fmt: skip
 from roadbed.ground.stcrf.arrays import Listed
-from roadbed.ground.stcrf.decide_cpu import BANDS_ROOM, Scratch, decide_nodes
-from roadbed.ground.stcrf.heights_cpu import measure_row
+from roadbed.ground.stcrf.decide_cpu import Scratch, decide_nodes
+from roadbed.ground.stcrf.heights_cpu import BANDS_ROOM, CODES, measure_row
 from roadbed.ground.stcrf.model import (
     COUNTERS,
     GROUND,
@@ -48,12 +48,13 @@ class LabelArrays(NamedTuple):
     ground: np.ndarray  # before the vote
     near: np.ndarray  # which points of a node, from its start on, stand near enough to the ground for other rules
     near_count: np.ndarray  # (nodes,) how many
-    bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band of heights; undefined where no point is near
+    band_count: np.ndarray  # (nodes,) how many points lie in bands of heights
+    bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band; undefined where none lies in any
     sums: np.ndarray  # (SUMS, rows, columns) of nodes along rows
     kinds: np.ndarray  # (nodes,) of places
     places: np.ndarray  # (2, pillars) row and column inside the node
     votes: np.ndarray
-    listed_before: Listed  # nodes of the last frame: its votes, and its near_count, are to be cleared
+    listed_before: Listed  # nodes of the last frame: its votes and what it counted are to be cleared
 
 
 @inner()
@@ -158,13 +159,13 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     columns, listed, before = shape.columns, points.listed, work.listed_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
     counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
-    spare = np.empty(LANES, np.float32), np.empty(LANES, np.bool_)
+    scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.bool_))
     if rules.around:
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]
-        clear_votes(nodes, work.near_count, columns, side, work.votes)
+        clear_votes(nodes, work, columns, side)
     for row in range(first_row, last_row):
         if listed.row[row] < listed.row[row + 1]:
-            measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, spare)
+            measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, scratch)
             if rules.around:
                 sum_along(counters, row, state, work.sums)
         elif rules.around:
