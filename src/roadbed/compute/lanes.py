@@ -149,6 +149,39 @@ def store(_typing_context, array, index, lanes):
     return types.void(array, index, _LANES_OF.get(array.dtype, WHOLES)), codegen
 
 
+def _flat_pointer(context, builder, signature, arguments):
+    """To the first of the lanes of an array that begin at a place, counted from its first number."""
+    held, place = context.make_array(signature.args[0])(context, builder, arguments[0]), arguments[1]
+    if context.enable_boundscheck:
+        last = builder.add(place, ir.Constant(place.type, LANES - 1))
+        cgutils.do_boundscheck(context, builder, last, held.nitems)
+    return builder.bitcast(builder.gep(held.data, [place]), _FLOATS.as_pointer())
+
+
+@intrinsic
+def load_flat(_typing_context, array, place):
+    """LANES float32 of an array without gaps, whatever its axes, from its number `place` on.
+
+    Arrays of equal shape share their places: a pointer to each plane of each of them is more than a processor can keep.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(_flat_pointer(context, builder, signature, arguments), align=4)
+
+    return FLOATS(array, types.intp), codegen
+
+
+@intrinsic
+def store_flat(_typing_context, array, place, lanes):
+    """The opposite of `load_flat`."""
+
+    def codegen(context, builder, signature, arguments):
+        builder.store(arguments[2], _flat_pointer(context, builder, signature, arguments), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, FLOATS), codegen
+
+
 @intrinsic
 def store_first(_typing_context, array, index, lanes, count):
     """The first `count` of the lanes, maybe none, to an array of one axis; what follows there is left as it is."""
