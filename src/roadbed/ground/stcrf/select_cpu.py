@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roadbed.compute.across_lanes import chosen, how_many
 from roadbed.compute.cpu import FAST, ONE, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
@@ -22,7 +23,7 @@ from roadbed.compute.lanes import (
     smaller,
     splat,
     store,
-    total,
+    store_first,
     where,
     whole,
 )  # fmt: skip
@@ -159,11 +160,10 @@ def _leave_out_standing(stands, pillar):
 @inlined()
 def _count_usable(pillar, first, last, out):
     """How many points of a node shape the surface: those with none of the marks `out`."""
-    n = splat(F(0))
+    n = 0
     for k in range(first, last, STEP):
-        usable = none_of(pillar, k, out) & (numbers() < F(last - k))
-        n = n + where(usable, splat(F(1)), splat(F(0)))
-    return np.int64(total(n))
+        n += how_many(none_of(pillar, k, out) & (numbers() < F(last - k)))
+    return n
 
 
 @inlined()
@@ -227,6 +227,19 @@ def _copy_all(points, first, last, place, shaping):
 
 
 @inlined()
+def _copy_usable(points, first, last, out, place, shaping):
+    """The points of a node with none of the marks `out`, in scan order; returns the next free place."""
+    for k in range(first, last, STEP):
+        usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
+        n = how_many(usable)
+        store_first(shaping.x, place, chosen(usable, load(points.x, k)), n)
+        store_first(shaping.y, place, chosen(usable, load(points.y, k)), n)
+        store_first(shaping.z, place, chosen(usable, load(points.z, k)), n)
+        place += U(n)
+    return place
+
+
+@inlined()
 def _copy_some(points, first, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points from `first` on, in scan order; returns the next free place."""
     x, y, z, pillar = points.x, points.y, points.z, points.pillar
@@ -244,6 +257,8 @@ def _copy_some(points, first, out, usable, stride, place, shaping):
 @inlined()
 def _copy_points(points, first, last, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
+    if usable < last - first and stride == ONE:
+        return _copy_usable(points, first, last, out, place, shaping)
     if usable < last - first:
         return _copy_some(points, first, out, usable, stride, place, shaping)
     if stride == ONE:  # as on most of the road
