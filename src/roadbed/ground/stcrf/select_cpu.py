@@ -181,18 +181,17 @@ def _keep_lower(is_there, z, place, best, best_place):
 
 @inlined()
 def _note_lowest(points, first, best, place, low, part):
-    """The lowest of all lanes, of equal ones the first; if there is any."""
+    """The lowest of all lanes, of equal ones the first; where there is none, any point at the height UNSEEN."""
     lowest = least(best)
-    if lowest < UNSEEN:
-        k = first + U(least(where(splat(lowest) >= best, place, splat(UNSEEN))))
-        low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], points.z[k]
+    k = first + U(least(where(splat(lowest) >= best, place, splat(UNSEEN))))
+    low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], lowest
 
 
 @inlined()
 def _find_lowest(points, first, last, out, spacing, side, low):
     """The lowest of these in each of side x side parts of the node, four at once: most nodes are a vector or two."""
     half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
-    across = (side + 1) // 2  # pairs of parts; the second of the last one may lie beyond the node, and has no points
+    across = (side + 1) // 2  # pairs of parts; the second of the last one may lie beyond the node
     for pair in range(across * across):
         row, column = 2 * (pair // across), 2 * (pair % across)
         part = row * side + column
@@ -211,9 +210,12 @@ def _find_lowest(points, first, last, out, spacing, side, low):
             best3, place3 = _keep_lower(east & north, z, place, best3, place3)
             place = place + F(LANES)
         _note_lowest(points, first, best0, place0, low, part)
-        _note_lowest(points, first, best1, place1, low, part + 1)
-        _note_lowest(points, first, best2, place2, low, part + side)
-        _note_lowest(points, first, best3, place3, low, part + side + 1)
+        if column + 1 < side:
+            _note_lowest(points, first, best1, place1, low, part + 1)
+        if row + 1 < side:
+            _note_lowest(points, first, best2, place2, low, part + side)
+        if column + 1 < side and row + 1 < side:
+            _note_lowest(points, first, best3, place3, low, part + side + 1)
 
 
 @inlined()
@@ -297,8 +299,6 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
         first, last = points.start[c], points.start[c + 1]
         place = shaping.reserved[c]
         if first < last:
-            for part in range(low_side * low_side):
-                low[c, part, 2] = UNSEEN
             x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
             pillar = points.pillar[first:last]
             marked = some_move or points.stands.shape[0] > 0
