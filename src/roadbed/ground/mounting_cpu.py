@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.compute.across_lanes import chosen, how_many, look_up
-from roadbed.compute.cpu import FAST, F, U, inner, njit, normal_equations, solve3
+from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, inner, njit, normal_equations, solve3
 from roadbed.compute.kernels import inlined
 from roadbed.compute.lanes import LANES, bits, load_points, numbers, smaller, splat, store, where, whole
 
@@ -131,13 +131,12 @@ def _consensus(x, y, z, weight, height, slope_x, slope_y):
     return score
 
 
-@inner()
+@inner(fastmath=FAST)
 def _refined(x, y, z, weight, height, slope_x, slope_y, near):
     """One reweighted least-squares step; `near` is scratch: the weights of what lies near the plane."""
-    for m in range(x.shape[0]):
-        d = z[m] + height - slope_x * x[m] - slope_y * y[m]
-        sigma = 0.10 if d > 0 else 0.15
-        near[m] = weight[m] * math.exp(-0.5 * (d / sigma) ** 2)
+    for m in range(U(x.shape[0])):
+        d = F(z[m] + height - slope_x * x[m] - slope_y * y[m])
+        near[m] = weight[m] * exp2_negative(d * d * (HALF_LOG2_E / F(0.10**2) if d > F(0) else HALF_LOG2_E / F(0.15**2)))
     level, slope_x, slope_y = solve3(*normal_equations(x, y, z, near, 0.5))
     return -level, slope_x, slope_y
 
