@@ -37,7 +37,8 @@ def places(runs: Runs, count: int) -> np.ndarray:
         assert runs.first[run] == block * BLOCK
         while runs.first[run] < min((block + 1) * BLOCK, count):
             first, last = runs.first[run : run + 2]
-            assert first < last and first // LANES == (last - 1) // LANES
+            assert first < last
+            assert first // LANES == (last - 1) // LANES
             place[first:last] = runs.place[run] + np.arange(last - first)
             run += 1
     return place

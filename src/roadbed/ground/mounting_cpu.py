@@ -134,9 +134,10 @@ def _consensus(x, y, z, weight, height, slope_x, slope_y):
 @inner(fastmath=FAST)
 def _refined(x, y, z, weight, height, slope_x, slope_y, near):
     """One reweighted least-squares step; `near` is scratch: the weights of what lies near the plane."""
+    up, down = HALF_LOG2_E / F(0.10**2), HALF_LOG2_E / F(0.15**2)
     for m in range(U(x.shape[0])):
         d = F(z[m] + height - slope_x * x[m] - slope_y * y[m])
-        near[m] = weight[m] * exp2_negative(d * d * (HALF_LOG2_E / F(0.10**2) if d > F(0) else HALF_LOG2_E / F(0.15**2)))
+        near[m] = weight[m] * exp2_negative(d * d * (up if d > F(0) else down))
     level, slope_x, slope_y = solve3(*normal_equations(x, y, z, near, 0.5))
     return -level, slope_x, slope_y
 

@@ -48,7 +48,8 @@ class Runs(NamedTuple):
     @classmethod
     def of(cls, points: int, slices: int, block: int) -> Runs:
         """Room for those of so many points."""
-        return cls(*np.empty((3, points + slices), np.int32), np.empty(-(-points // block), np.int32))
+        first, node, place = np.empty((3, points + slices), np.int32)
+        return cls(first, node, place, np.empty(-(-points // block), np.int32))
 
 
 class SortedPoints(NamedTuple):
