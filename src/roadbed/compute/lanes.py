@@ -214,11 +214,19 @@ def load_points(_typing_context, points, first):
     """x, y and z of LANES points, from an array (N, 3) in which they lie one after the other."""
 
     def codegen(context, builder, signature, arguments):
-        start = _pointer(context, builder, signature, arguments, ir.VectorType(ir.FloatType(), 3 * LANES))
-        held = builder.load(start, align=4)
-        undefined = ir.Constant(held.type, ir.Undefined)
-        orders = ([axis + 3 * lane for lane in range(LANES)] for axis in range(3))
-        lanes = [builder.shuffle_vector(held, undefined, ir.Constant(_WHOLE, order)) for order in orders]
+        first = _pointer(context, builder, signature, arguments, _FLOATS)
+        held = [builder.load(builder.gep(first, [ir.Constant(_WHOLE.element, k)]), align=4) for k in range(3)]
+        lanes = []
+        for axis in range(3):
+            # One coordinate lies in another place of each of the three vectors: they are laid over each other, then put
+            # in order. As one vector of all, LLVM would take wider ones, for which processors slow down.
+            order = [axis + 3 * lane for lane in range(LANES)]
+            owner = {place % LANES: place // LANES for place in order}
+            two = ir.Constant(_WHOLE, [k + LANES * (owner[k] == 1) for k in range(LANES)])
+            three = ir.Constant(_WHOLE, [k + LANES * (owner[k] == 2) for k in range(LANES)])
+            laid = builder.shuffle_vector(builder.shuffle_vector(held[0], held[1], two), held[2], three)
+            order = ir.Constant(_WHOLE, [place % LANES for place in order])
+            lanes.append(builder.shuffle_vector(laid, laid, order))
         return context.make_tuple(builder, signature.return_type, lanes)
 
     return types.UniTuple(FLOATS, 3)(points, first), codegen
