@@ -9,7 +9,9 @@ import numba
 import numpy as np
 import pytest
 
+from roadbed.compute.lanes import LANES
 from roadbed.config import Config
+from roadbed.ground.stcrf.arrays import Runs
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.sort_cpu import BLOCK
 from tests.ground.engines import given
@@ -25,6 +27,21 @@ def ring(count: int, rng: np.random.Generator) -> np.ndarray:
     points = np.column_stack([reach * np.cos(angle), reach * np.sin(angle), rng.normal(0, 1, count)])
     points[::97], points[::89, 1], points[::83, 2] = 0, np.nan, np.inf
     return points.astype(np.float32)
+
+
+def places(runs: Runs, count: int) -> np.ndarray:
+    """Of each point in the order of the nodes, from the runs block by block."""
+    place = np.full(count, -1)
+    for block in range(-(-count // BLOCK)):
+        run = runs.of_block[block]
+        assert runs.first[run] == block * BLOCK
+        while runs.first[run] < min((block + 1) * BLOCK, count):
+            first, last = runs.first[run : run + 2]
+            assert first < last
+            assert first // LANES == (last - 1) // LANES
+            place[first:last] = runs.place[run] + np.arange(last - first)
+            run += 1
+    return place
 
 
 @pytest.mark.parametrize("count", [1, 7, BLOCK - 1, BLOCK, 5 * BLOCK + 13])
@@ -47,7 +64,7 @@ def test_every_point_comes_to_its_node_in_the_order_of_the_scan(count, threads):
     inside &= np.isfinite(points).all(axis=1) & (points != 0).any(axis=1) & ~own
     node = np.where(inside, row * COLUMNS + column, ROWS * COLUMNS)
     order = np.argsort(node, kind="stable")
-    assert np.array_equal(found.place[order], np.arange(count))
+    assert np.array_equal(places(found.runs, count)[order], np.arange(count))
     assert np.array_equal(found.start, np.searchsorted(np.sort(node), np.arange(ROWS * COLUMNS + 1)))
     order = order[: inside.sum()]
     np.testing.assert_allclose(found.x[: len(order)], (place[:, 0] - column - 0.5)[order], atol=1e-5)

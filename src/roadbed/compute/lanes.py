@@ -107,8 +107,10 @@ for _function, _sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, 
     _register(_function, _NUMBERS, MASK, partial(_compared, sign=_sign))
 _register(operator.add, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.add(a, b))
 _register(operator.mul, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.mul(a, b))
+_register(operator.and_, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.and_(a, b))
 _register(operator.ne, _WHOLE_NUMBERS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
 _register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
+_register(operator.or_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.or_(a, b))
 
 
 def _pointer(context, builder, signature, arguments, kind=None):
@@ -155,9 +157,42 @@ def store(_typing_context, array, index, lanes):
     return types.void(array, index, _LANES_OF.get(array.dtype, WHOLES)), codegen
 
 
+def _flat_pointer(context, builder, signature, arguments):
+    """To the first of the lanes of an array that begin at a place, counted from its first number."""
+    held, place = context.make_array(signature.args[0])(context, builder, arguments[0]), arguments[1]
+    if context.enable_boundscheck:
+        last = builder.add(place, ir.Constant(place.type, LANES - 1))
+        cgutils.do_boundscheck(context, builder, last, held.nitems)
+    return builder.bitcast(builder.gep(held.data, [place]), _FLOATS.as_pointer())
+
+
+@intrinsic
+def load_flat(_typing_context, array, place):
+    """LANES float32 of an array without gaps, whatever its axes, from its number `place` on.
+
+    Arrays of equal shape share their places: a pointer to each plane of each of them is more than a processor can keep.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(_flat_pointer(context, builder, signature, arguments), align=4)
+
+    return FLOATS(array, types.intp), codegen
+
+
+@intrinsic
+def store_flat(_typing_context, array, place, lanes):
+    """The opposite of `load_flat`."""
+
+    def codegen(context, builder, signature, arguments):
+        builder.store(arguments[2], _flat_pointer(context, builder, signature, arguments), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, FLOATS), codegen
+
+
 @intrinsic
 def store_first(_typing_context, array, index, lanes, count):
-    """The first `count` of the lanes, one or more, to an array of one axis; what follows there is left as it is."""
+    """The first `count` of the lanes, maybe none, to an array of one axis; what follows there is left as it is."""
 
     def codegen(context, builder, signature, arguments):
         kind, wanted = signature.args[0], arguments[3]
@@ -169,6 +204,7 @@ def store_first(_typing_context, array, index, lanes, count):
             enough = ir.Constant(wanted.type, LANES)
             stored = builder.select(builder.icmp_signed("<", wanted, enough), wanted, enough)
             last = builder.sub(builder.add(place, stored), ir.Constant(wanted.type, 1))
+            last = builder.select(builder.icmp_signed("<", last, place), place, last)
             cgutils.get_item_pointer(context, builder, kind, held, [last], boundscheck=True)
         first = cgutils.get_item_pointer(context, builder, kind, held, [place], boundscheck=checked)
         first, align = builder.bitcast(first, arguments[2].type.as_pointer()), ir.Constant(ir.IntType(32), 4)
@@ -186,11 +222,19 @@ def load_points(_typing_context, points, first):
     """x, y and z of LANES points, from an array (N, 3) in which they lie one after the other."""
 
     def codegen(context, builder, signature, arguments):
-        start = _pointer(context, builder, signature, arguments, ir.VectorType(ir.FloatType(), 3 * LANES))
-        held = builder.load(start, align=4)
-        undefined = ir.Constant(held.type, ir.Undefined)
-        orders = ([axis + 3 * lane for lane in range(LANES)] for axis in range(3))
-        lanes = [builder.shuffle_vector(held, undefined, ir.Constant(_WHOLE, order)) for order in orders]
+        first = _pointer(context, builder, signature, arguments, _FLOATS)
+        held = [builder.load(builder.gep(first, [ir.Constant(_WHOLE.element, k)]), align=4) for k in range(3)]
+        lanes = []
+        for axis in range(3):
+            # One coordinate lies in another place of each of the three vectors: they are laid over each other, then put
+            # in order. As one vector of all, LLVM would take wider ones, for which processors slow down.
+            order = [axis + 3 * lane for lane in range(LANES)]
+            owner = {place % LANES: place // LANES for place in order}
+            two = ir.Constant(_WHOLE, [k + LANES * (owner[k] == 1) for k in range(LANES)])
+            three = ir.Constant(_WHOLE, [k + LANES * (owner[k] == 2) for k in range(LANES)])
+            laid = builder.shuffle_vector(builder.shuffle_vector(held[0], held[1], two), held[2], three)
+            order = ir.Constant(_WHOLE, [place % LANES for place in order])
+            lanes.append(builder.shuffle_vector(laid, laid, order))
         return context.make_tuple(builder, signature.return_type, lanes)
 
     return types.UniTuple(FLOATS, 3)(points, first), codegen

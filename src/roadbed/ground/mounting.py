@@ -22,7 +22,7 @@ _ANY_HEIGHT = (0.05, 15.0)  # m, searched where nothing convincing was found the
 _HINT = 0.4  # m around a given height
 _STEEPEST = 0.27  # slope of the plane
 _FEWEST_CELLS = 20
-_ENOUGH = 50_000  # returns that are looked at, every so many-th of more
+_ENOUGH = 50_000  # returns that are looked at; of more, every so many-th vector of eight
 _CONVINCING = 0.5  # quality from which nothing else is looked for
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
@@ -98,8 +98,6 @@ class MountingEstimator:
     def __init__(self, config: MountingConfig, sensor: str = "lidar") -> None:
         self.config, self.sensor = config, sensor
         side = math.ceil(2 * config.radius / config.cell)
-        self._lowest = np.empty((side, side), np.int32)
-        self._second = np.empty((side, side), np.int32)
         self._cells = np.empty((3, side * side), np.float64)
         self._T_level_sensor, self._heights = Pose.identity(), _USUAL_HEIGHTS  # of the planes below
         self._planes: list[Plane] = []
@@ -206,8 +204,6 @@ class MountingEstimator:
             np.float32(config.cell),
             np.float32(config.radius),
             np.float32(1.0),
-            self._lowest,
-            self._second,
             self._cells,
         )
         if n >= _FEWEST_CELLS:

@@ -33,6 +33,25 @@ class Listed(NamedTuple):
         return cls(np.zeros(rows * columns, np.int32), np.zeros(rows + 1, np.int32))
 
 
+class Runs(NamedTuple):
+    """Points of a scan that follow each other on one node, and so in the order of the nodes: at most a vector of them,
+    of the scan's whole vectors, so that one is moved without a loop whose end cannot be foretold.
+
+    Those of slice s of the scan begin s after the number of its first point: after its last run stands where it ends.
+    """
+
+    first: Int32  # (N + slices,) point with which a run begins; after the last run, with which no more does
+    node: Int32  # (N + slices,)
+    place: Int32  # (N + slices,) of that point in the order of the nodes
+    of_block: Int32  # (blocks,) the run with which each block of the scan begins
+
+    @classmethod
+    def of(cls, points: int, slices: int, block: int) -> Runs:
+        """Room for those of so many points."""
+        first, node, place = np.empty((3, points + slices), np.int32)
+        return cls(first, node, place, np.empty(-(-points // block), np.int32))
+
+
 class SortedPoints(NamedTuple):
     """A scan in the order of its nodes: those of node c are start[c] to start[c + 1]."""
 
@@ -42,7 +61,7 @@ class SortedPoints(NamedTuple):
     z: Float32
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
     stands: NDArray[np.bool_]  # whether a point cannot be ground; empty: any may be
-    place: Int32  # of each input point in this order, after all others where it is on no node
+    runs: Runs  # of input points; the node after the last is that of points on none
     listed: Listed  # nodes that have points or lie under the vehicle
 
 

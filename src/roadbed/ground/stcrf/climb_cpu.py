@@ -107,6 +107,9 @@ def count_explained(lowest, mean, shape, explained):
     for row in range(shape.rows):
         for column in range(shape.columns):
             node = row * shape.columns + column
+            explained[row, column] = 0
+            if lowest.length[node] == 0:
+                continue
             h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
             first, n = U(lowest.reserved[node]), splat(F(0))
             for k in range(first, first + U(lowest.length[node]), STEP):

@@ -28,10 +28,10 @@ from roadbed.ground.engine import (
     nothing,
 )  # fmt: skip
 from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
-from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, ShapingPoints, SortedPoints
+from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, Runs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.coarse_cpu import CoarseStart
-from roadbed.ground.stcrf.decide_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
+from roadbed.ground.stcrf.heights_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.islands_cpu import drop_islands
 from roadbed.ground.stcrf.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels_cpu import LabelArrays, label_points
@@ -49,7 +49,7 @@ from roadbed.ground.stcrf.places_cpu import SUMS
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, select_points
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
-from roadbed.ground.stcrf.sort_cpu import SORT_PHASES, Runs, SortRoom, sort_by_node
+from roadbed.ground.stcrf.sort_cpu import BLOCK, SORT_PHASES, SortRoom, sort_by_node
 from roadbed.ground.stcrf.spans_cpu import (
     CHUNKS,
     VECTOR,
@@ -96,7 +96,7 @@ class StcrfCpu:
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
         self._listed, self._listed_before = Listed.none(rows, columns), Listed.none(rows, columns)
-        self._kinds, self._near_count = np.zeros(nodes, np.uint8), np.zeros(nodes, np.int32)
+        self._kinds, (self._near_count, self._band_count) = np.zeros(nodes, np.uint8), np.zeros((2, nodes), np.int32)
         self._anchored = np.zeros(nodes, np.uint8)
         self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
@@ -111,12 +111,12 @@ class StcrfCpu:
     def _grow(self, points: int) -> None:
         """Buffers for at least `points` points."""
         capacity = max(4096, int(points * 1.25))
-        self._runs = Runs.of(capacity, len(self._sort_room.count))
-        self._place, self._sample_nodes = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+        self._runs = Runs.of(capacity, len(self._sort_room.count), BLOCK)
+        self._sample_nodes = np.empty(capacity, np.int32)
         self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
         self._sorted = np.empty((3, capacity + LANES), F)
         self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
-        self._ground, self._stands = np.empty(capacity, np.bool_), np.empty(capacity, np.bool_)
+        self._ground, self._stands = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
         self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
 
@@ -162,15 +162,15 @@ class StcrfCpu:
     def _sort(self, given: FrameInput) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
         points, placement, standing = given.points, given.placement, given.standing
-        if len(points) > len(self._place):
+        if len(points) > len(self._sample_nodes):
             self._grow(len(points))
         stands = self._stands if standing is not None else _NONE
         x, y, z = self._sorted
-        out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._place[: len(points)], self._listed)
+        out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._runs, self._listed)
         pose = placement.rotation.astype(F), placement.translation.astype(F)
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
         room = self._sort_alone if self._alone else self._sort_room
-        sorting = scan, known, pose, self._fine.shape, self._anchored, room, self._runs, out
+        sorting = scan, known, pose, self._fine.shape, self._anchored, room, out
         together(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
         return out
 
@@ -276,7 +276,7 @@ class StcrfCpu:
         """One label, ground probability c_j and height over the surface per input point."""
         rules, fine = self._rules, self._fine
         surface = fine.mean, fine.posterior[:, 0]
-        near = self._near, self._near_count
+        near = self._near, self._near_count, self._band_count
         places = self._kinds, self._places_in_node
         before = self._votes, self._listed_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
@@ -363,7 +363,7 @@ class StcrfCpu:
     def _misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
         """How the scan lies over the prior surface within `radius` m; None where too little of it is known."""
         fine, points, placement = self._fine, given.points, given.placement
-        if len(points) > len(self._place):
+        if len(points) > len(self._sample_nodes):
             self._grow(len(points))
         left_out = given.own if given.standing is None else given.standing
         left_out = _NONE if left_out is None else left_out

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import U, inner, njit
+from roadbed.compute.cpu import F, U, inner, njit
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import LANES, load, splat, store
+from roadbed.compute.lanes import STEP, load, numbers, splat, store
+from roadbed.ground.stcrf.heights_cpu import list_near, near_from
 from roadbed.ground.stcrf.model import (
     FOOT_BY_RATIO,
     FOOT_BY_SUPPORT,
@@ -19,8 +20,6 @@ from roadbed.ground.stcrf.model import (
     SMOOTH,
 )
 from roadbed.ground.stcrf.select_cpu import PILLAR
-
-BANDS_ROOM = LANES  # of which BANDS are used: the counts of a pillar are added as one vector
 
 
 class Scratch(NamedTuple):
@@ -42,7 +41,7 @@ def _step_across(node, place, side):
 
 
 @inlined()
-def _sum_around(bands, near_count, node, place, shape, side):
+def _sum_around(bands, band_count, node, place, shape, side):
     """Band counts summed over the 3 x 3 pillars around one, across node borders; node and place are (row, column)."""
     sums = splat(np.int32(0))
     for row in range(place[0] - 1, place[0] + 2):
@@ -54,7 +53,7 @@ def _sum_around(bands, near_count, node, place, shape, side):
             if x < 0 or x >= shape.columns:
                 continue
             node_there = U(y * shape.columns + x)
-            if near_count[node_there] > 0:
+            if band_count[node_there] > 0:
                 sums = sums + load(bands, (node_there, U(inside_y * side + inside_x), U(0)))
     return sums
 
@@ -103,16 +102,24 @@ def _raised_is_ground(d, around, kind, support, rules):
     return (rules.steep_banks and firm and around[2] >= MANY_ALIKE and around[1] > 0) or open_ground
 
 
+@inlined()
+def _list_lower(first, last, dz, rules, near, place):
+    """Adds the points of a node below those that are near to their list, in which there is room for all of them."""
+    lowest = near_from(rules)
+    for k in range(first, last, STEP):
+        d = load(dz, k)
+        place = list_near((d < lowest) & (d >= -rules.low_outlier) & (numbers() < F(last - k)), k, near, place)
+    return place
+
+
 @inner()
 def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch):
     """Ground or not for every point of a range of listed nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
-    near, near_count, along, across = work.near, work.near_count, work.places[0], work.places[1]
+    near, band_count, along, across = work.near, work.band_count, work.places[0], work.places[1]
     nothing, around, summed_for = scratch
     for i in range(first_listed, last_listed):
         c = np.int64(points.listed.nodes[i])
-        if start[c] == start[c + 1]:
-            continue
         kind = work.kinds[c]
         node_row = c // shape.columns
         node_column = c - node_row * shape.columns
@@ -120,9 +127,11 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
         at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
         # Elsewhere than at feet only the listed points are in question: the others were decided by their height.
-        last = start[c + 1] if at_foot else start[c] + near_count[c]
-        for place_listed in range(start[c], last):
-            k = place_listed if at_foot else np.int64(near[place_listed])
+        last = U(start[c]) + U(work.near_count[c])
+        if at_foot:
+            last = _list_lower(U(start[c]), U(start[c + 1]), dz, rules, near, last)
+        for place_listed in range(U(start[c]), last):
+            k = U(near[place_listed])
             d = dz[k]
             if d >= limit or d < -rules.low_outlier:
                 ground[k] = False
@@ -132,7 +141,7 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
                 continue
             inside = np.int64(pillar[k] & PILLAR)
             if d < rules.threshold:
-                own = bands[c, inside] if near_count[c] > 0 else nothing
+                own = bands[c, inside] if band_count[c] > 0 else nothing
                 answer = _low_by_own_pillar(d, own, kind, rules)
                 if answer != _ASK_AROUND:
                     ground[k] = answer == _YES
@@ -140,7 +149,7 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
             if summed_for[inside] != c:
                 summed_for[inside] = c
                 place = np.int64(along[inside]), np.int64(across[inside])
-                sums = _sum_around(bands, near_count, (node_row, node_column), place, shape, side)
+                sums = _sum_around(bands, band_count, (node_row, node_column), place, shape, side)
                 store(around, (inside, 0), sums)
             if d < rules.threshold:
                 ground[k] = _low_by_pillars_around(around[inside], kind, rules)

@@ -13,11 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roadbed.compute.across_lanes import store_across, totals
 from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.entrance import Entrances
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import STEP, exp2_lanes, larger, load, splat, store, total, where
+from roadbed.compute.lanes import (
+    LANES,
+    STEP,
+    exp2_lanes,
+    larger,
+    load,
+    load_flat,
+    splat,
+    store,
+    store_flat,
+    total,
+    where,
+)  # fmt: skip
 from roadbed.compute.threads import together
 from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
@@ -102,10 +115,16 @@ def _sum_along_x(p, q, spacing, lo, hi):
 
 
 @inlined()
-def _around(rows, k, c):
-    """Plane k of the neighbours of nodes c and on: own row without the node, and the rows beside as they are there."""
+def _around(rows, i):
+    """The neighbours of nodes at place i and on: own row without the node, and the rows beside as they are there."""
     p, q, below, above = rows
-    return load(q, (k, c)) - load(p, (k, c)) + load(below, (k, c)) + load(above, (k, c))
+    return load_flat(q, i) - load_flat(p, i) + load_flat(below, i) + load_flat(above, i)
+
+
+@inlined()
+def _add_neighbours(data, rows, more, share, out, i):
+    """One plane of the M-step; `more` of the neighbours comes from other planes."""
+    store_flat(out, i, load_flat(data, i) + (_around(rows, i) + more) * share)
 
 
 @inner()
@@ -113,20 +132,29 @@ def _m_step(data, rows, share, spacing, out, lo, hi):
     """P, X <- data + beta/|N| neighbours. `rows`: the old information of a row, the same summed along x with the node
     included, and those sums of the rows below and above."""
     below, above = rows[2], rows[3]
-    square, double = spacing * spacing, F(2) * spacing
-    for c in range(U(lo), U(hi), STEP):
-        low0, high0, low6, high6 = load(below, (0, c)), load(above, (0, c)), load(below, (6, c)), load(above, (6, c))
-        sheared1 = (load(above, (1, c)) - load(below, (1, c))) * spacing
-        outer = (high0 + low0) * square + (load(above, (2, c)) - load(below, (2, c))) * double
-        store(out, (0, c), load(data, (0, c)) + _around(rows, 0, c) * share)
-        store(out, (1, c), load(data, (1, c)) + _around(rows, 1, c) * share)
-        store(out, (2, c), load(data, (2, c)) + (_around(rows, 2, c) + (high0 - low0) * spacing) * share)
-        store(out, (3, c), load(data, (3, c)) + _around(rows, 3, c) * share)
-        store(out, (4, c), load(data, (4, c)) + (_around(rows, 4, c) + sheared1) * share)
-        store(out, (5, c), load(data, (5, c)) + (_around(rows, 5, c) + outer) * share)
-        store(out, (6, c), load(data, (6, c)) + _around(rows, 6, c) * share)
-        store(out, (7, c), load(data, (7, c)) + _around(rows, 7, c) * share)
-        store(out, (8, c), load(data, (8, c)) + (_around(rows, 8, c) + (high6 - low6) * spacing) * share)
+    square, double, nothing, plane = spacing * spacing, F(2) * spacing, splat(F(0)), out.shape[1]
+    for c in range(np.int64(lo), np.int64(hi), LANES):
+        low0, high0 = load_flat(below, c), load_flat(above, c)
+        _add_neighbours(data, rows, nothing, share, out, c)
+        i = c + plane
+        sheared1 = (load_flat(above, i) - load_flat(below, i)) * spacing
+        _add_neighbours(data, rows, nothing, share, out, i)
+        i += plane
+        outer = (high0 + low0) * square + (load_flat(above, i) - load_flat(below, i)) * double
+        _add_neighbours(data, rows, (high0 - low0) * spacing, share, out, i)
+        i += plane
+        _add_neighbours(data, rows, nothing, share, out, i)
+        i += plane
+        _add_neighbours(data, rows, sheared1, share, out, i)
+        i += plane
+        _add_neighbours(data, rows, outer, share, out, i)
+        i += plane
+        low6, high6 = load_flat(below, i), load_flat(above, i)
+        _add_neighbours(data, rows, nothing, share, out, i)
+        i += plane
+        _add_neighbours(data, rows, nothing, share, out, i)
+        i += plane
+        _add_neighbours(data, rows, (high6 - low6) * spacing, share, out, i)
 
 
 @inner()
@@ -177,9 +205,8 @@ def _gather(points, first, last, plane, step, rules, data, c):
         w, wx, wy = w + weight, wx + weight_x, wy + weight_y
         wxx, wxy, wyy = wxx + weight_x * x, wxy + weight_x * y, wyy + weight_y * y
         wz, wzx, wzy = wz + weight * z, wzx + weight_x * z, wzy + weight_y * z
-    data[0, c], data[1, c], data[2, c] = alpha * total(w), alpha * total(wx), alpha * total(wy)
-    data[3, c], data[4, c], data[5, c] = alpha * total(wxx), alpha * total(wxy), alpha * total(wyy)
-    data[6, c], data[7, c], data[8, c] = alpha * total(wz), alpha * total(wzx), alpha * total(wzy)
+    store_across(data, (0, c), totals((w, wx, wy, wxx, wxy, wyy, wz, wzx)) * alpha)
+    data[8, c] = alpha * total(wzy)
 
 
 @inner()

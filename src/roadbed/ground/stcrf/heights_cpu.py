@@ -6,9 +6,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from roadbed.compute.across_lanes import chosen, how_many
 from roadbed.compute.cpu import ONE, F, U, inner
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import STEP, bits, load, none_of, numbers, splat, store, store_mask, total, where
+from roadbed.compute.lanes import (
+    LANES,
+    STEP,
+    bits,
+    load,
+    none_of,
+    numbers,
+    splat,
+    store,
+    store_first,
+    store_mask,
+    total,
+    where,
+    whole,
+)  # fmt: skip
 from roadbed.ground.stcrf.model import (
     BELOW,
     NEAR,
@@ -26,16 +41,39 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.places_cpu import MARGIN
 from roadbed.ground.stcrf.select_cpu import PILLAR, WALL
 
+BANDS_ROOM = LANES  # of which BANDS are used: the counts of a pillar are added as one vector
+CODES = U(256)  # points that are counted together
+
 
 @inlined()
-def _list_near(is_near, k, last, near, place):
-    """Points over which more than their own height decides, in a row: a quarter of a scan. Returns the next place."""
-    found = bits(is_near)
-    if found:
-        for lane in range(min(STEP, last - k)):
-            near[place] = k + lane  # written over where it does not count: cheaper than a branch
-            place += (found >> lane) & ONE
-    return place
+def _band(d, rules):
+    """The number of the band of heights: how many of the limits lie below."""
+    nothing, one = splat(np.int32(0)), splat(np.int32(1))
+    band = where(d >= rules.threshold, one, nothing) + where(d >= rules.clear_threshold, one, nothing)
+    return band + where(d >= rules.highest, one, nothing) + where(d >= rules.top, one, nothing)
+
+
+@inlined()
+def _count_bands(codes, n, is_first, bands, c):
+    """How many points of node c lie in each pillar and band of heights, with `n` more of which these are coded."""
+    if is_first:
+        bands[c] = 0
+    for i in range(n):
+        bands[c, U(codes[i]) // U(BANDS_ROOM), U(codes[i]) % U(BANDS_ROOM)] += np.uint16(1)
+
+
+@inlined()
+def near_from(rules):
+    """Height from which points are listed as near."""
+    return min(min(rules.foot, VOTE_LOWEST), rules.smooth_threshold)
+
+
+@inlined()
+def list_near(is_near, k, near, place):
+    """Points over which more than their own height decides, in a row: an eighth of a scan. Returns the next place."""
+    if bits(is_near):
+        store_first(near, place, chosen(is_near, whole(numbers()) + splat(np.int32(k))), how_many(is_near))
+    return place + U(how_many(is_near))
 
 
 @inlined()
@@ -53,22 +91,32 @@ def _keep(d, is_ground, k, end, work, spare):
 
 
 @inlined()
-def measure_node(points, first, last, end, plane, rules, work, spare):
-    """Heights over a node's plane, ground or not by them alone, and what more they say: counters, and how many points
-    are near, which are listed."""
+def measure_node(points, c, end, plane, rules, work, scratch):
+    """Heights over a node's plane, ground or not by them alone, and what more they say: counters, how many points are
+    near, which are listed, and how many lie in the bands of its pillars, where they are counted."""
+    first, last = U(points.start[c]), U(points.start[c + ONE])
     h, sx, sy = splat(plane[0]), splat(plane[1]), splat(plane[2])
+    codes, spare = scratch
     ground_below = rules.foot if rules.around else rules.threshold
-    lowest, highest = min(min(rules.foot, VOTE_LOWEST), rules.smooth_threshold), max(rules.standing, VOTE_TOP)
+    lowest, highest = near_from(rules), max(rules.highest, VOTE_TOP)
     nothing, one = splat(F(0)), splat(F(1))
     near = near_high = open_near = open_high = seen = wall = nothing
-    place = first
+    place, waiting, counted = first, U(0), U(0)
     for k in range(first, last, STEP):
         d = load(points.z, k) - (h + sx * load(points.x, k) + sy * load(points.y, k))
         _keep(d, (d < ground_below) & (d >= -rules.low_outlier), k, end, work, spare)
         if not rules.around:
             continue
         is_point, is_open = numbers() < F(last - k), none_of(points.pillar, k, WALL)
-        place = _list_near(is_point & (d >= lowest) & (d < highest), k, last, work.near, place)
+        place = list_near(is_point & (d >= lowest) & (d < highest), k, work.near, place)
+        in_bands = is_point & (d >= rules.foot) & (d < rules.standing)
+        if bits(in_bands):
+            pillar = load(points.pillar, k) & np.int32(PILLAR)
+            store(codes, waiting, chosen(in_bands, pillar * np.int32(BANDS_ROOM) + _band(d, rules)))
+            waiting += U(how_many(in_bands))
+            if waiting > CODES - STEP:
+                _count_bands(codes, waiting, counted == U(0), work.bands, c)
+                waiting, counted = U(0), counted + waiting
         is_near = is_point & (d >= BELOW) & (d < rules.clear_threshold)
         is_high = is_near & (d >= RAISED)
         on_ground, low = is_point & is_open & (d > -ON_GROUND) & (d < ON_GROUND), is_point & (d < WALL_TOP)
@@ -77,45 +125,29 @@ def measure_node(points, first, last, end, plane, rules, work, spare):
         open_high = open_high + where(is_high & is_open, one, nothing)
         seen = seen + where(on_ground, one, nothing)
         wall = wall + where(low, one, nothing) - where(low & is_open, one, nothing)
+    if waiting > U(0):
+        _count_bands(codes, waiting, counted == U(0), work.bands, c)
     counts = total(near), total(near_high), total(open_near), total(open_high), total(seen), total(wall)
-    return place - first, counts
-
-
-@inlined()
-def _count_bands(points, c, rules, work):
-    """Per pillar of a node how many points lie in each band of heights."""
-    pillar, dz, near, bands = points.pillar, work.dz, work.near, work.bands
-    bands[c] = 0
-    first = U(points.start[c])
-    for place in range(first, first + U(work.near_count[c])):
-        k = U(near[place])
-        d = dz[k]
-        if d >= rules.foot and d < rules.standing:
-            # The band's number: how many of the limits lie below d.
-            band = int(d >= rules.threshold) + int(d >= rules.clear_threshold)
-            band += int(d >= rules.highest) + int(d >= rules.top)
-            bands[c, pillar[k] & PILLAR, band] += np.uint16(1)
+    return place - first, counted + waiting, counts
 
 
 @inner()
-def measure_row(row, end, points, columns, mean, rules, work, counters, spare):
+def measure_row(row, end, points, columns, mean, rules, work, counters, scratch):
     """Heights over the surface of every point of a row of nodes; per pillar how many of them lie in each band; per node
     the counters of the model."""
     listed = points.listed
     counters[:] = 0
     for i in range(U(listed.row[row]), U(listed.row[row + 1])):
         c = U(listed.nodes[i])
-        first, last, column = U(points.start[c]), U(points.start[c + ONE]), c - U(row * columns)
-        if first == last:
+        column = c - U(row * columns)
+        if points.start[c] == points.start[c + ONE]:
             continue
         plane = mean[0, column + ONE], mean[1, column + ONE], mean[2, column + ONE]
-        n, counts = measure_node(points, first, last, end, plane, rules, work, spare)
+        n, banded, counts = measure_node(points, c, end, plane, rules, work, scratch)
         if not rules.around:
             continue
-        work.near_count[c] = n
+        work.near_count[c], work.band_count[c] = n, banded
         at = column + U(MARGIN)
         counters[NEAR, at], counters[NEAR_HIGH, at] = np.int32(counts[0]), np.int32(counts[1])
         counters[OPEN_NEAR, at], counters[OPEN_HIGH, at] = np.int32(counts[2]), np.int32(counts[3])
         counters[SEEN_GROUND, at], counters[WALL_RETURNS, at] = np.int32(counts[4]), np.int32(counts[5])
-        if n > 0:
-            _count_bands(points, c, rules, work)

@@ -8,12 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import FAST, HALF_LOG2_E, F, U, exp2_negative, inner, njit
+from roadbed.compute.cpu import FAST, HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
-from roadbed.compute.lanes import LANES
+from roadbed.compute.kernels import inlined
+from roadbed.compute.lanes import (
+    LANES,
+    STEP,
+    exp2_lanes,
+    load,
+    none_of,
+    splat,
+    store,
+    store_first,
+    store_mask,
+    where,
+)  # fmt: skip
 from roadbed.ground.stcrf.arrays import Listed
-from roadbed.ground.stcrf.decide_cpu import BANDS_ROOM, Scratch, decide_nodes
-from roadbed.ground.stcrf.heights_cpu import measure_row
+from roadbed.ground.stcrf.decide_cpu import Scratch, decide_nodes
+from roadbed.ground.stcrf.heights_cpu import BANDS_ROOM, CODES, measure_row
 from roadbed.ground.stcrf.model import (
     COUNTERS,
     GROUND,
@@ -25,6 +37,7 @@ from roadbed.ground.stcrf.model import (
 )
 from roadbed.ground.stcrf.places_cpu import MARGIN, classify_rows, sum_along
 from roadbed.ground.stcrf.select_cpu import PILLAR
+from roadbed.ground.stcrf.sort_cpu import BLOCK
 from roadbed.ground.stcrf.vote_cpu import cast_votes, cell_of, clear_votes, outvoted
 
 
@@ -35,12 +48,13 @@ class LabelArrays(NamedTuple):
     ground: np.ndarray  # before the vote
     near: np.ndarray  # which points of a node, from its start on, stand near enough to the ground for other rules
     near_count: np.ndarray  # (nodes,) how many
-    bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band of heights; undefined where no point is near
+    band_count: np.ndarray  # (nodes,) how many points lie in bands of heights
+    bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band; undefined where none lies in any
     sums: np.ndarray  # (SUMS, rows, columns) of nodes along rows
     kinds: np.ndarray  # (nodes,) of places
     places: np.ndarray  # (2, pillars) row and column inside the node
     votes: np.ndarray
-    listed_before: Listed  # nodes of the last frame: its votes, and its near_count, are to be cleared
+    listed_before: Listed  # nodes of the last frame: its votes and what it counted are to be cleared
 
 
 @inner()
@@ -79,31 +93,63 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
 
 
-@inner(fastmath=FAST)
-def _write(first, last, points, rules, work, out):
-    """Labels, probabilities c_j and heights of a range of input points, in blocks that stay in cache."""
-    place, on_no_node = points.place, points.start[points.start.shape[0] - 1]  # from this place on
-    dz, ground, label, probability, height = work.dz, work.ground, out.label, out.probability, out.height
+@inlined()
+def _label(d, is_ground, rules):
+    """By the height over the surface, and whether it is ground."""
+    above = where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))
+    other = where(d < -rules.low_outlier, splat(np.int32(LOW_OUTLIER)), above)
+    return where(is_ground, splat(np.int32(GROUND)), other)
+
+
+@inner()
+def _write_block(first, last, dz, is_other, rules, out):
+    """Labels, probabilities c_j and heights of a block of input points, from what was brought into their order."""
     up, down = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up), HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
-    for block in range(U(first), U(last), _BLOCK):
-        end = min(block + _BLOCK, U(last))
-        outside = 0
-        for i in range(block, end):
-            at = U(place[i])
-            outside += place[i] >= on_no_node
-            height[i], label[i] = dz[at], ground[at]
-        for i in range(block, end):  # apart from what is gathered, which does not vectorise
-            d = height[i]
-            other = LOW_OUTLIER if d < -rules.low_outlier else (OVERHANG if d >= rules.clearance else OBSTACLE)
-            label[i] = GROUND if label[i] else other
-        for i in range(block, end):
-            probability[i] = exp2_negative(height[i] * height[i] * (up if height[i] >= F(0) else down))
-        for i in range(block, end if outside > 0 else block):
-            if place[i] >= on_no_node:
-                label[i], probability[i], height[i] = UNKNOWN, F(0), F(np.nan)
+    whole_vectors = (last - first) // STEP * STEP
+    for k in range(U(0), last - first, STEP):
+        d = load(dz, k)
+        label = _label(d, none_of(is_other, k, np.uint8(1)), rules)
+        probability = exp2_lanes(d * d * where(d >= F(0), splat(up), splat(down)))
+        if k < whole_vectors:
+            store(out.height, first + k, d)
+            store(out.probability, first + k, probability)
+            store(out.label, first + k, label)
+            continue
+        store_first(out.height, first + k, d, np.int64(last - first - k))
+        store_first(out.probability, first + k, probability, np.int64(last - first - k))
+        store(is_other, k, label)
+        for i in range(k, last - first):
+            out.label[first + i] = is_other[i]
 
 
-_BLOCK = U(256)  # points
+@inner()
+def _forget(runs, run, last, on_no_node, out):
+    """Nothing is said of points on no node."""
+    while runs.first[run] < last:
+        for i in range(runs.first[run], runs.first[run + ONE] if runs.node[run] == on_no_node else runs.first[run]):
+            out.label[i], out.probability[i], out.height[i] = UNKNOWN, F(0), F(np.nan)
+        run += ONE
+
+
+@inner(allocates=True)
+def _write(first_block, last_block, points, rules, work, out):
+    """What is known of some blocks of input points."""
+    runs, on_no_node = points.runs, points.start.shape[0] - 1
+    dz, is_other = np.empty(BLOCK + LANES, np.float32), np.empty(BLOCK + LANES, np.uint8)
+    for block in range(first_block, last_block):
+        first, last = block * BLOCK, min((block + 1) * BLOCK, out.label.shape[0])
+        run, some_outside = U(runs.of_block[block]), False
+        while runs.first[run] < last:
+            k, place = U(runs.first[run] - first), U(runs.place[run])
+            store(dz, k, load(work.dz, place))  # what is not the run's is written over by the next one's
+            store_mask(is_other, k, none_of(work.ground, place, np.uint8(1)))
+            some_outside |= runs.node[run] == on_no_node
+            run += ONE
+        _write_block(U(first), U(last), dz, is_other, rules, out)
+        if some_outside:
+            _forget(runs, U(runs.of_block[block]), last, on_no_node, out)
+
+
 MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
 
 
@@ -113,13 +159,13 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     columns, listed, before = shape.columns, points.listed, work.listed_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
     counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
-    spare = np.empty(LANES, np.float32), np.empty(LANES, np.bool_)
+    scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.bool_))
     if rules.around:
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]
-        clear_votes(nodes, work.near_count, columns, side, work.votes)
+        clear_votes(nodes, work, columns, side)
     for row in range(first_row, last_row):
         if listed.row[row] < listed.row[row + 1]:
-            measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, spare)
+            measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, scratch)
             if rules.around:
                 sum_along(counters, row, state, work.sums)
         elif rules.around:
@@ -146,7 +192,7 @@ def label_points(crew, chunks, points, shape, side, rules, surface, work, out):
     """One label per input point. `chunks` are ranges of rows of nodes between which no cell of the vote is shared;
     `surface` is (planes, effective points) of the padded lattice."""
     mean, p00 = surface
-    parts, count = chunks.shape[0] - 1, points.place.shape[0]
+    parts, blocks = chunks.shape[0] - 1, (out.label.shape[0] + BLOCK - 1) // BLOCK
     for phase in range(PHASES):
         part = take_part(crew, phase)
         while part < parts:
@@ -154,7 +200,7 @@ def label_points(crew, chunks, points, shape, side, rules, surface, work, out):
             if phase == MEASURE:
                 _measure_rows(first, last, points, shape, side, rules, mean, work)
             elif phase == WRITE:
-                _write(part * count // parts, (part + 1) * count // parts, points, rules, work, out)
+                _write(part * blocks // parts, (part + 1) * blocks // parts, points, rules, work, out)
             elif rules.around and phase == DECIDE:
                 _decide_rows(first, last, points, shape, side, rules, p00, work)
             elif phase == FOLLOW:

@@ -7,17 +7,20 @@ In the EM neighbours count the same everywhere, which holds obstacles down and b
 
 from __future__ import annotations
 
+import numpy as np
+
 from roadbed.compute.cpu import F, inner
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import STEP, load, store
+from roadbed.compute.lanes import LANES, load_flat, store_flat
 from roadbed.ground.stcrf.model import OWN_POINTS
 
 
 @inlined()
-def _lean_on_own(everything, data, prior, gamma, k, c, weight):
-    """Plane k of P, X = own + w (everything - own)."""
-    own = load(data, (k, c)) + load(prior, (k, c)) * gamma
-    return own + (load(everything, (k, c)) - own) * weight
+def _lean_on_own(given, gamma, i, weight):
+    """Of the plane of P, X in which place i lies, own + w (everything - own)."""
+    everything, data, prior = given
+    own = load_flat(data, i) + load_flat(prior, i) * gamma
+    return own + (load_flat(everything, i) - own) * weight
 
 
 @inner()
@@ -27,28 +30,29 @@ def report_row(given, expected, rules, first, last, planes, certainty):
     `given` is information, data and prior; w = OWN_POINTS / (OWN_POINTS + p00 of its own). mu = (P + P0)^-1 (X + P0
     expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and m^2 by which the variance of the expected slope counts.
     """
-    everything, data, prior = given
+    _, data, prior = given
     gamma, height, slope = rules.gamma, rules.height_information, rules.slope_information
-    for c in range(first, last, STEP):
-        weight = OWN_POINTS / (load(data, (0, c)) + load(prior, (0, c)) * gamma + OWN_POINTS)
-        p1 = _lean_on_own(everything, data, prior, gamma, 1, c, weight)
-        p2 = _lean_on_own(everything, data, prior, gamma, 2, c, weight)
-        inverse0 = F(1) / (_lean_on_own(everything, data, prior, gamma, 0, c, weight) + height)
+    plane = data.shape[1]
+    for c in range(np.int64(first), np.int64(last), LANES):
+        weight = OWN_POINTS / (load_flat(data, c) + load_flat(prior, c) * gamma + OWN_POINTS)
+        p1 = _lean_on_own(given, gamma, c + plane, weight)
+        p2 = _lean_on_own(given, gamma, c + 2 * plane, weight)
+        inverse0 = F(1) / (_lean_on_own(given, gamma, c, weight) + height)
         l1, l2 = p1 * inverse0, p2 * inverse0
-        inverse1 = F(1) / (_lean_on_own(everything, data, prior, gamma, 3, c, weight) + slope - l1 * p1)
-        t = _lean_on_own(everything, data, prior, gamma, 4, c, weight) - l1 * p2
+        inverse1 = F(1) / (_lean_on_own(given, gamma, c + 3 * plane, weight) + slope - l1 * p1)
+        t = _lean_on_own(given, gamma, c + 4 * plane, weight) - l1 * p2
         l3 = t * inverse1
-        inverse2 = F(1) / (_lean_on_own(everything, data, prior, gamma, 5, c, weight) + slope - l2 * p2 - l3 * t)
-        x0 = _lean_on_own(everything, data, prior, gamma, 6, c, weight) + load(expected, (0, c)) * height
-        x1 = _lean_on_own(everything, data, prior, gamma, 7, c, weight) + load(expected, (1, c)) * slope
-        x2 = _lean_on_own(everything, data, prior, gamma, 8, c, weight) + load(expected, (2, c)) * slope
+        inverse2 = F(1) / (_lean_on_own(given, gamma, c + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
+        x0 = _lean_on_own(given, gamma, c + 6 * plane, weight) + load_flat(expected, c) * height
+        x1 = _lean_on_own(given, gamma, c + 7 * plane, weight) + load_flat(expected, c + plane) * slope
+        x2 = _lean_on_own(given, gamma, c + 8 * plane, weight) + load_flat(expected, c + 2 * plane) * slope
         y1 = x1 - l1 * x0
         slope_y = (x2 - l2 * x0 - l3 * y1) * inverse2
         slope_x = inverse1 * y1 - l3 * slope_y
-        store(planes, (0, c), x0 * inverse0 - l1 * slope_x - l2 * slope_y)
-        store(planes, (1, c), slope_x)
-        store(planes, (2, c), slope_y)
+        store_flat(planes, c, x0 * inverse0 - l1 * slope_x - l2 * slope_y)
+        store_flat(planes, c + plane, slope_x)
+        store_flat(planes, c + 2 * plane, slope_y)
         lever = l1 * l3 - l2
-        store(certainty, (0, c), inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2)
+        store_flat(certainty, c, inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2)
         by_x, by_y = l1 * inverse1 + lever * l3 * inverse2, lever * inverse2
-        store(certainty, (1, c), (by_x * by_x + by_y * by_y) * (slope * slope))
+        store_flat(certainty, c + plane, (by_x * by_x + by_y * by_y) * (slope * slope))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roadbed.compute.across_lanes import chosen, how_many
 from roadbed.compute.cpu import FAST, ONE, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
@@ -22,7 +23,7 @@ from roadbed.compute.lanes import (
     smaller,
     splat,
     store,
-    total,
+    store_first,
     where,
     whole,
 )  # fmt: skip
@@ -159,11 +160,10 @@ def _leave_out_standing(stands, pillar):
 @inlined()
 def _count_usable(pillar, first, last, out):
     """How many points of a node shape the surface: those with none of the marks `out`."""
-    n = splat(F(0))
+    n = 0
     for k in range(first, last, STEP):
-        usable = none_of(pillar, k, out) & (numbers() < F(last - k))
-        n = n + where(usable, splat(F(1)), splat(F(0)))
-    return np.int64(total(n))
+        n += how_many(none_of(pillar, k, out) & (numbers() < F(last - k)))
+    return n
 
 
 @inlined()
@@ -181,18 +181,17 @@ def _keep_lower(is_there, z, place, best, best_place):
 
 @inlined()
 def _note_lowest(points, first, best, place, low, part):
-    """The lowest of all lanes, of equal ones the first; if there is any."""
+    """The lowest of all lanes, of equal ones the first; where there is none, any point at the height UNSEEN."""
     lowest = least(best)
-    if lowest < UNSEEN:
-        k = first + U(least(where(splat(lowest) >= best, place, splat(UNSEEN))))
-        low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], points.z[k]
+    k = first + U(least(where(splat(lowest) >= best, place, splat(UNSEEN))))
+    low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], lowest
 
 
 @inlined()
 def _find_lowest(points, first, last, out, spacing, side, low):
     """The lowest of these in each of side x side parts of the node, four at once: most nodes are a vector or two."""
     half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
-    across = (side + 1) // 2  # pairs of parts; the second of the last one may lie beyond the node, and has no points
+    across = (side + 1) // 2  # pairs of parts; the second of the last one may lie beyond the node
     for pair in range(across * across):
         row, column = 2 * (pair // across), 2 * (pair % across)
         part = row * side + column
@@ -211,9 +210,12 @@ def _find_lowest(points, first, last, out, spacing, side, low):
             best3, place3 = _keep_lower(east & north, z, place, best3, place3)
             place = place + F(LANES)
         _note_lowest(points, first, best0, place0, low, part)
-        _note_lowest(points, first, best1, place1, low, part + 1)
-        _note_lowest(points, first, best2, place2, low, part + side)
-        _note_lowest(points, first, best3, place3, low, part + side + 1)
+        if column + 1 < side:
+            _note_lowest(points, first, best1, place1, low, part + 1)
+        if row + 1 < side:
+            _note_lowest(points, first, best2, place2, low, part + side)
+        if column + 1 < side and row + 1 < side:
+            _note_lowest(points, first, best3, place3, low, part + side + 1)
 
 
 @inlined()
@@ -224,6 +226,19 @@ def _copy_all(points, first, last, place, shaping):
         store(shaping.y, place, load(points.y, k))
         store(shaping.z, place, load(points.z, k))
         place += STEP
+
+
+@inlined()
+def _copy_usable(points, first, last, out, place, shaping):
+    """The points of a node with none of the marks `out`, in scan order; returns the next free place."""
+    for k in range(first, last, STEP):
+        usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
+        n = how_many(usable)
+        store_first(shaping.x, place, chosen(usable, load(points.x, k)), n)
+        store_first(shaping.y, place, chosen(usable, load(points.y, k)), n)
+        store_first(shaping.z, place, chosen(usable, load(points.z, k)), n)
+        place += U(n)
+    return place
 
 
 @inlined()
@@ -244,6 +259,8 @@ def _copy_some(points, first, out, usable, stride, place, shaping):
 @inlined()
 def _copy_points(points, first, last, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
+    if usable < last - first and stride == ONE:
+        return _copy_usable(points, first, last, out, place, shaping)
     if usable < last - first:
         return _copy_some(points, first, out, usable, stride, place, shaping)
     if stride == ONE:  # as on most of the road
@@ -282,8 +299,6 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
         first, last = points.start[c], points.start[c + 1]
         place = shaping.reserved[c]
         if first < last:
-            for part in range(low_side * low_side):
-                low[c, part, 2] = UNSEEN
             x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
             pillar = points.pillar[first:last]
             marked = some_move or points.stands.shape[0] > 0

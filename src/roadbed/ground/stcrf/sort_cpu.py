@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roadbed.compute.across_lanes import chosen, how_many
 from roadbed.compute.cpu import ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
 from roadbed.compute.lanes import (
     LANES,
     STEP,
-    bits,
     floor,
     is_empty,
     load,
@@ -51,18 +51,6 @@ class SortRoom(NamedTuple):
         block, last = np.zeros((slices, 3, BLOCK + LANES), np.float32), np.zeros((slices, LANES, 3), np.float32)
         count = np.zeros((slices, nodes + 1), np.int32)
         return cls(count, block, np.zeros((slices, BLOCK + 2 * LANES), np.int32), last)
-
-
-class Runs(NamedTuple):
-    """Points that follow each other on one node. Those of slice s begin s after the number of its first point."""
-
-    first: np.ndarray  # (N + slices,) point with which a run begins; after the last run, with which no more does
-    node: np.ndarray  # (N + slices,)
-
-    @classmethod
-    def of(cls, points: int, slices: int) -> Runs:
-        """Room for those of so many points."""
-        return cls(*np.empty((2, points + slices), np.int32))
 
 
 @inner()
@@ -103,8 +91,11 @@ def _node_place(points, first, turn, shape, k, block):
 def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
     """Runs of a slice from number `run` on, none across blocks; `count` gains the points per node."""
     (points, own), (node, filled_up), nodes = scan, room, np.int32(shape.rows * shape.columns)
+    places = whole(numbers())
+    runs.first[run] = first  # of a slice without points this is the end, too
     for begin in range(first, last, BLOCK):
         n, known = min(BLOCK, last - begin), run
+        runs.of_block[begin // BLOCK] = run
         for k in range(0, n // LANES * LANES, LANES):
             _find_nodes(points, begin + k, turn, shape, k + LANES, node)
         for k in range(0, n // LANES * LANES if own.shape[0] > 0 else 0, LANES):
@@ -114,13 +105,11 @@ def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
             k = n // LANES * LANES
             _fill_up(points, own, begin + k, begin + n, filled_up)
             _find_nodes(filled_up, 0, turn, shape, k + LANES, node)
-        node[LANES - 1] = -1  # before the first
         for k in range(0, n, LANES):
-            begins = bits(load(node, k + LANES) != load(node, k + LANES - 1))
-            begins &= (ONE << U(min(n - k, LANES))) - ONE
-            for lane in range(STEP):
-                runs.first[run] = U(begin + k) + lane  # written over where none begins: cheaper than a branch
-                run += (begins >> lane) & ONE
+            is_next = (load(node, k + LANES) != load(node, k + LANES - 1)) | (numbers() < F(1))
+            begins = is_next & (numbers() < F(n - k))
+            store_first(runs.first, run, chosen(begins, places + splat(np.int32(begin + k))), how_many(begins))
+            run += U(how_many(begins))
         runs.first[run] = begin + n
         for k in range(known, run):
             here = node[U(runs.first[k]) + STEP - U(begin)]
@@ -128,21 +117,10 @@ def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
             count[U(here)] += runs.first[k + ONE] - runs.first[k]
 
 
-@inlined()
-def _copy_run(block, k, n, out, i, place):
-    """`n` points of a run, and where they go."""
-    for j in range(U(0), n, STEP):
-        left = np.int64(n - j)
-        store_first(out.x, place + j, load(block, (0, k + j)), left)
-        store_first(out.y, place + j, load(block, (1, k + j)), left)
-        store_first(out.z, place + j, load(block, (2, k + j)), left)
-        store_first(out.place, i + j, whole(numbers()) + splat(np.int32(place + j)), left)
-
-
 @inner()
-def _place_runs(scan, turn, shape, next_place, room, runs, out, first, last, run):
-    """Write each point of a slice to its place in node order, x and y relative to the node; keep the place."""
-    (points, own), (block, filled_up) = scan, room
+def _place_runs(scan, turn, shape, next_place, room, out, first, last, run):
+    """Write each point of a slice to its place in node order, x and y relative to the node; keep the runs' places."""
+    (points, own), (block, filled_up), runs = scan, room, out.runs
     for begin in range(first, last, BLOCK):
         n = min(BLOCK, last - begin)
         for k in range(0, n // LANES * LANES, LANES):
@@ -153,9 +131,11 @@ def _place_runs(scan, turn, shape, next_place, room, runs, out, first, last, run
             _node_place(filled_up, 0, turn, shape, k, block)
         while runs.first[run] < begin + n:
             node, i = U(runs.node[run]), U(runs.first[run])
-            length, place, k = U(runs.first[run + ONE]) - i, U(next_place[node]), i - U(begin)
-            next_place[node] = place + length
-            _copy_run(block, k, length, out, i, place)
+            length, place, k = np.int64(U(runs.first[run + ONE]) - i), U(next_place[node]), i - U(begin)
+            runs.place[run], next_place[node] = place, place + U(length)
+            store_first(out.x, place, load(block, (0, k)), length)
+            store_first(out.y, place, load(block, (1, k)), length)
+            store_first(out.z, place, load(block, (2, k)), length)
             run += ONE
 
 
@@ -194,35 +174,40 @@ def _begin_nodes(count, anchored, shape, start, listed):
 
 
 @inner()
-def _take_along(standing, out, first, last):
-    """What is known of the points of a slice, to their places."""
-    for i in range(first, last):
-        out.stands[out.place[i]] = standing[i]
+def _take_along(standing, out, last, run):
+    """What is known of the points of a slice up to its last, from number `run` on, to their places."""
+    runs = out.runs
+    while runs.first[run] < last:
+        first, place = U(runs.first[run]), U(runs.place[run])
+        for i in range(U(runs.first[run + ONE]) - first):
+            out.stands[place + i] = standing[first + i]
+        run += ONE
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def sort_by_node(crew, scan, standing, pose, shape, anchored, room, runs, out):
+def sort_by_node(crew, scan, standing, pose, shape, anchored, room, out):
     """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
 
-    `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of the points.
+    `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of whole blocks.
 
     The sort is stable, so the order, and with it every sum, does not depend on the number of slices.
     """
     count, slices, n = room.count, room.count.shape[0], scan[0].shape[0]
+    blocks = (n + BLOCK - 1) // BLOCK
     turn = turn_of(pose[0], pose[1])
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 1 else slices
         s = take_part(crew, phase)
         while s < parts:
-            first, last = s * n // slices, (s + 1) * n // slices
+            first, last = s * blocks // slices * BLOCK, min((s + 1) * blocks // slices * BLOCK, n)
             run, filled_up = U(first + s), room.last[s]
             if phase == 0:
                 count[s, :] = 0
-                _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), runs, first, last, run)
+                _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), out.runs, first, last, run)
             elif phase == 1:
                 _begin_nodes(count, anchored, shape, out.start, out.listed)
             else:
-                _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), runs, out, first, last, run)
-                _take_along(standing, out, first, min(last, standing.shape[0]))
+                _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
+                _take_along(standing, out, min(last, standing.shape[0]), run)
             s = take_next(crew, phase)
         wait_for_all(crew, phase, parts)

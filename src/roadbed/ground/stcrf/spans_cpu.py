@@ -100,10 +100,11 @@ def share_known(listed, length, prior, columns, known_from):
 def fill_expected(expected, spans, height):
     """A level surface at `height` as what to expect."""
     for row in range(spans.lo.shape[0]):
-        for c in range(spans.lo[row], spans.hi[row]):
-            expected[row + 1, 0, c] = height
-            expected[row + 1, 1, c] = F(0)
-            expected[row + 1, 2, c] = F(0)
+        r = U(row + 1)
+        for c in range(U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row])), STEP):
+            store(expected, (r, U(0), c), splat(height))
+            store(expected, (r, U(1), c), splat(F(0)))
+            store(expected, (r, U(2), c), splat(F(0)))
 
 
 @inner()

@@ -61,10 +61,12 @@ def cast_votes(first_listed, last_listed, points, shape, side, work):
 
 
 @inner()
-def clear_votes(nodes, near_count, columns, side, votes):
+def clear_votes(nodes, work, columns, side):
     """Empty the cells of nodes whose points may have voted, and forget these."""
+    votes, near_count = work.votes, work.near_count
     for i in range(nodes.shape[0]):
         c = np.int64(nodes[i])
+        work.band_count[c] = 0
         if near_count[c] == 0:
             continue
         near_count[c] = 0
