@@ -10,21 +10,9 @@ import numpy as np
 import pytest
 
 from roadbed.compute import across_lanes
-from roadbed.compute.across_lanes import chosen, how_many, look_up, store_across, totals
+from roadbed.compute.across_lanes import chosen, how_many, look_up, store_across, total, totals
 from roadbed.compute.cpu import F, U, njit
-from roadbed.compute.lanes import (
-    LANES,
-    STEP,
-    load,
-    load_flat,
-    none_of,
-    splat,
-    store,
-    store_first,
-    store_flat,
-    total,
-    whole,
-)  # fmt: skip
+from roadbed.compute.lanes import LANES, STEP, load, load_flat, none_of, splat, store, store_first, store_flat, whole
 
 RNG = np.random.default_rng(8)
 

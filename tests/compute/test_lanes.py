@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 
+from roadbed.compute.across_lanes import least, total
 from roadbed.compute.cpu import F, U, njit
 from roadbed.compute.lanes import (
     LANES,
@@ -17,7 +18,6 @@ from roadbed.compute.lanes import (
     floor,
     is_empty,
     larger,
-    least,
     load,
     load_points,
     none_of,
@@ -26,7 +26,6 @@ from roadbed.compute.lanes import (
     splat,
     store,
     store_first,
-    total,
     where,
     whole,
 )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""What joins the lanes of a vector: chosen ones listed, several sums at once. See `compute.lanes`."""
+"""What joins the lanes of a vector: one number of all, several sums at once, chosen ones listed. See `lanes`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,42 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from roadbed.compute.lanes import FLOATS, LANES, MASK, WHOLES
+from roadbed.compute.lanes import FLAGS, FLOATS, LANES, MASK, WHOLES
 
 _CAN_COMPRESS = binding.llvm_version_info >= (19,)  # LLVM, on any machine; older ones know only AVX-512's way
 _I32 = ir.IntType(32)
+
+
+def _joined(builder, held, join):
+    """One number of all lanes, by halves: always in the same order."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        order = ir.Constant(ir.VectorType(ir.IntType(32), width), list(range(width)))
+        other = ir.Constant(order.type, list(range(width, 2 * width)))
+        undefined = ir.Constant(held.type, ir.Undefined)
+        held = join(*(builder.shuffle_vector(held, undefined, half) for half in (order, other)))
+    return builder.extract_element(held, ir.Constant(ir.IntType(32), 0))
+
+
+@intrinsic
+def total(_typing_context, lanes):
+    """Sum of all lanes."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return _joined(builder, arguments[0], lambda a, b: builder.fadd(a, b, flags=FLAGS))
+
+    return types.float32(FLOATS), codegen
+
+
+@intrinsic
+def least(_typing_context, lanes):
+    """The smallest of all lanes, of which none is NaN."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return _joined(builder, arguments[0], lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+
+    return types.float32(FLOATS), codegen
 
 
 @intrinsic

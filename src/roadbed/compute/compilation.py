@@ -200,7 +200,7 @@ def stage_of(kernel: Any) -> str:
 
 
 def _is_ours(kernel: Any) -> bool:
-    return kernel.py_func.__module__.startswith("roadbed.")
+    return (kernel.py_func.__module__ or "").startswith("roadbed.")
 
 
 def _cost(kernel: Any) -> int:

@@ -25,7 +25,7 @@ from roadbed.compute.kernels import inlined
 
 LANES = 8
 STEP = np.uint64(LANES)
-_FLAGS = ("contract", "nsz")  # products and sums may be one instruction; no sum is reordered
+FLAGS = ("contract", "nsz")  # products and sums may be one instruction; no sum is reordered
 _FLOATS, _BITS, _WHOLE = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(1), ir.IntType(32)))
 
 
@@ -91,10 +91,10 @@ def _compared(builder, a, b, sign):
     return builder.fcmp_ordered(sign, a, b, flags=("nsz",))
 
 
-_register(operator.add, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b, flags=_FLAGS))
-_register(operator.sub, _NUMBERS, FLOATS, lambda builder, a, b: builder.fsub(a, b, flags=_FLAGS))
-_register(operator.mul, _NUMBERS, FLOATS, lambda builder, a, b: builder.fmul(a, b, flags=_FLAGS))
-_register(operator.truediv, _NUMBERS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=_FLAGS))
+_register(operator.add, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b, flags=FLAGS))
+_register(operator.sub, _NUMBERS, FLOATS, lambda builder, a, b: builder.fsub(a, b, flags=FLAGS))
+_register(operator.mul, _NUMBERS, FLOATS, lambda builder, a, b: builder.fmul(a, b, flags=FLAGS))
+_register(operator.truediv, _NUMBERS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=FLAGS))
 
 
 def rounded_sum(a, b):
@@ -258,38 +258,6 @@ def where(_typing_context, mask, lanes, others):
         return builder.select(*arguments)
 
     return lanes(MASK, lanes, lanes), codegen
-
-
-def _joined(builder, held, join):
-    """One number of all lanes, by halves: always in the same order."""
-    width = LANES
-    while width > 1:
-        width //= 2
-        order = ir.Constant(ir.VectorType(ir.IntType(32), width), list(range(width)))
-        other = ir.Constant(order.type, list(range(width, 2 * width)))
-        undefined = ir.Constant(held.type, ir.Undefined)
-        held = join(*(builder.shuffle_vector(held, undefined, half) for half in (order, other)))
-    return builder.extract_element(held, ir.Constant(ir.IntType(32), 0))
-
-
-@intrinsic
-def total(_typing_context, lanes):
-    """Sum of all lanes."""
-
-    def codegen(_context, builder, _signature, arguments):
-        return _joined(builder, arguments[0], lambda a, b: builder.fadd(a, b, flags=_FLAGS))
-
-    return types.float32(FLOATS), codegen
-
-
-@intrinsic
-def least(_typing_context, lanes):
-    """The smallest of all lanes, of which none is NaN."""
-
-    def codegen(_context, builder, _signature, arguments):
-        return _joined(builder, arguments[0], lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
-
-    return types.float32(FLOATS), codegen
 
 
 @intrinsic

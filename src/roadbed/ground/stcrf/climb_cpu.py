@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roadbed.compute.across_lanes import total
 from roadbed.compute.cpu import FAST, F, U, inner, njit
-from roadbed.compute.lanes import STEP, load, splat, total, where
+from roadbed.compute.lanes import STEP, load, splat, where
 from roadbed.ground.stcrf.model import (
     CLIMB_BETTER,
     CLIMB_MANY_MORE,

@@ -13,24 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.across_lanes import store_across, totals
+from roadbed.compute.across_lanes import store_across, total, totals
 from roadbed.compute.cpu import HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.entrance import Entrances
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import (
-    LANES,
-    STEP,
-    exp2_lanes,
-    larger,
-    load,
-    load_flat,
-    splat,
-    store,
-    store_flat,
-    total,
-    where,
-)  # fmt: skip
+from roadbed.compute.lanes import LANES, STEP, exp2_lanes, larger, load, load_flat, splat, store, store_flat, where
 from roadbed.compute.threads import together
 from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.across_lanes import chosen, how_many
+from roadbed.compute.across_lanes import chosen, how_many, total
 from roadbed.compute.cpu import ONE, F, U, inner
 from roadbed.compute.kernels import inlined
 from roadbed.compute.lanes import (
@@ -20,10 +20,9 @@ from roadbed.compute.lanes import (
     store,
     store_first,
     store_mask,
-    total,
     where,
     whole,
-)  # fmt: skip
+)
 from roadbed.ground.stcrf.model import (
     BELOW,
     NEAR,

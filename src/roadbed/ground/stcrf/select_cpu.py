@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.across_lanes import chosen, how_many
+from roadbed.compute.across_lanes import chosen, how_many, least
 from roadbed.compute.cpu import FAST, ONE, F, U, bits_of_float, float_from_bits, inner, njit
 from roadbed.compute.crew import take_next, take_part, wait_for_all
 from roadbed.compute.kernels import inlined
@@ -16,7 +16,6 @@ from roadbed.compute.lanes import (
     LANES,
     STEP,
     larger,
-    least,
     load,
     none_of,
     numbers,
@@ -26,7 +25,7 @@ from roadbed.compute.lanes import (
     store_first,
     where,
     whole,
-)  # fmt: skip
+)
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
 
 PAD = 8  # points of a node are filled up to a multiple of this
