@@ -176,8 +176,8 @@ def test_the_plain_cases_take_two_thirds_of_the_words(monkeypatch):
 
 
 def test_the_text_is_llvmlites_own(monkeypatch):
-    written = Written(monkeypatch)
-    njit()(lambda values: checked(values, 2) + np.sort(values)[0] + sum([x * x for x in values]))(np.ones(4))
+    written, values = Written(monkeypatch), np.ones(4, np.uint16)  # no other test has anything compiled for these
+    njit()(lambda values: checked(values, 2) + np.sort(values)[0] + sum([x * x for x in values]))(values)
     assert len(written.modules) > 5
     for module, text in zip(written.modules, written.texts, strict=True):
         assert str(module) == text
