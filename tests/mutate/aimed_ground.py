@@ -21,10 +21,10 @@ LABELS = [
     *_of(
         _CPU.format("labels"),
         _LABELS,
-        ("OVERHANG if d >= rules.clearance else OBSTACLE", "OBSTACLE"),
-        ("ground[k] = (dz[k] < highest) & (dz[k] >= lowest)", "ground[k] = dz[k] < highest"),
-        ("LOW_OUTLIER if d < -rules.low_outlier else", "LOW_OUTLIER if d < -100 else"),
+        ("where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))", "splat(np.int32(OBSTACLE))"),
+        ("where(d < -rules.low_outlier, splat(np.int32(LOW_OUTLIER)), above)", "above"),
     ),
+    *_of(_CPU.format("heights"), _LABELS, ("(d < ground_below) & (d >= -rules.low_outlier)", "d < ground_below")),
     *_of(_CPU.format("decide"), ("ground/test_label_rules.py",), ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:")),
     *_of(
         _DEVICE.format("labels"),
@@ -46,7 +46,7 @@ ALIGNMENT = [
         ("rotation_to_level(trust * by.slope_x, trust * by.slope_y)", "rotation_to_level(-trust * by.slope_x, -trust * by.slope_y)"),
         ("x - u, y - v, -w))", "x - u, y - v, z - w))"),
     ),
-    *_of(_CPU.format("align"), _ALIGN, ("sample[0, n], sample[1, n], sample[2, n] = x - centre_x, y - centre_y, dz", "sample[0, n], sample[1, n], sample[2, n] = x - centre_x, y - centre_y, -dz")),
+    *_of(_CPU.format("align"), _ALIGN, ("node[n] = x - centre_x, y - centre_y, dz, cell", "node[n] = x - centre_x, y - centre_y, -dz, cell")),
     *_of(_DEVICE.format("align"), _ALIGN, ("float dz = z - (plane.y + plane.z * dx + plane.w * dy);", "float dz = (plane.y + plane.z * dx + plane.w * dy) - z;")),
 ]  # fmt: skip
 
@@ -87,7 +87,7 @@ MAP = [
         ("metres > farthest or turn > config.largest_turn", "metres > farthest"),
         ("farthest = config.largest_step if seconds is None else", "farthest = math.inf if seconds is None else"),
         ("if seconds > config.longest_pause:", "if False:"),
-        ("return Moment(Link.NEXT, seconds, last.inverse() @ T_world_vehicle)", "return Moment(Link.NEXT, seconds, T_world_vehicle.inverse() @ last)"),
+        ("return old.inverse() @ new", "return new.inverse() @ old"),
     ),
 ]  # fmt: skip
 
@@ -95,7 +95,7 @@ MOUNTING = [
     *_of(
         "ground/mounting_cpu.py",
         _FIT,
-        ("sigma = 0.10 if d > 0 else 0.15", "sigma = 0.15 if d > 0 else 0.10"),
+        ("(up if d > F(0) else down)", "(down if d > F(0) else up)"),
         ("_BELOW_PENALTY = 0.5", "_BELOW_PENALTY = 0.0"),
         ("_OUTLIER_GAP = F(0.3)", "_OUTLIER_GAP = F(1000)"),
     ),
@@ -107,7 +107,7 @@ STCRF = [
     *_of(
         "ground/stcrf/cpu.py",
         _EM,
-        ("few = self._warm and self._overlap() >= ENOUGH_PRIOR", "few = self._warm"),
+        ("few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR", "few = self._warm"),
     ),
     *_of(
         _CPU.format("select"),
@@ -118,14 +118,14 @@ STCRF = [
     *_of(
         "ground/stcrf/device.py",
         _EM,
-        ("if known < ENOUGH_PRIOR * max(1, known + unknown):", "if False:"),
+        ("return known < ENOUGH_PRIOR * max(1, known + unknown)", "return False"),
         ("record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y", "record.vehicle_slope_x, record.vehicle_slope_y = 0.0, 0.0"),
     ),
-    *_of(_CPU.format("em"), _EM, ("limit = rules.slope_limit", "limit = F(1e9)")),
+    *_of(_CPU.format("em"), _EM, ("nodes, limit = points.listed.nodes, rules.slope_limit", "nodes, limit = points.listed.nodes, F(1e9)")),
     *_of(_CPU.format("report"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
     *_of(_DEVICE.format("surface"), ("ground/test_uncertainty.py",), ("by_x = l1 * inverse1 + by_y * l3", "by_x = l1 * inverse1")),
-    *_of(_DEVICE.format("em"), _EM, ("float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.z")),
-    *_of(_DEVICE.format("select"), _EM, ("float z = under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y;", "float z = under;")),
+    *_of(_DEVICE.format("em"), _EM, ("float sx = fmin(fmax(plane.y, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.y")),
+    *_of(_DEVICE.format("select"), _EM, ("under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y", "under")),
     *_of("ground/variance/variance_cpu.py", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, columns - 1)", "column")),
     *_of("ground/variance/variance.cl", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, COLUMNS - 1)", "column")),
 ]  # fmt: skip

@@ -60,7 +60,7 @@ OCCUPANCY = [
     *_of(
         "cells_cpu.py",
         _CELLS,
-        ("(c + 0.5 - x) ** 2 + (r + 0.5 - y) ** 2", "(c - x) ** 2 + (r - y) ** 2"),
+        ("there = (left + i + 0.5 - x) ** 2 + across", "there = (left + i - x) ** 2 + across"),
     ),
     *_of("masses_cpu.py", _CELLS, ("return q * rules.maturity_decay", "return q")),
     *_of(
@@ -112,10 +112,14 @@ OCCUPANCY = [
         ("self._T_home_grid.inverse().turned(*travelled)", "travelled"),
     ),
     *_of(
-        "objects.py",
+        "tracks_cpu.py",
         ("occupancy/test_objects.py",),
-        ("if distance <= gate else math.inf", "if distance <= 1e9 else math.inf"),
-        ("model = np.hstack([np.eye(2), -lag * np.eye(2)])", "model = np.hstack([np.eye(2), lag * np.eye(2)])"),
-        ("model = np.hstack([np.eye(2), -lag * np.eye(2)])", "model = np.hstack([np.eye(2), 0 * np.eye(2)])"),
+        ("if distance > gate + max(thing.length, thing.width) / 2 + _DRIFT * since:", "if distance > 1e9:"),
+    ),
+    *_of(
+        "track_filter_cpu.py",
+        ("occupancy/test_objects.py",),
+        ("covariance[i, j] - lag * covariance[i, j + 2]", "covariance[i, j] + lag * covariance[i, j + 2]"),
+        ("x = thing.vx - state[0] + lag * state[2]", "x = thing.vx - state[0]"),
     ),
 ]  # fmt: skip
