@@ -11,7 +11,7 @@ import numpy as np
 
 from roadbed.compute.cpu import F, U, njit
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import LANES, load_points, rounded_sum, store_mask
+from roadbed.compute.lanes import LANES, bits, load_points, rounded_sum, store_mask
 from roadbed.compute.primitives_cpu import turn_of
 
 
@@ -27,20 +27,31 @@ def _along_lanes(axis, x, y, z):
     return rounded_sum(rounded_sum(rounded_sum(axis[0] * x, axis[1] * y), axis[2] * z), axis[3])
 
 
+@inlined()
+def _limits(box):
+    """In registers: what is written meanwhile might change an array, for all that the compiler knows."""
+    return box[0], box[1], box[2], box[3], box[4], box[5]
+
+
+@inlined()
+def _are_inside(turn, box, x, y, z):
+    """Of LANES points, which lie inside the box."""
+    u, v, w = _along_lanes(turn[0], x, y, z), _along_lanes(turn[1], x, y, z), _along_lanes(turn[2], x, y, z)
+    return (box[0] < u) & (u < box[1]) & (box[2] < v) & (v < box[3]) & (box[4] < w) & (w < box[5])
+
+
 @njit(nogil=True, cache=True, allocates=False)
 def mark_inside(first, last, points, rotation, translation, box, inside):
     """Which points of a range lie inside `box`: rear, front, right, left, bottom, top."""
-    to_x, to_y, to_z = turn_of(rotation, translation)
-    rear, front, right, left, bottom, top = box[0], box[1], box[2], box[3], box[4], box[5]
+    turn, box = turn_of(rotation, translation), _limits(box)
+    to_x, to_y, to_z = turn
     whole = first + (last - first) // LANES * LANES
     for k in range(first, whole, LANES):
-        x, y, z = load_points(points, k)
-        u, v, w = _along_lanes(to_x, x, y, z), _along_lanes(to_y, x, y, z), _along_lanes(to_z, x, y, z)
-        store_mask(inside, k, (rear < u) & (u < front) & (right < v) & (v < left) & (bottom < w) & (w < top))
+        store_mask(inside, k, _are_inside(turn, box, *load_points(points, k)))
     for k in range(whole, last):
         x, y, z = points[k, 0], points[k, 1], points[k, 2]
         u, v, w = _along(to_x, x, y, z), _along(to_y, x, y, z), _along(to_z, x, y, z)
-        inside[k] = rear < u < front and right < v < left and bottom < w < top
+        inside[k] = box[0] < u < box[1] and box[2] < v < box[3] and box[4] < w < box[5]
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -70,13 +81,15 @@ def count_look(seen, occupied, fade, least, stays):
 @njit(cache=True, allocates=False)
 def mark_cells(points, rotation, translation, box, per_metre, occupied):
     """Cells of the box, [x][y] from its rear right corner, that hold a point."""
-    to_x, to_y, to_z = turn_of(rotation, translation)
-    for k in range(len(points)):
-        x, y, z = points[k, 0], points[k, 1], points[k, 2]
-        v = _along(to_y, x, y, z)  # most points are told by it alone
-        if not box[2] < v < box[3]:
-            continue
-        u = _along(to_x, x, y, z)
-        if box[0] < u < box[1] and box[4] < _along(to_z, x, y, z) < box[5]:
-            column, row = int((u - box[0]) * per_metre), int((v - box[2]) * per_metre)
-            occupied[min(column, occupied.shape[0] - 1), min(row, occupied.shape[1] - 1)] = True
+    turn, box = turn_of(rotation, translation), _limits(box)
+    to_x, to_y, to_z = turn
+    count = len(points)
+    for first in range(0, count, LANES):
+        if first + LANES <= count and not bits(_are_inside(turn, box, *load_points(points, first))):
+            continue  # as most are
+        for k in range(first, min(first + LANES, count)):
+            x, y, z = points[k, 0], points[k, 1], points[k, 2]
+            u, v = _along(to_x, x, y, z), _along(to_y, x, y, z)
+            if box[0] < u < box[1] and box[2] < v < box[3] and box[4] < _along(to_z, x, y, z) < box[5]:
+                column, row = int((u - box[0]) * per_metre), int((v - box[2]) * per_metre)
+                occupied[min(column, occupied.shape[0] - 1), min(row, occupied.shape[1] - 1)] = True

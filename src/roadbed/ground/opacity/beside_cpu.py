@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.compute.cpu import inner
+from roadbed.compute.cpu import U, inner
 from roadbed.ground.opacity.model import (
     FARTHEST_SQUARE,
     FOOT,
@@ -60,12 +60,12 @@ def _are_near(i, level, aside, height, enough, first, following):
 
 
 @inner()
-def _lies_before(r, z, ranges, heights):
+def _lies_before(own, seen, begin, end):
     """Whether a return lies before those above it: a wall is not nearer at its foot, the road that ends there is."""
-    total, count = 0.0, 0
-    for k in range(ranges.shape[0]):
-        if heights[k] > z + RISE and abs(ranges[k] - r) < FOOT_NEAR:
-            total += ranges[k] - r
+    r, z, total, count = seen[0, own], seen[1, own], 0.0, 0
+    for k in range(begin, end):
+        if seen[1, k] > z + RISE and abs(seen[0, k] - r) < FOOT_NEAR:
+            total += seen[0, k] - r
             count += 1
     return count > 0 and total > FOOT_BEFORE * count
 
@@ -82,10 +82,10 @@ def list_road(order, level, first, following, standing):
 def release_feet(first_cell, last_cell, level, order, start, seen, first, following, standing):
     """The road just before what stands does not stand, where there is more of it around at the same height."""
     for c in range(first_cell, last_cell):
-        ranges, heights = seen[0, start[c] : start[c + 1]], seen[1, start[c] : start[c + 1]]
-        for k in range(start[c], start[c + 1]):
+        begin, end = U(start[c]), U(start[c + 1])
+        for k in range(begin, end):
             own = order[k]
-            if standing[own] and _lies_before(seen[0, k], seen[1, k], ranges, heights):
+            if standing[own] and _lies_before(k, seen, begin, end):
                 standing[own] = not _are_near(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, first, following)
 
 

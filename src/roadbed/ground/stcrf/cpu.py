@@ -65,7 +65,7 @@ from roadbed.mapping.information import lower
 from roadbed.timing import timed
 
 F = np.float32
-_ROWS = 40  # of nodes that are worth a thread, where scans are worth waking any
+_NODES = 32_768  # that are worth a thread, where scans are worth waking any: a pass takes as long as to wake one
 _POINTS = 8192  # of a scan from which its kernels are worth waking threads
 _NONE = np.zeros(0, np.bool_)  # of the points: any may be ground
 _NOTHING_MOVES = Moving(np.zeros((0, 0), np.bool_), np.zeros(2, F), F(1))
@@ -230,7 +230,7 @@ class StcrfCpu:
     @property
     def _grain(self) -> int:
         """Rows of nodes that are worth a thread."""
-        return self._fine.shape.rows + 2 if self._alone else _ROWS
+        return self._fine.shape.rows + 2 if self._alone else -(-_NODES // self._fine.shape.columns)
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
