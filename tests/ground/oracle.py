@@ -77,3 +77,41 @@ def em(
             new_X += gamma * prior[1]
         P, X = new_P, new_X
     return P, X, planes(P, X, height_information, slope_information, expected)
+
+
+def transported(old, corner, T_old_new, height_information, slope_information):
+    """P (rows, columns, 3, 3) and planes (rows, columns, 3) of a lattice of 1 m as seen from a new vehicle frame, with
+    node [0][0] at `corner` of either; `old` is P and X."""
+    P, X = old
+    new_P, planes = np.zeros_like(P), np.zeros_like(X)
+    yaw = np.arctan2(T_old_new.rotation[1, 0], T_old_new.rotation[0, 0])
+    turn = np.array([[1, 0, 0], [0, np.cos(yaw), -np.sin(yaw)], [0, np.sin(yaw), np.cos(yaw)]])
+    weak = np.diag([height_information, slope_information, slope_information])
+    for row, column in np.ndindex(P.shape[:2]):
+        place = np.array([column + corner[0], row + corner[1], 0.0])
+        for _ in range(2):  # where it was depends on its height, which is only known then
+            there = T_old_new @ place
+            found_P, found_X = _blended(P, X, *(there[:2] - corner))
+            if found_P[0, 0] <= 1e-6:
+                break
+            h, sx, sy = np.linalg.solve(found_P + weak, found_X)
+            normal = np.array([-sx, -sy, 1.0])
+            distance = h + normal[:2] @ there[:2] - normal @ T_old_new.translation
+            m = T_old_new.rotation.T @ normal
+            slopes = -m[:2] / m[2]
+            place[2] = distance / m[2] + slopes @ place[:2]
+        if found_P[0, 0] > 1e-6:
+            new_P[row, column], planes[row, column] = turn.T @ found_P @ turn, (place[2], *slopes)
+    return new_P, planes
+
+
+def _blended(P, X, u, v):
+    """P and X at a place between nodes: those of four, each carried there; one beyond the border knows nothing."""
+    total_P, total_X = np.zeros((3, 3)), np.zeros(3)
+    for i, j in ((int(np.floor(u)) + a, int(np.floor(v)) + b) for a in (0, 1) for b in (0, 1)):
+        if 0 <= i < P.shape[1] and 0 <= j < P.shape[0]:
+            carry = shear(i - u, j - v)
+            share = (1 - abs(i - u)) * (1 - abs(j - v))
+            total_P += share * carry.T @ P[j, i] @ carry
+            total_X += share * carry.T @ X[j, i]
+    return total_P, total_X

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from roadbed import Config, Pose
 from roadbed.geometry import Lattice
 from roadbed.ground.engine import Rolled, Turned
-from roadbed.ground.stcrf.motion_cpu import shift, shift_known
+from roadbed.ground.stcrf.arrays import Shape
+from roadbed.ground.stcrf.motion_cpu import shift, shift_known, transport
 from roadbed.mapping.information import lower
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle
@@ -118,6 +119,34 @@ def test_a_surface_is_the_same_from_a_vehicle_that_drove_climbed_and_tilted(name
     height = oracle.planes(P, X, 2.5e-5, 0.06)[..., 0]
     old = T_old_new @ np.column_stack([x[inner], y[inner], height[inner]])
     assert np.abs(old[:, 2] - surface(old[:, 0], old[:, 1])).max() < 0.06
+
+
+@pytest.mark.parametrize("columns", [5, 16, 21])
+@pytest.mark.parametrize("tilt", [0.0, 0.04])
+def test_a_lattice_of_any_width_is_seen_from_the_new_frame_node_by_node(columns, tilt):
+    """Some nodes know nothing, some are carried off the lattice; rows end within a vector."""
+    rng, rows, corner = np.random.default_rng(columns), 9, (-3.0, -4.0)
+    root = rng.normal(0, 0.4, (rows, columns, 3, 3)) + 2 * np.eye(3)
+    P, planes = root @ root.swapaxes(-1, -2), rng.normal(0, 0.2, (rows, columns, 3))
+    P[rng.random((rows, columns)) < 0.4] = 0
+    T_old_new = Pose.from_euler(1.7, -1.2, 0.1, roll=tilt, pitch=-tilt, yaw=0.4)
+    source, out = np.zeros((2, rows + 2, 9, columns + 18), np.float32)
+    source[1:-1, :, 1 : columns + 1] = layers_of(P, planes).transpose(1, 0, 2)
+    mean, shape = np.zeros((rows + 2, 3, columns + 18), np.float32), Shape(rows, columns, np.float32(1))
+    pose = T_old_new.rotation.astype(np.float32), T_old_new.translation.astype(np.float32)
+    origin, weak = tuple(map(np.float32, corner)), (np.float32(0.01), np.float32(0.02))
+    for first, last in ((0, 4), (4, rows)):
+        transport(first, last, source, shape, origin, *pose, weak, out, mean)
+    old = P, (P @ planes[..., None])[..., 0]
+    expected_P, expected = oracle.transported(old, corner, T_old_new, *map(float, weak))
+    found_P, found_X = matrices_of(out[1:-1, :, 1 : columns + 1].transpose(1, 0, 2))
+    np.testing.assert_allclose(found_P, expected_P, atol=2e-4)
+    np.testing.assert_allclose(mean[1:-1, :, 1 : columns + 1].transpose(0, 2, 1), expected, atol=2e-4)
+    np.testing.assert_allclose(found_X, (expected_P @ expected[..., None])[..., 0], atol=1e-3)
+    assert 0.25 < (found_P[..., 0, 0] > 0).mean() < 0.95
+    for layers in (out, mean):
+        assert not layers[[0, -1]].any()
+        assert not layers[:, :, [0, *range(columns + 1, columns + 18)]].any()
 
 
 @pytest.mark.parametrize("name", BACKENDS)

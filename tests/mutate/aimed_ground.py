@@ -56,9 +56,10 @@ MOTION = [
         _MOTION,
         ("d_new = distance + sx_old * translation[0] + sy_old * translation[1] - translation[2]", "d_new = distance + sx_old * translation[0] + sy_old * translation[1]"),
         ("for _ in range(2):", "for _ in range(1):"),
-        ("target[1] = cosine * total[1] + sine * total[2]", "target[1] = cosine * total[1] - sine * total[2]"),
-        ("cross = F(2) * cosine * sine * total[4]", "cross = F(-2) * cosine * sine * total[4]"),
-        ("+ cosine * sine * (total[5] - total[3])", "- cosine * sine * (total[5] - total[3])"),
+        ("p01, p02 = cosine * s01 + sine * s02", "p01, p02 = cosine * s01 - sine * s02"),
+        ("cross = F(2) * cosine * sine * s12", "cross = F(-2) * cosine * sine * s12"),
+        ("+ cosine * sine * (s22 - s11)", "- cosine * sine * (s22 - s11)"),
+        ("where(inside, share, splat(F(0)))", "share"),
     ),
     *_of(
         _DEVICE.format("motion"),

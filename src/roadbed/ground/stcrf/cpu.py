@@ -345,7 +345,8 @@ class StcrfCpu:
             origin = F(motion.x0), F(motion.y0)
             weak = F(stcrf.height_information), F(stcrf.slope_information)
             given = fine.prior, fine.shape, origin, rotation, translation, weak
-            spread(transport, fine.shape.rows, *given, fine.data, fine.expected)
+            carry, grain = self._enter(transport, rotation, translation), fine.shape.rows if self._alone else 1
+            spread(carry, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
             fine.data_ends[0], fine.data_ends[1] = 1, fine.shape.columns + 1
             fine.take_prior()
             self._carries = False

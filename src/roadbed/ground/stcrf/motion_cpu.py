@@ -8,42 +8,16 @@ point asked for (F^T P F), then blended, then turned with the vehicle.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from roadbed.compute.cpu import FAST, F, U, inner, njit, solve3
-from roadbed.compute.scratch import scratch
+from roadbed.compute.kernels import inlined
+from roadbed.compute.lanes import LANES, bits, floor, gather, larger, numbers, smaller, splat, store, where, whole
 from roadbed.geometry import Float32
+from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
-
-
-@inner(fastmath=FAST)
-def _carry(source, r, c, a, b, weight, total):
-    """total += weight F^T (P, X) F for the node at padded (r, c), which lies (a, b) metres from the point asked for."""
-    p00, p01, p02 = source[r, 0, c], source[r, 1, c], source[r, 2, c]
-    total[0] += weight * p00
-    total[1] += weight * (a * p00 + p01)
-    total[2] += weight * (b * p00 + p02)
-    total[3] += weight * (a * a * p00 + F(2) * a * p01 + source[r, 3, c])
-    total[4] += weight * (a * b * p00 + a * p02 + b * p01 + source[r, 4, c])
-    total[5] += weight * (b * b * p00 + F(2) * b * p02 + source[r, 5, c])
-    total[6] += weight * source[r, 6, c]
-    total[7] += weight * (a * source[r, 6, c] + source[r, 7, c])
-    total[8] += weight * (b * source[r, 6, c] + source[r, 8, c])
-
-
-@inner(fastmath=FAST)
-def _sample(source, shape, origin, x, y, total):
-    """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
-    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
-    u, v = (x - origin[0]) / spacing, (y - origin[1]) / spacing
-    column, row = np.int64(np.floor(u)), np.int64(np.floor(v))
-    for k in range(9):
-        total[k] = F(0)
-    for corner in range(4):
-        i, j = column + corner % 2, row + corner // 2
-        if 0 <= i < columns and 0 <= j < rows:
-            weight = (F(1) - abs(u - F(i))) * (F(1) - abs(v - F(j)))
-            _carry(source, j + 1, i + 1, (F(i) - u) * spacing, (F(j) - v) * spacing, weight, total)
 
 
 @inner(fastmath=FAST)
@@ -79,57 +53,134 @@ def planes_of(information: Float32, height_information: float, slope_information
     return mean[1:-1, :, 1:-1].transpose(1, 0, 2)
 
 
-@njit(nogil=True, cache=True, allocates=False, fastmath=FAST)
+class _Old(NamedTuple):
+    """The frame that information is carried from."""
+
+    source: np.ndarray  # padded (rows + 2, 9, stride)
+    shape: Shape
+    origin: tuple  # m, node [0][0] in its vehicle's frame
+
+
+@inlined()
+def _corner(u, v, i, j, shape):
+    """One of the four nodes around (u, v), in nodes: its share, zero outside, its place, and how far it lies, m."""
+    column, row = floor(u) + F(i), floor(v) + F(j)
+    columns, rows = F(shape.columns), F(shape.rows)
+    inside = (column >= F(0)) & (column < columns) & (row >= F(0)) & (row < rows)
+    along, across = column - u, row - v
+    share = (F(1) - along if i else F(1) + along) * (F(1) - across if j else F(1) + across)
+    column = smaller(larger(column, splat(F(0))), splat(columns - F(1)))
+    row = smaller(larger(row, splat(F(0))), splat(rows - F(1)))
+    return where(inside, share, splat(F(0))), whole(column), whole(row), along * shape.spacing, across * shape.spacing
+
+
+@inlined()
+def _carried(old, corner, total):
+    """total + share F^T (P, X) F of one node."""
+    weight, column, row, a, b = corner
+    source, plane = old.source, old.source.shape[2]
+    place = row * np.int32(9 * plane) + column
+    first = np.int64(9 * plane + 1)  # after the border
+    p00, p01 = gather(source, place, first), gather(source, place, first + plane)
+    p02, x0 = gather(source, place, first + 2 * plane), gather(source, place, first + 6 * plane)
+    p11, p12 = gather(source, place, first + 3 * plane), gather(source, place, first + 4 * plane)
+    p22, x1 = gather(source, place, first + 5 * plane), gather(source, place, first + 7 * plane)
+    x2 = gather(source, place, first + 8 * plane)
+    return (
+        total[0] + weight * p00,
+        total[1] + weight * (a * p00 + p01),
+        total[2] + weight * (b * p00 + p02),
+        total[3] + weight * (a * a * p00 + F(2) * a * p01 + p11),
+        total[4] + weight * (a * b * p00 + a * p02 + b * p01 + p12),
+        total[5] + weight * (b * b * p00 + F(2) * b * p02 + p22),
+        total[6] + weight * x0,
+        total[7] + weight * (a * x0 + x1),
+        total[8] + weight * (b * x0 + x2),
+    )
+
+
+@inlined()
+def _sample(old, x, y):
+    """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
+    u, v = (x - old.origin[0]) / old.shape.spacing, (y - old.origin[1]) / old.shape.spacing
+    nothing = splat(F(0))
+    total = nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing
+    total = _carried(old, _corner(u, v, 0, 0, old.shape), total)
+    total = _carried(old, _corner(u, v, 1, 0, old.shape), total)
+    total = _carried(old, _corner(u, v, 0, 1, old.shape), total)
+    return _carried(old, _corner(u, v, 1, 1, old.shape), total)
+
+
+@inlined()
+def _moved(total, weak, rotation, translation, place, place_old):
+    """The plane of blended information, m . p = d in the old frame, turned and moved into the new one: h, sx, sy."""
+    h_old, sx_old, sy_old = _plane(total, weak[0], weak[1])
+    (x, y), (x_old, y_old) = place, place_old
+    distance = h_old - sx_old * x_old - sy_old * y_old
+    m0 = rotation[2, 0] - rotation[0, 0] * sx_old - rotation[1, 0] * sy_old
+    m1 = rotation[2, 1] - rotation[0, 1] * sx_old - rotation[1, 1] * sy_old
+    m2 = rotation[2, 2] - rotation[0, 2] * sx_old - rotation[1, 2] * sy_old
+    d_new = distance + sx_old * translation[0] + sy_old * translation[1] - translation[2]
+    sx, sy = F(0) - m0 / m2, F(0) - m1 / m2
+    return d_new / m2 + sx * x + sy * y, sx, sy
+
+
+@inlined()
+def _turned(total, plane, cosine, sine):
+    """To first order d mu_old / d mu_new = A = blkdiag(1, R(yaw)); tilt only offsets the slopes."""
+    p00, s01, s02, s11, s12, s22 = total[:6]
+    height, sx, sy = plane
+    p01, p02 = cosine * s01 + sine * s02, cosine * s02 - sine * s01
+    cross = F(2) * cosine * sine * s12
+    p11 = cosine * cosine * s11 + sine * sine * s22 + cross
+    p22 = sine * sine * s11 + cosine * cosine * s22 - cross
+    p12 = (cosine * cosine - sine * sine) * s12 + cosine * sine * (s22 - s11)
+    x0 = p00 * height + p01 * sx + p02 * sy
+    x1 = p01 * height + p11 * sx + p12 * sy
+    return p00, p01, p02, p11, p12, p22, x0, x1, p02 * height + p12 * sx + p22 * sy
+
+
+@inlined()
+def _keep_three(planes, column, k, known, lanes):
+    """Three planes of a row from the k-th on; nothing is kept of what is not known."""
+    nothing = splat(F(0))
+    store(planes, (k, column), where(known, lanes[0], nothing))
+    store(planes, (k + 1, column), where(known, lanes[1], nothing))
+    store(planes, (k + 2, column), where(known, lanes[2], nothing))
+
+
+@njit(nogil=True, cache=True, allocates=False)
 def transport(first_row, last_row, source, shape, origin, rotation, translation, weak, out, mean):
     """The previous frame's information as seen from rows of the new one: p_old = rotation p_new + translation.
 
     `origin` is node [0][0] in the vehicle frame, `weak` what counts as known of any height and slope. `source` and
     `out` are padded (rows + 2, 9, stride); `mean` takes the carried planes.
     """
-    columns, spacing, total = shape.columns, shape.spacing, scratch(9, np.float32)
+    spacing, old = shape.spacing, _Old(source, shape, origin)
     yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
     cosine, sine = F(np.cos(yaw)), F(np.sin(yaw))
     for row in range(first_row, last_row):
-        for column in range(columns):
-            x, y = origin[0] + F(column) * spacing, origin[1] + F(row) * spacing
-            height = sx = sy = F(0)
+        for first in range(0, shape.columns, LANES):
+            column = numbers() + F(first)
+            x, y = column * spacing + origin[0], splat(origin[1] + F(row) * spacing)
+            known = column < F(shape.columns)
+            height = sx = sy = splat(F(0))
+            total = height, height, height, height, height, height, height, height, height
             # Where the node was depends on its height once the vehicle has tilted: guess, then look again.
             for _ in range(2):
-                x_old = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * height + translation[0]
-                y_old = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * height + translation[1]
-                _sample(source, shape, origin, x_old, y_old, total)
-                if total[0] <= NOTHING_KNOWN:
+                if not bits(known):
                     break
-                h_old, sx_old, sy_old = _plane(total, weak[0], weak[1])
-                # Plane m . p = d in the old frame, turned and moved into the new one.
-                distance = h_old - sx_old * x_old - sy_old * y_old
-                m0 = -rotation[0, 0] * sx_old - rotation[1, 0] * sy_old + rotation[2, 0]
-                m1 = -rotation[0, 1] * sx_old - rotation[1, 1] * sy_old + rotation[2, 1]
-                m2 = -rotation[0, 2] * sx_old - rotation[1, 2] * sy_old + rotation[2, 2]
-                d_new = distance + sx_old * translation[0] + sy_old * translation[1] - translation[2]
-                sx, sy = -m0 / m2, -m1 / m2
-                height = d_new / m2 + sx * x + sy * y
-            target = out[row + 1, :, column + 1]
-            if total[0] <= NOTHING_KNOWN:
-                for k in range(9):
-                    target[k] = F(0)
-                for k in range(3):
-                    mean[row + 1, k, column + 1] = F(0)
-                continue
-            # To first order d mu_old / d mu_new = A = blkdiag(1, R(yaw)); tilt only offsets the slopes.
-            target[0] = total[0]
-            target[1] = cosine * total[1] + sine * total[2]
-            target[2] = cosine * total[2] - sine * total[1]
-            cross = F(2) * cosine * sine * total[4]
-            target[3] = cosine * cosine * total[3] + sine * sine * total[5] + cross
-            target[5] = sine * sine * total[3] + cosine * cosine * total[5] - cross
-            target[4] = (cosine * cosine - sine * sine) * total[4] + cosine * sine * (total[5] - total[3])
-            target[6] = target[0] * height + target[1] * sx + target[2] * sy
-            target[7] = target[1] * height + target[3] * sx + target[4] * sy
-            target[8] = target[2] * height + target[4] * sx + target[5] * sy
-            mean[row + 1, 0, column + 1] = height
-            mean[row + 1, 1, column + 1] = sx
-            mean[row + 1, 2, column + 1] = sy
+                x_old = x * rotation[0, 0] + y * rotation[0, 1] + height * rotation[0, 2] + translation[0]
+                y_old = x * rotation[1, 0] + y * rotation[1, 1] + height * rotation[1, 2] + translation[1]
+                total = _sample(old, x_old, y_old)
+                known = known & (total[0] > NOTHING_KNOWN)
+                height, sx, sy = _moved(total, weak, rotation, translation, (x, y), (x_old, y_old))
+            plane = height, sx, sy
+            information = _turned(total, plane, cosine, sine)
+            _keep_three(mean[row + 1], first + 1, 0, known, plane)
+            _keep_three(out[row + 1], first + 1, 0, known, information[:3])
+            _keep_three(out[row + 1], first + 1, 3, known, information[3:6])
+            _keep_three(out[row + 1], first + 1, 6, known, information[6:])
 
 
 @inner()
