@@ -62,15 +62,16 @@ def test_sums_of_eight_vectors_are_those_of_each_to_the_last_bit():
 
 
 @njit(nogil=True, allocates=False)
-def looked_up(table, places, out):
-    store(out, 0, look_up(table, load(places, 0)))
+def looked_up(table, places, offset, out):
+    store(out, 0, look_up(table, load(places, 0), offset))
 
 
-def test_numbers_are_looked_up_by_lane():
-    table, places = RNG.normal(size=50).astype(np.float32), RNG.integers(0, 50, LANES).astype(np.int32)
+@pytest.mark.parametrize("shape", [(105,), (3, 5, 7)])
+def test_numbers_are_looked_up_by_lane(shape):
+    table, places = RNG.normal(size=shape).astype(np.float32), RNG.integers(-12, 93, LANES).astype(np.int32)
     out = np.zeros(LANES, np.float32)
-    looked_up(table, places, out)
-    assert np.array_equal(out, table[places])
+    looked_up(table, places, 12, out)
+    assert np.array_equal(out, table.ravel()[places + 12])
 
 
 @njit(nogil=True, allocates=False)
@@ -90,9 +91,9 @@ def test_planes_are_found_by_their_places():
 
 _BEYOND = """
 import numpy as np
-from roadbed.compute.across_lanes import store_across
+from roadbed.compute.across_lanes import look_up, store_across
 from roadbed.compute.kernels import njit
-from roadbed.compute.lanes import load, load_flat, store, store_first, store_flat
+from roadbed.compute.lanes import load, load_flat, store, store_first, store_flat, whole
 
 @njit()
 def read(planes, place, out):
@@ -107,12 +108,16 @@ def across(planes, row, out):
     store_across(planes, (row - 8, 0), load(out, 0))
 
 @njit()
+def look(planes, place, out):
+    store(out, 0, look_up(planes, whole(load(out, 0)), place + 7))
+
+@njit()
 def none(planes, place, out):
     store_first(out, 7, load(out, 0), place)
 
 planes, out = np.zeros((8, 1), np.float32), np.zeros(8, np.float32)
 none(planes, 0, out)
-for kernel in read, write, across:
+for kernel in read, write, look, across:
     kernel(planes, 0 if kernel is not across else 8, out)
     try:
         kernel(planes, 1 if kernel is not across else 9, out)
@@ -126,4 +131,4 @@ def test_what_lies_beyond_the_end_is_refused_where_bounds_are_checked(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", _BEYOND], env=environment, capture_output=True, text=True, timeout=900, check=True
     )
-    assert ran.stdout.split() == ["refused", "read", "refused", "write", "refused", "across"]
+    assert ran.stdout.split() == ["refused", "read", "refused", "write", "refused", "look", "refused", "across"]

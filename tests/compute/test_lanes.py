@@ -16,7 +16,6 @@ from roadbed.compute.lanes import (
     bits,
     exp2_lanes,
     floor,
-    gather,
     is_empty,
     larger,
     load,
@@ -118,18 +117,6 @@ def test_points_and_marks_come_apart():
     assert np.array_equal(out[:2], points.T[:2])
     assert np.array_equal(out[2], np.where(marks & 0x8001, np.float32(-1), points[:, 2]))
     assert 0 < (out[2] == -1).sum() < len(points)
-
-
-@njit(nogil=True, allocates=False)
-def gathered(array, places, offset, out):
-    store(out, 0, gather(array, load(places, 0), offset))
-
-
-def test_numbers_are_gathered_from_anywhere():
-    array, places = RNG.normal(size=(3, 5, 7)).astype(np.float32), RNG.integers(-4, 90, LANES).astype(np.int32)
-    out = np.empty(LANES, np.float32)
-    gathered(array, places, 12, out)
-    assert (out == array.ravel()[places + 12]).all()
 
 
 def test_a_comparison_with_nan_is_false():

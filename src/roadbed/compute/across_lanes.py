@@ -85,20 +85,22 @@ def chosen(_typing_context, mask, lanes):
 
 
 @intrinsic
-def look_up(_typing_context, table, places):
-    """Numbers of an array of one axis from a place per lane."""
+def look_up(_typing_context, array, places, offset):
+    """A float32 per lane, of an array without gaps: its number `places + offset`, whatever its axes."""
 
     def codegen(context, builder, signature, arguments):
-        kind, found = signature.args[0], ir.Constant(ir.VectorType(ir.FloatType(), LANES), ir.Undefined)
-        held, checked = context.make_array(kind)(context, builder, arguments[0]), context.enable_boundscheck
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        found = ir.Constant(ir.VectorType(ir.FloatType(), LANES), ir.Undefined)
         for lane in range(LANES):
             number = ir.Constant(_I32, lane)
-            place = builder.sext(builder.extract_element(arguments[1], number), ir.IntType(64))
-            at = cgutils.get_item_pointer(context, builder, kind, held, [place], boundscheck=checked)
-            found = builder.insert_element(found, builder.load(at), number)
+            place = builder.sext(builder.extract_element(arguments[1], number), arguments[2].type)
+            place = builder.add(place, arguments[2])
+            if context.enable_boundscheck:
+                cgutils.do_boundscheck(context, builder, place, held.nitems)
+            found = builder.insert_element(found, builder.load(builder.gep(held.data, [place]), align=4), number)
         return found
 
-    return FLOATS(table, WHOLES), codegen
+    return FLOATS(array, WHOLES, types.intp), codegen
 
 
 # Which lanes of two vectors are added to which, in each of three rounds: instructions that stay within half a vector.

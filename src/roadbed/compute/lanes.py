@@ -191,25 +191,6 @@ def store_flat(_typing_context, array, place, lanes):
 
 
 @intrinsic
-def gather(_typing_context, array, places, offset):
-    """A float32 for each lane, of an array without gaps: its number `places + offset`, counted from its first one."""
-
-    def codegen(context, builder, signature, arguments):
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
-        lanes = ir.Constant(_FLOATS, ir.Undefined)
-        for lane in range(LANES):
-            which = ir.Constant(_WHOLE.element, lane)
-            place = builder.sext(builder.extract_element(arguments[1], which), arguments[2].type)
-            place = builder.add(place, arguments[2])
-            if context.enable_boundscheck:
-                cgutils.do_boundscheck(context, builder, place, held.nitems)
-            lanes = builder.insert_element(lanes, builder.load(builder.gep(held.data, [place]), align=4), which)
-        return lanes
-
-    return FLOATS(array, WHOLES, types.intp), codegen
-
-
-@intrinsic
 def store_first(_typing_context, array, index, lanes, count):
     """The first `count` of the lanes, maybe none, to an array of one axis; what follows there is left as it is."""
 

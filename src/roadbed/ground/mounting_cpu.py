@@ -51,7 +51,7 @@ def _list_low(points, k, index, rules, second_z, listed, n):
         return how_many(is_near), 0, n
     row, column = whole(smaller((y + radius) * scale, last)), whole(smaller((x + radius) * scale, last))
     cell = where(is_low, row * side + column, splat(np.int32(0)))  # what is far away lies in none
-    is_lower = is_low & (z < look_up(second_z, cell))
+    is_lower = is_low & (z < look_up(second_z, cell, 0))
     store(listed.cell, n, chosen(is_lower, cell))
     store(listed.z, n, chosen(is_lower, z))
     store(listed.index, n, chosen(is_lower, whole(numbers()) + splat(np.int32(index))))

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roadbed.compute.across_lanes import look_up
 from roadbed.compute.cpu import FAST, F, U, inner, njit, solve3
 from roadbed.compute.kernels import inlined
-from roadbed.compute.lanes import LANES, bits, floor, gather, larger, numbers, smaller, splat, store, where, whole
+from roadbed.compute.lanes import LANES, bits, floor, larger, numbers, smaller, splat, store, where, whole
 from roadbed.geometry import Float32
 from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
@@ -81,11 +82,11 @@ def _carried(old, corner, total):
     source, plane = old.source, old.source.shape[2]
     place = row * np.int32(9 * plane) + column
     first = np.int64(9 * plane + 1)  # after the border
-    p00, p01 = gather(source, place, first), gather(source, place, first + plane)
-    p02, x0 = gather(source, place, first + 2 * plane), gather(source, place, first + 6 * plane)
-    p11, p12 = gather(source, place, first + 3 * plane), gather(source, place, first + 4 * plane)
-    p22, x1 = gather(source, place, first + 5 * plane), gather(source, place, first + 7 * plane)
-    x2 = gather(source, place, first + 8 * plane)
+    p00, p01 = look_up(source, place, first), look_up(source, place, first + plane)
+    p02, x0 = look_up(source, place, first + 2 * plane), look_up(source, place, first + 6 * plane)
+    p11, p12 = look_up(source, place, first + 3 * plane), look_up(source, place, first + 4 * plane)
+    p22, x1 = look_up(source, place, first + 5 * plane), look_up(source, place, first + 7 * plane)
+    x2 = look_up(source, place, first + 8 * plane)
     return (
         total[0] + weight * p00,
         total[1] + weight * (a * p00 + p01),
