@@ -109,6 +109,24 @@ def test_a_ground_that_fails_leaves_the_occupancy_as_it_was(monkeypatch):
     assert pipeline(scans[3]).occupancy.notes == ()
 
 
+def test_a_first_scan_that_failed_may_come_again(monkeypatch):
+    """It is neither a repeated scan, of which there would be no frame, nor the second of a drive."""
+    filter_, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
+    scan, ground = scene(1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(filter_._engine), "frame", _out_of_memory)
+        with pytest.raises(DeviceError):
+            filter_(scan, ground)
+    for k in range(3):
+        ours, theirs = (each(*scene(1.0 + 0.1 * k)) for each in (filter_, plain))
+        assert ours.notes == theirs.notes == ()
+        assert same(ours, theirs)
+
+
+def _out_of_memory(*_):
+    raise DeviceError("out of memory")
+
+
 def test_rules_of_the_time_step_are_made_before_the_scan_is_placed(monkeypatch):
     """Once per frame, while the host would wait; the frame finds them."""
     device = accelerator("opencl")

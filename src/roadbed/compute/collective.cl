@@ -41,7 +41,7 @@ KERNEL scan(GLOBAL const int *values, GLOBAL int *sums_before, GLOBAL int *progr
     if (LOCAL_ID == 0) ATOMIC_EXCHANGE(&told[tile], in_tile + 1);
     for (int other = LOCAL_ID; other < tile; other += LOCAL_SIZE) {
         int sum = 0;
-        while (sum == 0) sum = *(volatile GLOBAL int *)&told[other];
+        while (sum == 0) sum = ATOMIC_READ(&told[other]);
         tiles_before += sum - 1;
     }
     group_scan(tiles_before, scratch, &before_tile);

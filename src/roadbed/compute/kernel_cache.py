@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 import time
+import zlib
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from roadbed.atomic import atomic_write
 from roadbed.compute.fingerprint import describe_type, fingerprint
 from roadbed.errors import OutputError
 
+_SUM = 4  # bytes
 _UNUSED_FOR = 60 * 86400.0  # s after which a file that nobody loaded is removed
 
 
@@ -118,17 +120,26 @@ def _file(prefix: str, arguments: list[str], codegen: Any) -> Path:
 
 def _read(path: Path) -> Any:
     try:
-        content = pickle.loads(path.read_bytes())
-    except (OSError, EOFError, ValueError, AttributeError, ImportError, pickle.UnpicklingError):
-        return None  # not there, or damaged: compiled anew
+        stored = path.read_bytes()
+        if stored[:_SUM] != _sum_of(stored[_SUM:]):
+            return None  # damaged: compiled anew
+        content = pickle.loads(memoryview(stored)[_SUM:])
+    except (OSError, AttributeError, ImportError):
+        return None  # not there, or of another version
     with suppress(OSError):
         os.utime(path)  # it is in use
     return content
 
 
+def _sum_of(stored: bytes) -> bytes:
+    """What a file begins with: machine code that was damaged would still be run."""
+    return zlib.crc32(stored).to_bytes(_SUM, "little")
+
+
 def _write(path: Path, content: Any) -> bool:
     with suppress(OSError, OutputError):  # a disk that is full or not ours: compiled again next time
         with atomic_write(path) as file:
-            file.write(dumps(content))
+            stored = dumps(content)
+            file.write(_sum_of(stored) + stored)
         return True
     return False

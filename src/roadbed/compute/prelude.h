@@ -32,6 +32,7 @@ typedef unsigned long long address_t;
 
 #define ATOMIC_ADD(pointer, value) atomicAdd(pointer, value)
 #define ATOMIC_OR(pointer, value) atomicOr(pointer, value)
+#define ATOMIC_READ(pointer) (*(volatile int *)(pointer))
 #define ATOMIC_MIN(pointer, value) atomicMin(pointer, value)
 #define ATOMIC_MAX(pointer, value) atomicMax(pointer, value)
 #define ATOMIC_EXCHANGE(pointer, value) atomicExch(pointer, value)
@@ -79,6 +80,7 @@ typedef ulong address_t;
 
 #define ATOMIC_ADD(pointer, value) atomic_add(pointer, value)
 #define ATOMIC_OR(pointer, value) atomic_or(pointer, value)
+#define ATOMIC_READ(pointer) atomic_or(pointer, 0)  // a plain read may find what its own cache remembers
 #define ATOMIC_MIN(pointer, value) atomic_min(pointer, value)
 #define ATOMIC_MAX(pointer, value) atomic_max(pointer, value)
 #define ATOMIC_EXCHANGE(pointer, value) atomic_xchg(pointer, value)

@@ -41,7 +41,7 @@ class OccupancyDevice:
         self.lattice = lattice_of(occupancy.grid)
         cells, filter_ = Cells(*self.lattice.shape, self.lattice.spacing), occupancy.filter
         check_device(backend)
-        sensed = self.lattice.size * _SENSED_PER_CELL + RegistrationDevice.bytes_needed(self.lattice.size)
+        sensed = self.lattice.size * _SENSED_PER_CELL + RegistrationDevice.bytes_needed(*self.lattice.shape)
         check_memory(backend, self.lattice.size, filter_, sensed)
         self._observe = ObserveDevice(backend, config, self.lattice)
         self._fusion = FusionDevice(backend, cells, occupancy.fusion, occupancy.observation.clip)

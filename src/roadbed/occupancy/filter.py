@@ -117,7 +117,12 @@ class OccupancyFilter:
         """
         refuse_after_fork()
         with self._turn, in_words(self.backend):
-            frame = self._take(scan, ground, meanwhile)
+            try:
+                frame = self._take(scan, ground, meanwhile)
+            except BaseException:
+                if self._last is None:  # nothing came of the first scan: given again, it is not a repeated one
+                    self._timeline.reset()
+                raise
         compilation.ready("occupancy")
         return frame
 

@@ -73,10 +73,11 @@ class RegistrationDevice:
         self._recorded: tuple | None = None
 
     @staticmethod
-    def bytes_needed(cells: int) -> int:
+    def bytes_needed(rows: int, columns: int) -> int:
         """Memory on the device of the scans remembered."""
-        lines, components = 2 * SUBCELLS * cells // _CELLS_OF_WORD, cells // 4
-        return _SLOTS * (8 * (cells + lines) + 4 * (cells + components * _BOX)) + 3 * 4 * cells
+        size = rows * columns
+        lines, components = rows * 2 * SUBCELLS * -(-columns // _CELLS_OF_WORD), size // 4
+        return _SLOTS * (8 * (size + lines) + 4 * (size + components * _BOX)) + 3 * 4 * size
 
     def forget(self) -> None:
         self._scans.forget()

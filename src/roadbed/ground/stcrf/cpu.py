@@ -167,7 +167,7 @@ class StcrfCpu:
         stands = self._stands if standing is not None else _NONE
         x, y, z = self._sorted
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._runs, self._listed)
-        pose = placement.rotation.astype(F), placement.translation.astype(F)
+        pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
         room = self._sort_alone if self._alone else self._sort_room
         sorting = scan, known, pose, self._fine.shape, self._anchored, room, out
@@ -369,7 +369,7 @@ class StcrfCpu:
         left_out = given.own if given.standing is None else given.standing
         left_out = _NONE if left_out is None else left_out
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
-        turn, move = placement.rotation.astype(F), placement.translation.astype(F)
+        turn, move = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         n = self._enter(sample_residuals, points, left_out)(
             points,
             left_out,

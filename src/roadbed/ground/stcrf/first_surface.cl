@@ -102,6 +102,7 @@ FUNCTION Information iterated(Place own, const float4 *held, float4 *plane, int 
     int place = own.lane < 4 ? own.lane : own.lane + 1, i = place % 3 - 1, j = place / 3 - 1;
     int column = own.column + i, row = own.row + j;
     int asks = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS && (NEIGHBOURS == 8 || i == 0 || j == 0);
+    asks = asks && own.tells;  // nobody waits for the silent: what they were to read may be written over before they look
     Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}, sum;
     for (int k = 0; k < iterations; ++k) {
         Information data = nothing;
