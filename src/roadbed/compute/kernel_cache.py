@@ -120,10 +120,10 @@ def _file(prefix: str, arguments: list[str], codegen: Any) -> Path:
 
 def _read(path: Path) -> Any:
     try:
-        stored = path.read_bytes()
+        stored = memoryview(path.read_bytes())
         if stored[:_SUM] != _sum_of(stored[_SUM:]):
             return None  # damaged: compiled anew
-        content = pickle.loads(memoryview(stored)[_SUM:])
+        content = pickle.loads(stored[_SUM:])
     except (OSError, AttributeError, ImportError):
         return None  # not there, or of another version
     with suppress(OSError):
@@ -131,7 +131,7 @@ def _read(path: Path) -> Any:
     return content
 
 
-def _sum_of(stored: bytes) -> bytes:
+def _sum_of(stored: bytes | memoryview) -> bytes:
     """What a file begins with: machine code that was damaged would still be run."""
     return zlib.crc32(stored).to_bytes(_SUM, "little")
 

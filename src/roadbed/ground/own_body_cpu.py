@@ -34,10 +34,16 @@ def _limits(box):
 
 
 @inlined()
-def _are_inside(turn, box, x, y, z):
-    """Of LANES points, which lie inside the box."""
-    u, v, w = _along_lanes(turn[0], x, y, z), _along_lanes(turn[1], x, y, z), _along_lanes(turn[2], x, y, z)
+def _is_inside(box, u, v, w):
+    """Whether a point lies inside the box, or which of LANES points do."""
     return (box[0] < u) & (u < box[1]) & (box[2] < v) & (v < box[3]) & (box[4] < w) & (w < box[5])
+
+
+@inlined()
+def _are_inside(turn, box, x, y, z):
+    """The same of LANES points that are not yet in the vehicle frame."""
+    u, v, w = _along_lanes(turn[0], x, y, z), _along_lanes(turn[1], x, y, z), _along_lanes(turn[2], x, y, z)
+    return _is_inside(box, u, v, w)
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -50,8 +56,7 @@ def mark_inside(first, last, points, rotation, translation, box, inside):
         store_mask(inside, k, _are_inside(turn, box, *load_points(points, k)))
     for k in range(whole, last):
         x, y, z = points[k, 0], points[k, 1], points[k, 2]
-        u, v, w = _along(to_x, x, y, z), _along(to_y, x, y, z), _along(to_z, x, y, z)
-        inside[k] = box[0] < u < box[1] and box[2] < v < box[3] and box[4] < w < box[5]
+        inside[k] = _is_inside(box, _along(to_x, x, y, z), _along(to_y, x, y, z), _along(to_z, x, y, z))
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -90,6 +95,6 @@ def mark_cells(points, rotation, translation, box, per_metre, occupied):
         for k in range(first, min(first + LANES, count)):
             x, y, z = points[k, 0], points[k, 1], points[k, 2]
             u, v = _along(to_x, x, y, z), _along(to_y, x, y, z)
-            if box[0] < u < box[1] and box[2] < v < box[3] and box[4] < _along(to_z, x, y, z) < box[5]:
+            if _is_inside(box, u, v, _along(to_z, x, y, z)):
                 column, row = int((u - box[0]) * per_metre), int((v - box[2]) * per_metre)
                 occupied[min(column, occupied.shape[0] - 1), min(row, occupied.shape[1] - 1)] = True
