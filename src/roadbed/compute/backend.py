@@ -92,7 +92,7 @@ class Output:
 
     buffer: Any
     host: Any  # a NumPy array, or with `output_on_device` the caller's array on the device
-    addresses: NDArray[np.uint64]  # per slot: where kernels write in place, or 0: into `buffer`
+    addresses: tuple[int, ...]  # per slot: where kernels write in place, or 0: into `buffer`
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +148,7 @@ class Tape(Protocol):
     def timed(self) -> dict[str, float]: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Beside:
+class Beside(NamedTuple):
     """Two sequences of tapes that need nothing of each other: they may run at the same time."""
 
     first: tuple[Tape | Beside, ...]
@@ -275,26 +274,27 @@ class JoinedTapes:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: dict[tuple[int, ...], tuple[Tape, tuple[Tape | Beside, ...]]] = {}
+        self._kept: dict[tuple[Tape | Beside, ...], Tape] = {}
 
     def forget(self) -> None:
         """Tapes were recorded anew: what the old ones hold is no longer needed."""
         self._kept.clear()
 
     def run(self, *tapes: Tape | Beside) -> None:
-        key = tuple(map(id, in_line(*tapes)))  # what may run beside what follows from which they are
-        if key not in self._kept:
-            if len(self._kept) >= self._MOST:
-                self._kept.clear()
-            alone = tapes[0] if len(tapes) == 1 else None
-            joined = self._backend.joined(tapes) if alone is None or isinstance(alone, Beside) else alone
-            self._kept[key] = joined, tapes  # which thus keep their id
-        tape, phases = self._kept[key][0], self._backend.traffic.phases
+        tape, phases = self._kept.get(tapes) or self._join(tapes), self._backend.traffic.phases
         if phases is None:
             tape.run()
             return
         for phase, seconds in tape.timed().items():
             phases[phase] = phases.get(phase, 0.0) + seconds
+
+    def _join(self, tapes: tuple[Tape | Beside, ...]) -> Tape:
+        if len(self._kept) >= self._MOST:
+            self._kept.clear()
+        alone = tapes[0] if len(tapes) == 1 else None
+        joined = self._backend.joined(tapes) if alone is None or isinstance(alone, Beside) else alone
+        self._kept[tapes] = joined
+        return joined
 
 
 def queues_of(order: Order) -> dict[str, int]:

@@ -216,9 +216,9 @@ class CudaBackend:
         if not array.size:
             return 0
         array = np.ascontiguousarray(array, intake.device.dtype)
-        if not intake.stays and self._is_pinned(array):
+        if not intake.stays and self._is_pinned(address := array.ctypes.data):
             self._in_flight.append(array)
-            return array.ctypes.data
+            return address
         self._send(array, intake.device, start)
         return 0
 
@@ -242,8 +242,8 @@ class CudaBackend:
         self._in_flight.append(array)
         return array.data.ptr
 
-    def _is_pinned(self, array: NDArray) -> bool:
-        return self._cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == _PINNED
+    def _is_pinned(self, address: int) -> bool:
+        return self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array, size = self.host(count, buffer.dtype), buffer.itemsize
@@ -267,9 +267,8 @@ class CudaBackend:
     def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
         host = self.host(shape, dtype)
         if stays:
-            return Output(self.zeros(shape, dtype), host, np.zeros(shape[0], np.uint64))
-        rows = np.array([row.ctypes.data for row in host], np.uint64)
-        return Output(host, host, rows)
+            return Output(self.zeros(shape, dtype), host, (0,) * shape[0])
+        return Output(host, host, tuple(row.ctypes.data for row in host))
 
     def renewed(self, outputs: Sequence[Output]) -> list[Output]:
         sizes = [-(-output.host.nbytes // _LINE) * _LINE for output in outputs]
@@ -279,8 +278,7 @@ class CudaBackend:
             host = np.ndarray(output.host.shape, output.host.dtype, memory, start)
             if output.buffer is output.host:
                 begin, row = address + start, host.nbytes // len(host)
-                rows = np.array([begin + slot * row for slot in range(len(host))], np.uint64)
-                renewed.append(Output(host, host, rows))
+                renewed.append(Output(host, host, tuple(range(begin, begin + host.nbytes, row))))
             else:
                 renewed.append(Output(output.buffer, host, output.addresses))
             start += size
@@ -289,8 +287,7 @@ class CudaBackend:
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         with self._handle, self.stream:
             array = self._cupy.empty(shape, dtype)
-        rows = np.array([row.data.ptr for row in array], np.uint64)
-        return Output(array, array, rows)
+        return Output(array, array, tuple(row.data.ptr for row in array))
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
         """Nothing to do where kernels wrote the pinned array in place."""

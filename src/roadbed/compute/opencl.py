@@ -198,7 +198,7 @@ class OpenclBackend:
         return host
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
-        return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape[0], np.uint64))
+        return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), (0,) * shape[0])
 
     def renewed(self, outputs: Sequence[Output]) -> list[Output]:
         return [Output(o.buffer, np.empty(o.host.shape, o.host.dtype), o.addresses) for o in outputs]

@@ -49,6 +49,7 @@ class Buffers:
         self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
         self.fit_parts = [zeros(slots * FIT_GROUPS * FIT_SUMS, np.float32) for _ in range(2)]  # of even and odd steps
         self.fit = backend.output((slots, 6), np.float32)
+        self._next: tuple[Sequence[str], list[Output]] = ((), [])  # outputs that are laid out for the next frame
         self.capacity = self.moving_capacity = 0
         self.reserve_mask(4)
         self.reserve(4096)
@@ -68,7 +69,7 @@ class Buffers:
         self.label = output((self.slots, capacity), np.uint8)
         self.probability = output((self.slots, capacity), np.float32)
         self.height = output((self.slots, capacity), np.float32)
-        self.capacity = capacity
+        self.capacity, self._next = capacity, ((), [])
         return True
 
     def reserve_mask(self, cells: int) -> bool:
@@ -85,9 +86,17 @@ class Buffers:
         self.label, self.layers = make(self.label.host.shape, np.uint8), make(self.layers.host.shape, np.float32)
         self.probability, self.height = (make(self.height.host.shape, np.float32) for _ in range(2))
 
+    def lay_out(self, names: Sequence[str]) -> None:
+        """New memory on the host for the next frame's outputs of these names: the caller keeps those of this one."""
+        self._next = names, self._backend.renewed([getattr(self, name) for name in names])
+
     def hand_out(self, names: Sequence[str]) -> None:
-        """New memory on the host for what the caller was given of the last frame: outputs by their names."""
-        self.__dict__.update(zip(names, self._backend.renewed([getattr(self, name) for name in names])))
+        """Take them for the frame that begins."""
+        if self._next[0] != names:
+            self.lay_out(names)
+        for name, output in zip(*self._next):
+            setattr(self, name, output)
+        self._next = (), []
 
     def outputs(self) -> dict[str, Output]:
         """What kernels write for the caller, by its name in a frame's description."""

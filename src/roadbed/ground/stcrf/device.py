@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ class StcrfDevice:
         letter = Letter(FRAME, slots)
         self._frames, self._records = letter.array, letter.records
         self._laid_from = letter.array["laid_from"][0]
+        self._poses = list(zip(letter.array["rotation"], letter.array["translation"]))
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
@@ -99,6 +101,7 @@ class StcrfDevice:
             self._queue(given.warm, alignment is not None)
             output = self._output(0, timings, self._left())
         meanwhile()
+        self._lay_out()
         with timed(timings, "place"):
             few = given.warm and self.config.stcrf.warm_iterations < self.config.stcrf.iterations
             if few or alignment is not None or given.body is not None:
@@ -122,8 +125,8 @@ class StcrfDevice:
         self._resident = Resident(
             self.backend,
             OnDevice(b.intake, record.points, record.count),
-            OnDevice(b.height.buffer, int(b.height.addresses[0]), record.count),
-            OnDevice(b.layers.buffer, int(b.layers.addresses[0]), self.lattice.size),
+            OnDevice(b.height.buffer, b.height.addresses[0], record.count),
+            OnDevice(b.layers.buffer, b.layers.addresses[0], self.lattice.size),
         )
         return self._resident
 
@@ -222,8 +225,8 @@ class StcrfDevice:
         self._reserve(int(points.shape[0]))
         record, placement, vehicle = self._records[slot], given.placement, given.vehicle
         record.count, record.base, record.road = int(points.shape[0]), placement.base, given.road
-        self._frames["rotation"][slot] = placement.rotation.ravel()
-        self._frames["translation"][slot] = placement.translation
+        rotation, translation = self._poses[slot]
+        rotation[:], translation[:] = placement.rotation.ravel(), placement.translation
         record.given = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
         record.points = record.given
         self._asks = given.body is not None
@@ -284,20 +287,24 @@ class StcrfDevice:
         opacity = (self._opacity.tape,) if self._looks else ()
         before = (*self._moved(), *self._mask_taken, *own_body, *opacity)
         self._mask_taken, self._looks, self._asks = (), False, False
-        frames, buffers = self._frames, self._buffers
+        buffers = self._buffers
         for record in self._records:
             record.warm, record.wanted = warm, self.wanted
         if self._stays:
             buffers.renew_outputs()
         elif self.slots == 1:
-            given = self.wanted & self.fetched
-            bits = {"probability": PROBABILITY, "height": HEIGHT, "layers": LAYERS}
-            buffers.hand_out(["label", *(name for name, bit in bits.items() if given & bit)])
+            buffers.hand_out(_brought(self.wanted & self.fetched))
         for name, output in buffers.outputs().items():
-            frames[name] = output.addresses
-        self.backend.post(frames, buffers.frames)
+            for record, address in zip(self._records, output.addresses):
+                setattr(record, name, address)
+        self.backend.post(self._frames, buffers.frames)
         self._stay()
         return before
+
+    def _lay_out(self) -> None:
+        """Memory for what the next frame brings to the host, while the device works on this one."""
+        if self.slots == 1 and not self._stays:
+            self._buffers.lay_out(_brought(self.wanted & self.fetched))
 
     def _queue(self, warm: bool, aligned: bool = False) -> None:
         """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""
@@ -368,6 +375,13 @@ class StcrfDevice:
 
     def _given(self, array: Any) -> Any:
         return array if self._stays or self.slots == 1 else array.copy()
+
+
+@cache
+def _brought(outputs: int) -> tuple[str, ...]:
+    """Names of what comes to the host, labels always."""
+    bits = {"probability": PROBABILITY, "height": HEIGHT, "layers": LAYERS}
+    return ("label", *(name for name, bit in bits.items() if outputs & bit))
 
 
 def _misalignment(lift: float, slope_x: float, slope_y: float, share: float, samples: float, fits: float) -> Any:

@@ -32,11 +32,12 @@ FUNCTION uchar seen_by(float now, float before) {
 #if LANES > 1
 #define WIDE 32
 #define MOST_LANES (LIMIT && LIMIT <= MANY ? WIDE : GROUP)
-#define AT_ONCE 4
+#define AT_ONCE 4        // points under way for a work-item,
+#define MORE_AT_ONCE 8  // where several share a node
 
-// AT_ONCE points of a node from place `first` on; those beyond the last repeat it.
-FUNCTION void read_some(GLOBAL const float4 *points, int first, int lanes, int count, float4 *some) {
-    UNROLL for (int j = 0; j < AT_ONCE; ++j) some[j] = points[max(min(first + j * lanes, count - 1), 0)];
+// `at_once` points of a node from place `first` on; those beyond the last repeat it.
+FUNCTION void read_some(GLOBAL const float4 *points, int first, int lanes, int count, int at_once, float4 *some) {
+    UNROLL for (int j = 0; j < at_once; ++j) some[j] = points[max(min(first + j * lanes, count - 1), 0)];
 }
 
 // E-step c_j of a point, and at once what it adds to the M-step: w H^T H and w z H^T with w = c_j where it counts.
@@ -73,12 +74,12 @@ FUNCTION float4 limited(float4 plane) {
 
 // The data term of the M-step. `some` holds the first points already. Returns the effective points that were added.
 FUNCTION float add_points(Information *sum, GLOBAL const float4 *points, int count, float4 *some, float4 plane, float up,
-                          int lane, int lanes) {
+                          int lane, int lanes, int at_once) {
     Information data = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     plane = limited(plane);
-    for (int first = lane; first < count; first += AT_ONCE * lanes) {
-        if (first != lane) read_some(points, first, lanes, count, some);
-        UNROLL for (int j = 0; j < AT_ONCE; ++j) weigh_point(&data, some[j], plane, up, first + j * lanes < count);
+    for (int first = lane; first < count; first += at_once * lanes) {
+        if (first != lane) read_some(points, first, lanes, count, at_once, some);
+        UNROLL for (int j = 0; j < at_once; ++j) weigh_point(&data, some[j], plane, up, first + j * lanes < count);
     }
     add_data(sum, data);
     return ALPHA * data.p00;
@@ -155,17 +156,17 @@ FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) 
 }
 
 // One node by `lanes` work-items, of which the first writes the result.
-FUNCTION void update_node(int node, int skip, int lane, int lanes, int2 segment, GLOBAL const float4 *from,
+FUNCTION void update_node(int node, int skip, int lane, int lanes, int at_once, int2 segment, GLOBAL const float4 *from,
                           GLOBAL float4 *to, GLOBAL const float4 *prior, GLOBAL const float4 *expected,
                           GLOBAL const float4 *points, GLOBAL float4 *surface, GLOBAL uchar *seen, float up,
                           float gamma, int warm, int last, LOCAL float *scratch) {
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     int count = skip ? 0 : segment.y;
-    float4 some[AT_ONCE];
-    if (count > 0) read_some(points + segment.x, lane, lanes, count, some);
+    float4 some[MORE_AT_ONCE];
+    if (count > 0) read_some(points + segment.x, lane, lanes, count, at_once, some);
     float4 plane = load_plane(from, node), level = expected[node];
     add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
-    float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes);
+    float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes, at_once);
     sum_over_lanes(&sum, lanes, scratch);
     if (SEEN_ONLY && last) own = number_over_lanes(own, lanes, scratch);
     if (!skip && lane == 0) {
@@ -208,18 +209,18 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
         int node = few ? min(task, NODES - 1) : entry.x;
         int2 segment = few ? segments[SLOT * NODES + node] : INT2(entry.y, entry.z);
         int skip = task >= tasks || (few && segment.y > FEW);
-#define UPDATE(lane, lanes)                                                                                          \
-    update_node(node, skip, lane, lanes, segment, from, to, prior, expected, points, surface, seen, up, gamma, warm, \
-                last, scratch)
+#define UPDATE(lane, lanes, at_once)                                                                                    \
+    update_node(node, skip, lane, lanes, at_once, segment, from, to, prior, expected, points, surface, seen, up, gamma, \
+                warm, last, scratch)
 #ifdef ROADBED_CUDA
         if (skip && lanes >= WIDE) continue;  // whole warps: nobody waits for them
         // The same code four times, so that the compiler knows lane and lanes and unrolls.
-        if (few) UPDATE(0, 1);
-        else if (kind == 0) UPDATE(LOCAL_ID & (LANES - 1), LANES);
-        else if (kind == 1) UPDATE(LOCAL_ID & (WIDE - 1), WIDE);
-        else UPDATE(LOCAL_ID & (MOST_LANES - 1), MOST_LANES);
+        if (few) UPDATE(0, 1, AT_ONCE);
+        else if (kind == 0) UPDATE(LOCAL_ID & (LANES - 1), LANES, MORE_AT_ONCE);
+        else if (kind == 1) UPDATE(LOCAL_ID & (WIDE - 1), WIDE, MORE_AT_ONCE);
+        else UPDATE(LOCAL_ID & (MOST_LANES - 1), MOST_LANES, MORE_AT_ONCE);
 #else
-        UPDATE(LOCAL_ID % lanes, lanes);
+        UPDATE(LOCAL_ID % lanes, lanes, AT_ONCE);
 #endif
     }
 }
