@@ -47,11 +47,11 @@ class EmLayout(NamedTuple):
 
     @classmethod
     def of(cls, device: Device, rows: int, columns: int, limit: int) -> EmLayout:
-        """`limit`: points per node at most, or 0. Groups that find no room on the device at first make others wait."""
+        """`limit`: points per node at most, or 0. Two groups per unit run at the same time; more make others wait."""
         if device.lanes > 1:
-            per_kind, fewer = -(-3 * device.units // 5), -(-2 * device.units // 5)
-            whole = fewer if 0 < limit <= MANY else device.units
-            return cls(whole, per_kind, whole + 2 * per_kind + -(-rows * columns // GROUP))
+            few, whole = -(-rows * columns // GROUP), device.units // (3 if 0 < limit <= MANY else 2)
+            per_kind = max((2 * device.units - few - whole) // 2, device.units // 3, 1)
+            return cls(max(whole, 1), per_kind, max(whole, 1) + 2 * per_kind + few)
         return cls(0, 0, min(8 * device.units, -(-rows // 4)), 1)  # a CPU's work-items take some rows each
 
 
@@ -136,9 +136,8 @@ def _definitions(config: Config) -> dict[str, int | float]:
     rules = LabelRules.of(config)
     return {
         "GROUP": GROUP,
-        "FEW": FEW,
-        "SOME": SOME,
-        "MANY": min(MANY, limit) if limit else MANY,  # nodes that are thinned out are listed beyond it
+        # Nodes that are thinned out are listed beyond MANY.
+        **{name: min(points, limit or points) for name, points in (("FEW", FEW), ("SOME", SOME), ("MANY", MANY))},
         "COLUMNS": columns,
         "ROWS": rows,
         "NODES": rows * columns,

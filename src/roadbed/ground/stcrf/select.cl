@@ -3,8 +3,8 @@
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
-// LANES work-items share a node, or the whole work-group one that is listed with more than MANY points. CPU devices have
-// their own form, select_runs.cl.
+// LANES work-items share a node of up to SOME points, SHARE one of up to MANY, a whole work-group one with more. They hold its
+// points: each of the five steps would wait for memory once for every point. CPU devices have their own form, select_runs.cl.
 
 #define TASKS (GROUP / LANES)
 #define PARTS (LOW_SIDE * LOW_SIDE)
@@ -41,55 +41,70 @@ FUNCTION float4 seen_from_coarse(int node, float4 p) {
 #endif
 
 #if LANES > 1
+#define SHARE 32
+#define HELD 8
+
+// The points of a work-item, HELD of them at a time: those of the first turn lie in registers.
+#define FOR_OWN(j, k)                                               \
+    for (int turn = lane; turn < count; turn += HELD * lanes)       \
+        UNROLL for (int j = 0, k = turn; j < HELD; ++j, k += lanes)
+#define OWN_POINT(j, k) (turn == lane ? held[j] : points[k])
+
+// The first `groups` work-groups serve nodes listed with more than MANY points, as many more those with more than SOME, the
+// rest the other nodes by their number.
 KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
                      GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
-                     GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups, int moving_capacity) {
+                     GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int groups, int moving_capacity) {
     LOCAL_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
-    LOCAL_ARRAY int usable[TASKS];
     GLOBAL const Frame *frame = &frames[SLOT];
-    int whole_group = GROUP_ID < whole_groups;
-    int lane = whole_group ? LOCAL_ID : LOCAL_ID % LANES, lanes = whole_group ? GROUP : LANES;
-    int slot = whole_group ? 0 : LOCAL_ID / LANES;
-    int rounds = whole_group ? (cursors[CURSORS * SLOT + 3] - GROUP_ID + whole_groups - 1) / whole_groups : 1;
-    for (int round = 0; round < rounds; ++round) {
-        int node = (GROUP_ID - whole_groups) * TASKS + LOCAL_ID / LANES;
-        if (whole_group) node = lists[(3 * SLOT + 2) * NODES + GROUP_ID + round * whole_groups].x;
-        int mine = node < NODES;
-        int2 segment = mine ? segments[SLOT * NODES + node] : INT2(0, 0);
-        float under = mine && ANCHORS_USED ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
-        int count = segment.y - (is_finite(under) ? ANCHORS_USED : 0);
-        if (!whole_group && segment.y > MANY) mine = 0, count = 0;
+    int kind = max(2 - GROUP_ID / groups, 0), lanes = kind == 2 ? GROUP : kind == 1 ? SHARE : LANES;  // 0: not listed here
+    int slot = LOCAL_ID / lanes, lane = LOCAL_ID % lanes, member = GROUP_ID - (2 - kind) * groups;
+    int tasks = kind ? cursors[CURSORS * SLOT + 1 + kind] : NODES, at_once = GROUP / lanes * (kind ? groups : GROUP_COUNT);
+    for (int begin = member * (GROUP / lanes); begin < tasks; begin += at_once) {
+        int mine = begin + slot < tasks, node = min(begin + slot, tasks - 1);
+        if (kind) node = lists[(3 * SLOT + kind) * NODES + node].x;
+        int2 segment = segments[SLOT * NODES + node];
+        float under = ANCHORS_USED ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
+        mine = mine && (kind || segment.y <= SOME);
+        int count = mine ? segment.y - (is_finite(under) ? ANCHORS_USED : 0) : 0;
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
+        float4 held[HELD];
+        UNROLL for (int j = 0; j < HELD; ++j)
+            if (lane + j * lanes < count) held[j] = points[lane + j * lanes];
 
         for (int k = lane; k < PILLARS; k += lanes) lowest[slot * PILLARS + k] = NOTHING, wall[slot * PILLARS + k] = 0;
         for (int k = lane; k < PARTS; k += lanes) part_low[slot * PARTS + k] = part_first[slot * PARTS + k] = NOTHING;
-        if (lane == 0) usable[slot] = 0;
         BARRIER();
-        for (int k = lane; k < count; k += lanes)
-            ATOMIC_MIN(&lowest[slot * PILLARS + square_of(points[k].x, points[k].y, SIDE)], ordered(points[k].z));
-        BARRIER();
-        for (int k = lane; FIND_WALLS && k < count; k += lanes) {
-            int pillar = slot * PILLARS + square_of(points[k].x, points[k].y, SIDE);
-            float above = points[k].z - unordered(lowest[pillar]);
-            if (above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
+        FOR_OWN(j, k) {
+            float4 p = OWN_POINT(j, min(k, count - 1));
+            if (k < count) ATOMIC_MIN(&lowest[slot * PILLARS + square_of(p.x, p.y, SIDE)], ordered(p.z));
         }
         BARRIER();
-        for (int k = lane; k < count; k += lanes) {
-            float4 p = points[k];
+        if (FIND_WALLS) FOR_OWN(j, k) {
+            float4 p = OWN_POINT(j, min(k, count - 1));
+            int pillar = slot * PILLARS + square_of(p.x, p.y, SIDE);
+            float above = p.z - unordered(lowest[pillar]);
+            if (k < count && above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
+        }
+        BARRIER();
+        FOR_OWN(j, k) {
+            if (k >= count) continue;
+            float4 p = OWN_POINT(j, k);
             int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
             int stands = frame->some_stand && standing[SLOT * capacity + (int)BITS_OF(p.w)];
             if (in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
                 points[k].z = FAR_ABOVE;
+                if (turn == lane) held[j].z = FAR_ABOVE;
             } else {
-                ATOMIC_ADD(&usable[slot], 1);
                 ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
             }
         }
         BARRIER();
-        for (int k = lane; k < count; k += lanes) {
-            int part = slot * PARTS + square_of(points[k].x, points[k].y, LOW_SIDE);
-            if (points[k].z < FAR_ABOVE && ordered(points[k].z) == part_low[part])
-                ATOMIC_MIN(&part_first[part], BITS_OF(points[k].w));
+        FOR_OWN(j, k) {
+            if (k >= count) continue;
+            float4 p = OWN_POINT(j, k);
+            int part = slot * PARTS + square_of(p.x, p.y, LOW_SIDE);
+            if (p.z < FAR_ABOVE && ordered(p.z) == part_low[part]) ATOMIC_MIN(&part_first[part], BITS_OF(p.w));
         }
         BARRIER();
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
@@ -98,11 +113,11 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         GLOBAL float4 *low = lowest_points + place_of_lowest(node);
         for (int k = lane; mine && k < PARTS; k += lanes)
             if (part_first[slot * PARTS + k] == NOTHING) low[k] = FLOAT4(0.0f, 0.0f, FAR_ABOVE, 0.0f);
-        for (int k = lane; k < count; k += lanes) {
-            float4 p = points[k];
+        FOR_OWN(j, k) {
+            if (k >= count) continue;
+            float4 p = OWN_POINT(j, k);
             int part = square_of(p.x, p.y, LOW_SIDE);
-            if (p.z < FAR_ABOVE && BITS_OF(p.w) == part_first[slot * PARTS + part])
-                low[part] = seen_from_coarse(node, p);
+            if (p.z < FAR_ABOVE && BITS_OF(p.w) == part_first[slot * PARTS + part]) low[part] = seen_from_coarse(node, p);
         }
         BARRIER();
 #endif

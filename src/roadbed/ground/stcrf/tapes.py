@@ -121,17 +121,17 @@ class Tapes:
     def _select(self) -> list[Launch]:
         b, device = self._buffers, self._backend.device
         low_points = self._coarse.points if self._coarse else b.surface
-        whole_groups = 0 if device.lanes == 1 else 4 * device.units
+        per_kind = 2 * device.units  # of nodes that more than LANES work-items share
         arguments = (
             b.frames, b.moving, b.standing, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
-            np.int32(b.capacity), np.int32(whole_groups), np.int32(b.moving_capacity),
+            np.int32(b.capacity), np.int32(per_kind), np.int32(b.moving_capacity),
         )  # fmt: skip
-        groups = whole_groups + -(-self._nodes * device.lanes // GROUP)
+        groups = 2 * per_kind + -(-self._nodes * device.lanes // GROUP)
         shape = self._runs if device.lanes == 1 else (groups, GROUP)
         launches = [self._launch("select_points", shape, *arguments)]
-        if whole_groups and self._stcrf.points_per_node:
+        if device.lanes > 1 and self._stcrf.points_per_node:
             thin = (b.frames, b.sorted, b.lists, b.cursors, np.int32(b.capacity))
-            launches.append(self._launch("thin_out", (whole_groups, GROUP), *thin))
+            launches.append(self._launch("thin_out", (per_kind, GROUP), *thin))
         return launches
 
     def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
