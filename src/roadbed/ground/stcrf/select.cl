@@ -3,8 +3,8 @@
 // the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
-// LANES work-items share a node of up to SOME points, SHARE one of up to MANY, a whole work-group one with more. They hold its
-// points: each of the five steps would wait for memory once for every point. CPU devices have their own form, select_runs.cl.
+// LANES work-items share a node of up to SOME points, SHARE one of up to MANY, a whole work-group one with more. CPU devices
+// have their own form, select_runs.cl.
 
 #define TASKS (GROUP / LANES)
 #define PARTS (LOW_SIDE * LOW_SIDE)
@@ -42,13 +42,6 @@ FUNCTION float4 seen_from_coarse(int node, float4 p) {
 
 #if LANES > 1
 #define SHARE 32
-#define HELD 8
-
-// The points of a work-item, HELD of them at a time: those of the first turn lie in registers.
-#define FOR_OWN(j, k)                                               \
-    for (int turn = lane; turn < count; turn += HELD * lanes)       \
-        UNROLL for (int j = 0, k = turn; j < HELD; ++j, k += lanes)
-#define OWN_POINT(j, k) (turn == lane ? held[j] : points[k])
 
 // The first `groups` work-groups serve nodes listed with more than MANY points, as many more those with more than SOME, the
 // rest the other nodes by their number.
@@ -68,41 +61,33 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         mine = mine && (kind || segment.y <= SOME);
         int count = mine ? segment.y - (is_finite(under) ? ANCHORS_USED : 0) : 0;
         GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
-        float4 held[HELD];
-        UNROLL for (int j = 0; j < HELD; ++j)
-            if (lane + j * lanes < count) held[j] = points[lane + j * lanes];
 
         for (int k = lane; k < PILLARS; k += lanes) lowest[slot * PILLARS + k] = NOTHING, wall[slot * PILLARS + k] = 0;
         for (int k = lane; k < PARTS; k += lanes) part_low[slot * PARTS + k] = part_first[slot * PARTS + k] = NOTHING;
         BARRIER();
-        FOR_OWN(j, k) {
-            float4 p = OWN_POINT(j, min(k, count - 1));
-            if (k < count) ATOMIC_MIN(&lowest[slot * PILLARS + square_of(p.x, p.y, SIDE)], ordered(p.z));
+        for (int k = lane; k < count; k += lanes) {
+            float4 p = points[k];
+            ATOMIC_MIN(&lowest[slot * PILLARS + square_of(p.x, p.y, SIDE)], ordered(p.z));
         }
         BARRIER();
-        if (FIND_WALLS) FOR_OWN(j, k) {
-            float4 p = OWN_POINT(j, min(k, count - 1));
+        for (int k = lane; FIND_WALLS && k < count; k += lanes) {
+            float4 p = points[k];
             int pillar = slot * PILLARS + square_of(p.x, p.y, SIDE);
             float above = p.z - unordered(lowest[pillar]);
-            if (k < count && above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
+            if (above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
         }
         BARRIER();
-        FOR_OWN(j, k) {
-            if (k >= count) continue;
-            float4 p = OWN_POINT(j, k);
+        for (int k = lane; k < count; k += lanes) {
+            float4 p = points[k];
             int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
             int stands = frame->some_stand && standing[SLOT * capacity + (int)BITS_OF(p.w)];
-            if (in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p)) {
-                points[k].z = FAR_ABOVE;
-                if (turn == lane) held[j].z = FAR_ABOVE;
-            } else {
-                ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
-            }
+            int out = in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p);
+            if (out) points[k].z = FAR_ABOVE;
+            else ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
         }
         BARRIER();
-        FOR_OWN(j, k) {
-            if (k >= count) continue;
-            float4 p = OWN_POINT(j, k);
+        for (int k = lane; k < count; k += lanes) {
+            float4 p = points[k];
             int part = slot * PARTS + square_of(p.x, p.y, LOW_SIDE);
             if (p.z < FAR_ABOVE && ordered(p.z) == part_low[part]) ATOMIC_MIN(&part_first[part], BITS_OF(p.w));
         }
@@ -113,9 +98,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         GLOBAL float4 *low = lowest_points + place_of_lowest(node);
         for (int k = lane; mine && k < PARTS; k += lanes)
             if (part_first[slot * PARTS + k] == NOTHING) low[k] = FLOAT4(0.0f, 0.0f, FAR_ABOVE, 0.0f);
-        FOR_OWN(j, k) {
-            if (k >= count) continue;
-            float4 p = OWN_POINT(j, k);
+        for (int k = lane; k < count; k += lanes) {
+            float4 p = points[k];
             int part = square_of(p.x, p.y, LOW_SIDE);
             if (p.z < FAR_ABOVE && BITS_OF(p.w) == part_first[slot * PARTS + part]) low[part] = seen_from_coarse(node, p);
         }

@@ -121,7 +121,7 @@ class Tapes:
     def _select(self) -> list[Launch]:
         b, device = self._buffers, self._backend.device
         low_points = self._coarse.points if self._coarse else b.surface
-        per_kind = 2 * device.units  # of nodes that more than LANES work-items share
+        per_kind = device.units  # work-groups for each kind of nodes that more than LANES work-items share
         arguments = (
             b.frames, b.moving, b.standing, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
             np.int32(b.capacity), np.int32(per_kind), np.int32(b.moving_capacity),
@@ -131,7 +131,7 @@ class Tapes:
         launches = [self._launch("select_points", shape, *arguments)]
         if device.lanes > 1 and self._stcrf.points_per_node:
             thin = (b.frames, b.sorted, b.lists, b.cursors, np.int32(b.capacity))
-            launches.append(self._launch("thin_out", (per_kind, GROUP), *thin))
+            launches.append(self._launch("thin_out", (2 * device.units, GROUP), *thin))
         return launches
 
     def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
