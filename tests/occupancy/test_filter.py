@@ -9,12 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import roadbed.occupancy.device
 from roadbed import OccupancyFilter
+from roadbed.compute.backend import elements
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.errors import ConfigError, DeviceError, InputError
 from roadbed.frames import Scan, SensorMount
 from roadbed.geometry import Lattice, Pose
+from roadbed.occupancy.filter_buffers import births_of, bytes_needed
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
@@ -245,6 +248,26 @@ def test_a_grid_larger_than_the_device_is_refused_before_anything_is_allocated(n
     monkeypatch.setattr(type(device), "zeros", lambda *_: pytest.fail("memory was asked for"))
     with pytest.raises(DeviceError, match=r"10,000,000,000 cells.* needs [\d,]+ MiB, found [\d,]+ MiB"):
         OccupancyFilter(huge, device)
+
+
+@pytest.mark.parametrize("length, width", [(40, 40), (400, 3.2), (3.2, 400)])
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(name, length, width, monkeypatch):
+    device, held, announced = accelerator(name, optimise=False), [], []
+    zeros, check = type(device).zeros, roadbed.occupancy.device.check_memory
+
+    def counted(self, shape, dtype):
+        held.append(elements(shape) * np.dtype(dtype).itemsize)
+        return zeros(self, shape, dtype)
+
+    def heard(backend, cells, config, beside):
+        announced.append(bytes_needed(cells, config.particles, births_of(config)) + beside)
+        check(backend, cells, config, beside)
+
+    monkeypatch.setattr(type(device), "zeros", counted)
+    monkeypatch.setattr(roadbed.occupancy.device, "check_memory", heard)
+    OccupancyFilter(OccupancyConfig.parse({"grid": {"length": length, "width": width}}), device)
+    assert 0.9 * announced[0] < sum(held) <= announced[0]
 
 
 def test_the_seed_is_the_configurations_unless_one_is_given():
