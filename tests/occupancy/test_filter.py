@@ -250,7 +250,7 @@ def test_a_grid_larger_than_the_device_is_refused_before_anything_is_allocated(n
         OccupancyFilter(huge, device)
 
 
-@pytest.mark.parametrize("length, width", [(40, 40), (400, 3.2), (3.2, 400)])
+@pytest.mark.parametrize(("length", "width"), [(40, 40), (400, 3.2), (3.2, 400)])
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(name, length, width, monkeypatch):
     device, held, announced = accelerator(name, optimise=False), [], []
