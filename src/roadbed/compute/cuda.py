@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -81,12 +82,14 @@ class Intake:
     stays: bool  # what lies in pinned memory is copied too, not read there
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Mailbox:
     """A few bytes on the device, and the pinned memory they come from in turn, with its addresses."""
 
     device: Any  # cupy.ndarray
-    letters: list[tuple[NDArray, int]]
+    letters: list[tuple[memoryview, int]]
+    posted: NDArray | None = None  # the array that was posted last, most often the next one too, and its bytes
+    content: memoryview | bytes = b""
 
 
 # Definitions of every CUDA program.
@@ -126,6 +129,7 @@ class CudaBackend:
         self._letter = 0
         self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
+        self._last_given: tuple[Any, int] = (lambda: None, 0)  # how to find the array again; its address if pinned
         self._built: dict[str, Any] = {}  # programs by their text
         self._sides: list[Any] = []  # streams beside the own
 
@@ -199,12 +203,14 @@ class CudaBackend:
 
     def mailbox(self, size: int) -> Mailbox:
         letters = list(self.host((_LETTERS, size), np.uint8))
-        return Mailbox(self.zeros(size, np.uint8), [(letter, letter.ctypes.data) for letter in letters])
+        return Mailbox(self.zeros(size, np.uint8), [(letter.data, letter.ctypes.data) for letter in letters])
 
     def post(self, array: NDArray, mailbox: Mailbox) -> None:
         self._letter = (self._letter + 1) % _LETTERS
         letter, address = mailbox.letters[self._letter]
-        letter[:] = array.view(np.uint8)
+        if array is not mailbox.posted:
+            mailbox.posted, mailbox.content = array, array.view(np.uint8).data
+        letter[:] = mailbox.content
         self._copy(mailbox.device.data.ptr, address, letter.nbytes)
 
     def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
@@ -216,7 +222,7 @@ class CudaBackend:
         if not array.size:
             return 0
         array = np.ascontiguousarray(array, intake.device.dtype)
-        if not intake.stays and self._is_pinned(address := array.ctypes.data):
+        if not intake.stays and (address := self._pinned_address(array)):
             self._in_flight.append(array)
             return address
         self._send(array, intake.device, start)
@@ -242,8 +248,15 @@ class CudaBackend:
         self._in_flight.append(array)
         return array.data.ptr
 
-    def _is_pinned(self, address: int) -> bool:
-        return self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED
+    def _pinned_address(self, array: NDArray) -> int:
+        """Where an array in pinned memory lies, 0 for others; who has one gives the same again and again."""
+        last, address = self._last_given
+        if last() is not array:
+            address = array.ctypes.data
+            if self._cupy.cuda.runtime.pointerGetAttributes(address).type != _PINNED:
+                address = 0
+            self._last_given = ref(array), address
+        return address
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array, size = self.host(count, buffer.dtype), buffer.itemsize

@@ -41,8 +41,8 @@ class OccupancyDevice:
         self.lattice = lattice_of(occupancy.grid)
         cells, filter_ = Cells(*self.lattice.shape, self.lattice.spacing), occupancy.filter
         check_device(backend)
-        sensed = self.lattice.size * _SENSED_PER_CELL + RegistrationDevice.bytes_needed(*self.lattice.shape)
-        check_memory(backend, self.lattice.size, filter_, sensed)
+        remembered = RegistrationDevice.bytes_needed(backend, *self.lattice.shape, filter_.registration)
+        check_memory(backend, self.lattice.size, filter_, self.lattice.size * _SENSED_PER_CELL + remembered)
         self._observe = ObserveDevice(backend, config, self.lattice)
         self._fusion = FusionDevice(backend, cells, occupancy.fusion, occupancy.observation.clip)
         self._registration = RegistrationDevice(backend, cells, filter_.registration)

@@ -29,6 +29,7 @@ from roadbed.occupancy.rules import Laid, RegistrationRule
 _MATURITY = Masses._fields.index("maturity")  # among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
 _CELLS_OF_WORD = 16  # in a line of a picture
+_POINT_NUMBERS = 2 * 2 * 2  # per point asked for: two scans, room for twice as many, x and y
 _SLOTS = STORED + 2  # those of the span, the one it is laid over, and the one of now
 
 
@@ -46,8 +47,7 @@ class RegistrationDevice:
         size, zeros = cells.rows * cells.columns, backend.zeros
         self._most = -(-cells.rows // 2) * -(-cells.columns // 2)
         label = backend.upload(np.full(size, -1, np.int32))
-        # Where branches are free, what is fast is looked for beside the rest, in a room of its own.
-        self._rooms = 2 if backend.branches_are_free else 1
+        self._rooms, self._groups = _rooms(backend), _groups(backend)
         self.registered = Registered(label, backend.upload(np.full(2 * self._rooms * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
@@ -64,8 +64,7 @@ class RegistrationDevice:
         self._counts = zeros(_SLOTS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress(size), np.int32)
-        self._groups = backend.device.units * 2  # which take one component after the other
-        self._points = zeros(self._rooms * self._groups * 2 * 2 * config.points * 2, np.int32)
+        self._points = zeros(self._rooms * self._groups * _POINT_NUMBERS * config.points, np.int32)
         device = backend.device
         self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
         self._tickets = zeros(len(Laid), np.int32)  # whose turn it is
@@ -73,11 +72,12 @@ class RegistrationDevice:
         self._recorded: tuple | None = None
 
     @staticmethod
-    def bytes_needed(rows: int, columns: int) -> int:
-        """Memory on the device of the scans remembered."""
+    def bytes_needed(backend: Backend, rows: int, columns: int, config: RegistrationConfig) -> int:
+        """Memory on the device of the scans remembered, and of the points that its work-groups compare."""
         size = rows * columns
         lines, components = rows * 2 * SUBCELLS * -(-columns // _CELLS_OF_WORD), size // 4
-        return _SLOTS * (8 * (size + lines) + 4 * (size + components * _BOX)) + 3 * 4 * size
+        scans = _SLOTS * (8 * (size + lines) + 4 * (size + components * _BOX)) + 3 * 4 * size
+        return scans + _rooms(backend) * _groups(backend) * _POINT_NUMBERS * config.points * 4
 
     def forget(self) -> None:
         self._scans.forget()
@@ -158,3 +158,13 @@ class RegistrationDevice:
             tapes = tuple(self.backend.tape(program, one) for one in (components, take, *registrations))
             self._recorded = given, tapes
         return self._recorded[1]
+
+
+def _rooms(backend: Backend) -> int:
+    """Where branches are free, what is fast is looked for beside the rest, in a room of its own."""
+    return 2 if backend.branches_are_free else 1
+
+
+def _groups(backend: Backend) -> int:
+    """Work-groups, which take one component after the other."""
+    return 2 * backend.device.units

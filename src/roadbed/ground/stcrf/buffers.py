@@ -98,6 +98,6 @@ class Buffers:
             setattr(self, name, output)
         self._next = (), []
 
-    def outputs(self) -> dict[str, Output]:
-        """What kernels write for the caller, by its name in a frame's description."""
-        return {"label": self.label, "probability": self.probability, "height": self.height, "layers": self.layers}
+    def outputs(self) -> tuple[Output, Output, Output, Output]:
+        """What kernels write for the caller."""
+        return self.label, self.probability, self.height, self.layers

@@ -288,15 +288,15 @@ class StcrfDevice:
         before = (*self._moved(), *self._mask_taken, *own_body, *opacity)
         self._mask_taken, self._looks, self._asks = (), False, False
         buffers = self._buffers
-        for record in self._records:
-            record.warm, record.wanted = warm, self.wanted
         if self._stays:
             buffers.renew_outputs()
         elif self.slots == 1:
             buffers.hand_out(_brought(self.wanted & self.fetched))
-        for name, output in buffers.outputs().items():
-            for record, address in zip(self._records, output.addresses):
-                setattr(record, name, address)
+        label, probability, height, layers = (output.addresses for output in buffers.outputs())
+        for k, record in enumerate(self._records):
+            record.warm, record.wanted = warm, self.wanted
+            record.label, record.probability = label[k], probability[k]
+            record.height, record.layers = height[k], layers[k]
         self.backend.post(self._frames, buffers.frames)
         self._stay()
         return before
