@@ -110,6 +110,46 @@ def test_nodes_with_any_number_of_points_agree_with_the_cpu(device, most):
     assert_alike(accelerated(scan), cpu(scan), config)
 
 
+@pytest.mark.parametrize("outputs", ["host", "both"])
+def test_what_a_frame_was_given_is_not_written_again(device, outputs):
+    """Also of one that ran twice because it did not fit the surface before it, and where scans grow."""
+    ground = GroundFilter(Config.parse({"ground": {"stcrf": {"length": 30, "width": 30}}}), device, outputs=outputs)
+    kept, again = [], 0
+    for k in range(8):
+        scan = hilly_scan(k, 5_000 + 900 * k, x=0.4 * k)
+        if k in (3, 6):
+            scan = scan.at(Pose.from_euler(z=0.9) @ scan.T_world_sensor, scan.time)
+        frame = ground(scan)
+        again += any("does not fit" in note for note in frame.notes)
+        given = frame.label, frame.ground_probability, frame.height_above_ground, frame.elevation, frame.variance
+        kept.append((given, [array.copy() for array in given]))
+    assert again == 4  # up, and down again
+    for given, copies in kept:
+        for array, copy in zip(given, copies):
+            np.testing.assert_array_equal(array, copy)
+
+
+def test_a_scan_that_does_not_fit_the_device_leaves_it_as_it_was(device, monkeypatch):
+    """Memory ends in the middle of growing: one line, and the next scan is read from where kernels look for it."""
+    config = Config.parse({"ground": {"stcrf": {"length": 30, "width": 30}}})
+    ground, small = GroundFilter(config, device), [alone(hilly_scan(seed, 4_000)) for seed in (0, 1)]
+    expected = [ground(scan) for scan in small]
+    asked, zeros = [], type(device).zeros
+
+    def full(self, shape, dtype):
+        asked.append(shape)
+        if len(asked) > 2:
+            raise DeviceError("no room")
+        return zeros(self, shape, dtype)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(device), "zeros", full)
+        with pytest.raises(DeviceError, match="no room"):
+            ground(alone(hilly_scan(2, 40_000)))
+    for scan, frame in zip(reversed(small), reversed(expected)):
+        assert_alike(ground(scan), frame, config)
+
+
 @pytest.mark.parametrize("neighbours", [4, 8])
 def test_lattices_of_any_size_agree_with_the_cpu(neighbours):
     """21 x 5 nodes, 7 x 2 wide ones: neither fills the vectors of eight in which a CPU device walks along rows."""

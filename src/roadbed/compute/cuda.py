@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any
-from weakref import ref
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -129,7 +128,6 @@ class CudaBackend:
         self._letter = 0
         self.traffic = common.Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
-        self._last_given: tuple[Any, int] = (lambda: None, 0)  # how to find the array again; its address if pinned
         self._built: dict[str, Any] = {}  # programs by their text
         self._sides: list[Any] = []  # streams beside the own
 
@@ -222,7 +220,7 @@ class CudaBackend:
         if not array.size:
             return 0
         array = np.ascontiguousarray(array, intake.device.dtype)
-        if not intake.stays and (address := self._pinned_address(array)):
+        if not intake.stays and self._is_pinned(address := array.ctypes.data):
             self._in_flight.append(array)
             return address
         self._send(array, intake.device, start)
@@ -248,15 +246,9 @@ class CudaBackend:
         self._in_flight.append(array)
         return array.data.ptr
 
-    def _pinned_address(self, array: NDArray) -> int:
-        """Where an array in pinned memory lies, 0 for others; who has one gives the same again and again."""
-        last, address = self._last_given
-        if last() is not array:
-            address = array.ctypes.data
-            if self._cupy.cuda.runtime.pointerGetAttributes(address).type != _PINNED:
-                address = 0
-            self._last_given = ref(array), address
-        return address
+    def _is_pinned(self, address: int) -> bool:
+        """Asked every time: memory may be locked for a while only."""
+        return self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array, size = self.host(count, buffer.dtype), buffer.itemsize

@@ -74,8 +74,10 @@ class RegistrationDevice:
     @staticmethod
     def bytes_needed(backend: Backend, rows: int, columns: int, config: RegistrationConfig) -> int:
         """Memory on the device of the scans remembered, and of the points that its work-groups compare."""
+        if not config.enabled:
+            return 0
         size = rows * columns
-        lines, components = rows * 2 * SUBCELLS * -(-columns // _CELLS_OF_WORD), size // 4
+        lines, components = rows * 2 * SUBCELLS * -(-columns // _CELLS_OF_WORD), -(-rows // 2) * -(-columns // 2)
         scans = _SLOTS * (8 * (size + lines) + 4 * (size + components * _BOX)) + 3 * 4 * size
         return scans + _rooms(backend) * _groups(backend) * _POINT_NUMBERS * config.points * 4
 

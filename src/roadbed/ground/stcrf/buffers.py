@@ -62,13 +62,16 @@ class Buffers:
         total = self.slots * capacity
         check_points(self._backend.device, points * self.slots, total * _BYTES_PER_POINT)
         zeros, output = self._backend.zeros, partial(self._backend.output, stays=self._stays)
-        self.intake = self._backend.intake((self.slots, capacity, 3), np.float32, self._stays or self.slots > 1)
-        self.located, self.rank = zeros(total * 4, np.float32), zeros(total, np.int32)
-        self.sorted = zeros((total + self.slots * self._anchors + SPARE) * 4, np.float32)
-        self.decisions, self.standing = zeros(total, np.uint8), zeros(total, np.uint8)
-        self.label = output((self.slots, capacity), np.uint8)
-        self.probability = output((self.slots, capacity), np.float32)
-        self.height = output((self.slots, capacity), np.float32)
+        intake = self._backend.intake((self.slots, capacity, 3), np.float32, self._stays or self.slots > 1)
+        located, rank = zeros(total * 4, np.float32), zeros(total, np.int32)
+        by_node = zeros((total + self.slots * self._anchors + SPARE) * 4, np.float32)
+        decisions, standing = zeros(total, np.uint8), zeros(total, np.uint8)
+        label = output((self.slots, capacity), np.uint8)
+        probability, height = (output((self.slots, capacity), np.float32) for _ in range(2))
+        # Nothing is taken before all of it is there: tapes know what was.
+        self.intake, self.located, self.rank, self.sorted = intake, located, rank, by_node
+        self.decisions, self.standing = decisions, standing
+        self.label, self.probability, self.height = label, probability, height
         self.capacity, self._next = capacity, ((), [])
         return True
 

@@ -47,11 +47,12 @@ class EmLayout(NamedTuple):
 
     @classmethod
     def of(cls, device: Device, rows: int, columns: int, limit: int) -> EmLayout:
-        """`limit`: points per node at most, or 0. Two groups per unit run at the same time; more make others wait."""
+        """`limit`: points per node at most, or 0. Two groups per unit run at the same time; more make others wait, but
+        nodes of few points leave a small device soon."""
         if device.lanes > 1:
-            few, whole = -(-rows * columns // GROUP), device.units // (3 if 0 < limit <= MANY else 2)
-            per_kind = max((2 * device.units - few - whole) // 2, device.units // 3, 1)
-            return cls(max(whole, 1), per_kind, max(whole, 1) + 2 * per_kind + few)
+            few, whole = -(-rows * columns // GROUP), max(device.units // (3 if 0 < limit <= MANY else 2), 1)
+            per_kind = max((2 * device.units - few - whole) // 2, 2 * device.units // 5, 1)
+            return cls(whole, per_kind, whole + 2 * per_kind + few)
         return cls(0, 0, min(8 * device.units, -(-rows // 4)), 1)  # a CPU's work-items take some rows each
 
 
