@@ -11,6 +11,7 @@ _MOTION = ("ground/test_motion.py",)
 _FIT = ("ground/test_mounting_fit.py",)
 _EM = ("ground/test_em.py",)
 _CPU, _DEVICE = "ground/stcrf/{}_cpu.py", "ground/stcrf/{}.cl"
+_SHARED = ("ground/test_devices.py::test_nodes_with_any_number_of_points_agree_with_the_cpu",)
 
 
 def _of(path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> list[Mutation]:
@@ -126,6 +127,10 @@ STCRF = [
     *_of(_CPU.format("report"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
     *_of(_DEVICE.format("surface"), ("ground/test_uncertainty.py",), ("by_x = l1 * inverse1 + by_y * l3", "by_x = l1 * inverse1")),
     *_of(_DEVICE.format("em"), _EM, ("float sx = fmin(fmax(plane.y, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.y")),
+    *_of(_DEVICE.format("select"), _SHARED, ("mine = mine && (kind || segment.y <= SOME);", "mine = mine && (kind || segment.y <= FEW);")),
+    *_of("ground/stcrf/programs.py", _SHARED, ("name: min(points, limit or points) for", "name: points for")),
+    *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_what_a_frame_was_given_is_not_written_again",), ("            setattr(self, name, output)\n        self._next = (), []", "            setattr(self, name, output)")),
+    *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_a_scan_that_does_not_fit_the_device_leaves_it_as_it_was",), ("        intake = self._backend.intake(", "        self.intake = intake = self._backend.intake(")),
     *_of(_DEVICE.format("select"), _EM, ("under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y", "under")),
     *_of("ground/variance/variance_cpu.py", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, columns - 1)", "column")),
     *_of("ground/variance/variance.cl", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, COLUMNS - 1)", "column")),

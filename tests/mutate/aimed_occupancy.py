@@ -106,6 +106,11 @@ OCCUPANCY = [
         ("standing_freed * (c.count + c.old_count)", "standing_freed * c.count"),
     ),
     *_of(
+        "register_device.py",
+        ("occupancy/test_filter.py::test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more",),
+        ("return scans + _rooms(backend) * _groups(backend) * _POINT_NUMBERS * config.points * 4", "return scans"),
+    ),
+    *_of(
         "placement.py",
         _CELLS,
         ("self._T_home_grid.inverse().turned(*travelled)", "self._T_home_grid.turned(*travelled)"),
