@@ -254,7 +254,7 @@ GRIDS = {"length": 40, "width": 40}, {"length": 400, "width": 3.4}, {"length": 3
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=["square", "narrow", "short"])
-@pytest.mark.parametrize("registration", [{}, {"points": 10_000}, {"enabled": False}], ids=["", "points", "none"])
+@pytest.mark.parametrize("registration", [{}, {"points": 10_000}, {"enabled": False}], ids=["usual", "points", "none"])
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(name, registration, grid, monkeypatch):
     device, held, announced = accelerator(name, optimise=False), [], []

@@ -45,7 +45,7 @@ class RegistrationDevice:
         self.backend, self.cells, self.config = backend, cells, config
         self._scans: StoredScans[int] = StoredScans(config.span)  # by their place in the buffers
         size, zeros = cells.rows * cells.columns, backend.zeros
-        self._most = -(-cells.rows // 2) * -(-cells.columns // 2)
+        self._most = _most_components(cells.rows, cells.columns)
         label = backend.upload(np.full(size, -1, np.int32))
         self._rooms, self._groups = _rooms(backend), _groups(backend)
         self.registered = Registered(label, backend.upload(np.full(2 * self._rooms * self._most, np.nan, np.float32)))
@@ -58,8 +58,8 @@ class RegistrationDevice:
             record.rooms, record.room = self._rooms, self._rooms - 1 if laid is Laid.FAST else 0
             for name, value in RegistrationRule.of(config, 1.0, cells.spacing, laid)._asdict().items():
                 setattr(record, name, value)
-        picture = cells.rows * (cells.columns + 2 * SUBCELLS * -(-cells.columns // _CELLS_OF_WORD))  # and its lines
-        self._pictures, self._unknown = zeros(_SLOTS * picture, np.uint64), zeros(size, np.float32)
+        picture = _SLOTS * _picture_words(cells.rows, cells.columns)
+        self._pictures, self._unknown = zeros(picture, np.uint64), zeros(size, np.float32)
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
         self._counts = zeros(_SLOTS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
@@ -76,9 +76,8 @@ class RegistrationDevice:
         """Memory on the device of the scans remembered, and of the points that its work-groups compare."""
         if not config.enabled:
             return 0
-        size = rows * columns
-        lines, components = rows * 2 * SUBCELLS * -(-columns // _CELLS_OF_WORD), -(-rows // 2) * -(-columns // 2)
-        scans = _SLOTS * (8 * (size + lines) + 4 * (size + components * _BOX)) + 3 * 4 * size
+        size, boxes = rows * columns, _most_components(rows, columns) * _BOX
+        scans = _SLOTS * (8 * _picture_words(rows, columns) + 4 * (size + boxes)) + 3 * 4 * size
         return scans + _rooms(backend) * _groups(backend) * _POINT_NUMBERS * config.points * 4
 
     def forget(self) -> None:
@@ -160,6 +159,15 @@ class RegistrationDevice:
             tapes = tuple(self.backend.tape(program, one) for one in (components, take, *registrations))
             self._recorded = given, tapes
         return self._recorded[1]
+
+
+def _most_components(rows: int, columns: int) -> int:
+    return -(-rows // 2) * -(-columns // 2)
+
+
+def _picture_words(rows: int, columns: int) -> int:
+    """A word per cell, and the picture's lines."""
+    return rows * (columns + 2 * SUBCELLS * -(-columns // _CELLS_OF_WORD))
 
 
 def _rooms(backend: Backend) -> int:

@@ -32,7 +32,7 @@ FUNCTION uchar seen_by(float now, float before) {
 #if LANES > 1
 #define WIDE 32
 #define MOST_LANES (LIMIT && LIMIT <= MANY ? WIDE : GROUP)
-#define AT_ONCE 4        // points under way for a work-item,
+#define AT_ONCE 4       // points under way for a work-item,
 #define MORE_AT_ONCE 8  // where several share a node
 
 // `at_once` points of a node from place `first` on; those beyond the last repeat it.
