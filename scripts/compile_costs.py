@@ -14,10 +14,10 @@ from typing import Any
 
 from numba.core import codegen, event
 
-from roadbed import exercises
-from roadbed.compute import compilation
-from roadbed.compute.kernel_cache import KernelCache
-from roadbed.warmup import JOBS
+from roadbed.kernels import progress as compilation
+from roadbed.kernels.cache import KernelCache
+from roadbed.warm_up import workload as exercises
+from roadbed.warm_up.processes import JOBS
 
 _LLVM = {
     "_optimize_functions": "LLVM: functions optimised by themselves",

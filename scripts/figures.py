@@ -175,7 +175,7 @@ def uncovered(figures: list[Figure]) -> Iterator[str]:
 
 def _has_gpu() -> bool:
     try:
-        from roadbed.compute import cuda
+        from roadbed.runtime import cuda
     except ImportError:
         return False
     return bool(cuda.devices())

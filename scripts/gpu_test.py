@@ -29,12 +29,12 @@ from roadbed import Config, GroundFilter, Pipeline, Pose, Scan
 from roadbed.bench.agreement import agreement_rows, summary
 from roadbed.bench.masses import mass_rows
 from roadbed.bench.occupancy import layouts, time_steps
-from roadbed.compute.opening import devices, open_backend
 from roadbed.ground.engine import FrameInput, Placement, Vehicle
 from roadbed.ground.stcrf.batch import BatchStcrf
 from roadbed.ground.stcrf.device import StcrfDevice
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.ground.variance.device import VarianceDevice
+from roadbed.runtime.device_selection import devices, open_backend
 from roadbed.sources import open_source
 
 ROOT = Path(__file__).resolve().parent.parent

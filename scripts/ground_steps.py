@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import roadbed
-import roadbed.timing
+import roadbed.core.timing
 
 WARM_FROM, ROUNDS = 6, 3  # scans of a drive until mounting and surface have settled; how often it is driven
 
@@ -21,7 +21,7 @@ def main() -> None:
     source: Any = roadbed.open(sys.argv[1])
     alone, count = sys.argv[2:3] != ["drive"], int(sys.argv[3]) if len(sys.argv) > 3 else 25
     # The filter's own clock, but of the processor.
-    timing: Any = roadbed.timing
+    timing: Any = roadbed.core.timing
     timing.perf_counter = time.process_time
     scans = [replace(source[0], T_world_sensor=None)] * count if alone else [source[k] for k in range(count)]
     ground = roadbed.GroundFilter()

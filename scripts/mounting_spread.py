@@ -13,7 +13,7 @@ import numpy as np
 
 import roadbed
 from roadbed.config.ground import MountingConfig
-from roadbed.ground.mounting import MountingEstimator
+from roadbed.ground.mounting.estimator import MountingEstimator
 
 SCANS = 20
 SETTINGS = ((1.0, 150), (0.5, 300))  # m per cell, planes tried

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import roadbed
-import roadbed.timing
+import roadbed.core.timing
 
 WARM_FROM, SCANS, ROUNDS = 6, 24, 3  # scans until there is an older one to compare with; how many; how often
 
@@ -34,7 +34,7 @@ def steps_of(source: str) -> dict[str, float]:
 
 def main() -> None:
     # The filter's own clock, but of the processor.
-    timing: Any = roadbed.timing
+    timing: Any = roadbed.core.timing
     timing.perf_counter = time.process_time
     for k, source in enumerate(sys.argv[1:]):
         steps = steps_of(source)

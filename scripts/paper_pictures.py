@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 import roadbed
-from roadbed.frames import GroundFrame
+from roadbed.core.frames import GroundFrame
 from roadbed.outputs.pictures import palette, png_bytes
 from roadbed.outputs.pictures.figure import STYLE
 from roadbed.outputs.pictures.perspective import Camera, Canvas

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from roadbed.compute import cuda, opencl
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
+from roadbed.runtime import cuda, opencl
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
 from tests.conftest import require
 
 # "opencl-lanes" runs the branch that GPUs take (several work-items per task, local memory, barriers) on any device.

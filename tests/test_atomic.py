@@ -11,14 +11,14 @@ import sys
 
 import pytest
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import OutputError
+from roadbed.core.errors import OutputError
+from roadbed.io.atomic import atomic_write
 from tests.disks import mounted
 
 # Writes half a file, says so, and goes on when it is told to.
 SLOW_WRITER = """
 import sys
-from roadbed.atomic import atomic_write
+from roadbed.io.atomic import atomic_write
 with atomic_write(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()
@@ -87,7 +87,7 @@ def test_what_was_left_goes_from_a_folder_of_many_files_too(tmp_path):
 
 @pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o000])
 def test_modes_follow_the_umask(tmp_path, umask):
-    code = f"import os, sys; os.umask({umask}); from roadbed.atomic import atomic_write\n"
+    code = f"import os, sys; os.umask({umask}); from roadbed.io.atomic import atomic_write\n"
     code += "with atomic_write(sys.argv[1]) as file: file.write(b'x')"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=True)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~umask
@@ -124,7 +124,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_old_file(tmp_path):
 def test_a_file_that_grows_too_large_is_one_line(tmp_path):
     """The same for users who may not mount disks: the system refuses to let the file grow."""
     code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-    code += "from roadbed.atomic import atomic_write; from roadbed.errors import OutputError\n"
+    code += "from roadbed.io.atomic import atomic_write; from roadbed.core.errors import OutputError\n"
     code += "try:\n    with atomic_write(sys.argv[1]) as file: file.write(bytes(9000))\n"
     code += "except OutputError as error: print(error)"
     write(tmp_path / "a", b"old")

@@ -4,7 +4,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 
 
 @given(st.text(alphabet=st.characters()))

@@ -11,7 +11,7 @@ import pytest
 
 import roadbed
 from roadbed.bench.faults import Recorded, difference, fault_rows
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from roadbed.sources.fault import KINDS, FaultSource
 from tests.devices import ACCELERATORS, backend
 

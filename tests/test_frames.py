@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan, SensorMount
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan, SensorMount
+from roadbed.core.geometry import Lattice, Pose
 
 angles = st.floats(-3.1, 3.1)
 small = st.floats(-1.5, 1.5)

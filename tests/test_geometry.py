@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from roadbed.geometry import Pose, rotation_to_level
+from roadbed.core.geometry import Pose, rotation_to_level
 
 
 @pytest.fixture(params=range(4))

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.compute.backend import OnDevice
-from roadbed.errors import ConfigError
-from roadbed.geometry import Lattice
+from roadbed.core.errors import ConfigError
+from roadbed.core.geometry import Lattice
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.pipeline import WANTED
+from roadbed.runtime.backend import OnDevice
 from tests.devices import DRIVERS, accelerator
 
 ACCELERATORS = [name for name in DRIVERS if name != "cpu"]

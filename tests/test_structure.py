@@ -15,7 +15,7 @@ PACKAGE = Path(roadbed.__file__).parent
 ROOT = PACKAGE.parent.parent
 # From the top floor down; rooms of one floor may use each other only where the next table says so.
 FLOORS = (
-    ("cli", "viewer", "__main__", "warmup", "exercises"),
+    ("cli", "viewer", "__main__", "warm_up"),
     ("bench",),
     ("batch",),
     ("outputs", "evaluate", "live"),
@@ -23,22 +23,17 @@ FLOORS = (
     ("pipeline",),
     ("ground", "occupancy", "sources"),
     ("simulate", "odometry", "mapping"),
-    ("frames", "timeline", "display"),
-    ("traversability", "tracked"),
-    ("geometry", "config", "compute"),
-    ("reading",),
-    ("errors", "atomic", "timing", "memory"),
+    ("runtime",),
+    ("kernels",),
+    ("config",),
+    ("io",),
+    ("core",),
 )
 BESIDE = {
     ("cli", "viewer"),
     ("__main__", "cli"),
-    ("cli", "warmup"),
-    ("warmup", "exercises"),
+    ("cli", "warm_up"),
     ("outputs", "evaluate"),
-    ("frames", "timeline"),
-    ("frames", "display"),
-    ("atomic", "errors"),
-    ("memory", "errors"),
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed.config import TimelineConfig
-from roadbed.geometry import Pose
-from roadbed.timeline import Link, Timeline
+from roadbed.core.geometry import Pose
+from roadbed.core.timeline import Link, Timeline
 
 
 def at(x, **angles):

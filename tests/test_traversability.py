@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config, TraversabilityConfig
-from roadbed.errors import ConfigError
-from roadbed.traversability import Reason, traversability
+from roadbed.core.errors import ConfigError
+from roadbed.core.traversability import Reason, traversability
 
 SIZE = 9
 MIDDLE = (4, 4)

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from roadbed.compute import compilation
-from roadbed.errors import InputError
-from roadbed.warmup import JOBS, cold, warm_up
+from roadbed.core.errors import InputError
+from roadbed.kernels import progress as compilation
+from roadbed.warm_up.processes import JOBS, cold, warm_up
 
 
 def roadbed(cache, *arguments):
@@ -33,7 +33,7 @@ def test_warming_up_tells_each_kernel_and_leaves_nothing_to_compile(tmp_path):
 def test_the_process_that_compiles_loads_and_collects_nothing_for_others(tmp_path):
     script = """
 import gc, sys
-from roadbed import warmup
+from roadbed.warm_up import processes as warmup
 
 warmup._serve()
 assert "numba.np.arraymath" in sys.modules
@@ -58,7 +58,7 @@ def test_every_job_uses_every_kernel_that_usual_drives_need(tmp_path):
 import sys
 import numpy as np
 import roadbed
-from roadbed.compute import compilation
+from roadbed.kernels import progress as compilation
 
 compilation.watch(lambda step: print(step.stage, step.kernel))
 drive = list(roadbed.open("sim:city?sensor=lux4&frames=3"))
@@ -73,7 +73,7 @@ roadbed.GroundFilter()(drive[0].points)
 
 def test_a_watcher_hears_what_is_compiled():
     """Steps count up to their total, and the last one says that all is ready."""
-    from roadbed.compute.kernels import njit
+    from roadbed.kernels.jit import njit
 
     @njit()
     def newly_made(x):

@@ -12,45 +12,45 @@ __version__ = "0.1.0"
 # Loaded on first use, so that `import roadbed` and `roadbed --help` stay fast.
 _PUBLIC = {
     "Config": "roadbed.config:Config",
-    "ConfigError": "roadbed.errors:ConfigError",
-    "DeviceError": "roadbed.errors:DeviceError",
+    "ConfigError": "roadbed.core.errors:ConfigError",
+    "DeviceError": "roadbed.core.errors:DeviceError",
     "GroundFilter": "roadbed.ground:GroundFilter",
-    "GroundFrame": "roadbed.frames:GroundFrame",
-    "InputError": "roadbed.errors:InputError",
-    "Label": "roadbed.frames:Label",
-    "Lattice": "roadbed.geometry:Lattice",
-    "Mounting": "roadbed.frames:Mounting",
+    "GroundFrame": "roadbed.core.frames:GroundFrame",
+    "InputError": "roadbed.core.errors:InputError",
+    "Label": "roadbed.core.frames:Label",
+    "Lattice": "roadbed.core.geometry:Lattice",
+    "Mounting": "roadbed.core.frames:Mounting",
     "OccupancyFilter": "roadbed.occupancy:OccupancyFilter",
-    "OccupancyFrame": "roadbed.frames:OccupancyFrame",
+    "OccupancyFrame": "roadbed.core.frames:OccupancyFrame",
     "Pipeline": "roadbed.pipeline:Pipeline",
-    "Pose": "roadbed.geometry:Pose",
+    "Pose": "roadbed.core.geometry:Pose",
     "Result": "roadbed.pipeline:Result",
-    "RoadbedError": "roadbed.errors:RoadbedError",
-    "Scan": "roadbed.frames:Scan",
+    "RoadbedError": "roadbed.core.errors:RoadbedError",
+    "Scan": "roadbed.core.frames:Scan",
     "Source": "roadbed.sources:Source",
-    "TrackedObject": "roadbed.tracked:TrackedObject",
+    "TrackedObject": "roadbed.core.tracked_objects:TrackedObject",
     "open": "roadbed.sources:open_source",
     "register_source": "roadbed.sources:register",
-    "warm_up": "roadbed.warmup:warm_up",
-    "watch_compilation": "roadbed.compute.compilation:watch",
+    "warm_up": "roadbed.warm_up.processes:warm_up",
+    "watch_compilation": "roadbed.kernels.progress:watch",
 }
 # `from roadbed import *` must not shadow Python's own open.
 __all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]
 
 if TYPE_CHECKING:
-    from roadbed.compute.compilation import watch as watch_compilation
     from roadbed.config import Config
-    from roadbed.errors import ConfigError, DeviceError, InputError, RoadbedError
-    from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
-    from roadbed.geometry import Lattice, Pose
+    from roadbed.core.errors import ConfigError, DeviceError, InputError, RoadbedError
+    from roadbed.core.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
+    from roadbed.core.geometry import Lattice, Pose
+    from roadbed.core.tracked_objects import TrackedObject
     from roadbed.ground import GroundFilter
+    from roadbed.kernels.progress import watch as watch_compilation
     from roadbed.occupancy import OccupancyFilter
     from roadbed.pipeline import Pipeline, Result
     from roadbed.sources import Source
     from roadbed.sources import open_source as open
     from roadbed.sources import register as register_source
-    from roadbed.tracked import TrackedObject
-    from roadbed.warmup import warm_up
+    from roadbed.warm_up.processes import warm_up
 
 
 def __getattr__(name: str) -> Any:

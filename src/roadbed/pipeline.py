@@ -14,19 +14,19 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
-from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig, OccupancyConfig
-from roadbed.errors import ConfigError
-from roadbed.frames import GroundFrame, Moving, OccupancyFrame, Scan, names_wanted
-from roadbed.geometry import Pose
+from roadbed.core.errors import ConfigError
+from roadbed.core.frames import GroundFrame, Moving, OccupancyFrame, Scan, names_wanted
+from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.filter import WANTED as _OF_GROUND
 from roadbed.mapping.survey import Survey
 from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.filter import WANTED as _OF_OCCUPANCY
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.device_selection import opened
 
 WANTED = (*_OF_GROUND, *_OF_OCCUPANCY)  # what results hold beside labels, surface and moving cells
 

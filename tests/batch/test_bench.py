@@ -10,7 +10,7 @@ import pytest
 
 from roadbed.bench.batch import MANY, _descendants, _model
 from roadbed.bench.segments import segment_rows
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from tests.batch.conftest import SMALL
 
 

@@ -19,7 +19,7 @@ from roadbed.batch import tasks
 from roadbed.batch.campaign import Campaign, claimed, write_summary
 from roadbed.batch.engine import Engine, loopback_address, patient_start
 from roadbed.batch.maps import do_merge
-from roadbed.errors import DeviceError, InputError
+from roadbed.core.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.cli.process import roadbed
 from tests.disks import mounted

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from roadbed.batch.drives import find_drives
-from roadbed.errors import ConfigError, InputError
+from roadbed.core.errors import ConfigError, InputError
 from roadbed.sources.opening import Opening
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from roadbed.batch.maps import do_merge, levels
-from roadbed.geometry import Pose
+from roadbed.core.geometry import Pose
 from roadbed.mapping.combine import foreign_to_map
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.stored import StoredMap

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.frames import Scan
+from roadbed.core.frames import Scan
 from roadbed.outputs.pcd import write_pcd
 
 

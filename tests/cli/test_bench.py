@@ -22,8 +22,8 @@ from roadbed.bench.soak import growth
 from roadbed.bench.sound import is_sound
 from roadbed.bench.timing import measure
 from roadbed.cli import app
-from roadbed.compute.host import Host
 from roadbed.occupancy.arrays import Cells
+from roadbed.runtime.cpu_backend import Host
 from tests.devices import DRIVERS, backend
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from roadbed.cli.options import Request
 from roadbed.config import Config
-from roadbed.errors import RoadbedError
+from roadbed.core.errors import RoadbedError
 from tests.cli.process import one_line_and_status_2, roadbed
 from tests.conftest import take_interrupts
 

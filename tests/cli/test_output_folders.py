@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.frames import Scan
+from roadbed.core.frames import Scan
 from roadbed.outputs.label import write_label
 from roadbed.outputs.pcd import write_pcd
 from tests.cli.process import one_line_and_status_2, roadbed

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
-from roadbed.frames import Label
+from roadbed.core.frames import Label
 from roadbed.outputs.label import semantickitti_classes
 from tests.cli.process import roadbed
 

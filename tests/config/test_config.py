@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed.config import Config
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 
 REPORT_YAML = """
 pointcloud_limits:

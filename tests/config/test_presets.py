@@ -8,7 +8,7 @@ import pytest
 
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.config import Stage
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 
 CHANGES = {
     "vehicle.clearance": 50.0,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from roadbed.config import Config
 from roadbed.config.text import parse_yaml
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 from roadbed.simulate.sensors import SENSORS, load_rig
 from tests.resident import measured
 

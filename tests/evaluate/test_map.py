@@ -4,7 +4,7 @@
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from roadbed.evaluate.map import evaluate_map
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
+from roadbed.core.frames import OccupancyFrame
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
 from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge, inside
 from roadbed.evaluate.occupancy_truth import TruthJudge
-from roadbed.frames import OccupancyFrame
-from roadbed.geometry import Lattice, Pose
 
 LATTICE = Lattice.centred(40.0, 20.0, 0.2)
 

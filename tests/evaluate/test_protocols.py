@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.evaluate.metrics import ElevationScore, Score
 from roadbed.evaluate.protocols import patchwork, patchwork_plusplus, protocol
-from roadbed.frames import Scan
 
 # class, z: road, car, low vegetation, high vegetation, unlabelled, outlier, terrain with an instance number
 CLASSES = np.array([40, 10, 70, 70, 0, 1, 72 | 5 << 16], np.uint32)

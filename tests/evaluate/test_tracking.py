@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from roadbed.core.tracked_objects import TrackedObject
 from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
-from roadbed.tracked import TrackedObject
 
 
 def box(x, y, length=4.0, width=2.0):

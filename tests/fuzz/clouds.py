@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.sources import lzf
+from roadbed.sources.formats import lzf
 from tests.fuzz.damage import damage
 
 _DTYPES = ("<f4", "<f8", "<i1", "<u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8")

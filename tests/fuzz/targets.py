@@ -22,34 +22,34 @@ import yaml
 import roadbed
 from roadbed.config import Config
 from roadbed.config.text import load_text
-from roadbed.errors import RoadbedError
+from roadbed.core.errors import RoadbedError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Lattice
 from roadbed.evaluate.masks import Masks
-from roadbed.frames import Scan
-from roadbed.geometry import Lattice
+from roadbed.io.foreign import foreign_errors
 from roadbed.mapping.tiles import TileMap
 from roadbed.messages.clouds import scan_of_cloud
 from roadbed.messages.store import RosMessages
-from roadbed.reading.foreign import foreign_errors
 from roadbed.simulate.sensors import SENSORS, load_rig
-from roadbed.sources.argoverse import read_city_poses, read_sweep
-from roadbed.sources.argoverse import read_mounts as read_argoverse_mounts
+from roadbed.sources.bags.pointcloud2 import cloud_fields
+from roadbed.sources.bags.ros_poses import TransformGraph, message_pose, stamp_seconds
+from roadbed.sources.bags.rosbag import RosbagSource
+from roadbed.sources.datasets.argoverse import read_city_poses, read_sweep
+from roadbed.sources.datasets.argoverse import read_mounts as read_argoverse_mounts
+from roadbed.sources.datasets.kitti_raw import read_timestamps
+from roadbed.sources.datasets.kitti_scans import read_kitti_scan
+from roadbed.sources.datasets.nuscenes import read_nuscenes
 from roadbed.sources.fields import scan_from_fields
-from roadbed.sources.kitti_raw import read_timestamps
-from roadbed.sources.kitti_scans import read_kitti_scan
-from roadbed.sources.las import read_las
-from roadbed.sources.npy import read_npy, read_npz
-from roadbed.sources.nuscenes import read_nuscenes
+from roadbed.sources.formats.las import read_las
+from roadbed.sources.formats.npy import read_npy, read_npz
+from roadbed.sources.formats.pcd import read_pcd
+from roadbed.sources.formats.ply import read_ply
 from roadbed.sources.objects import read_objects
-from roadbed.sources.ouster_packets import PROFILES, read_metadata
-from roadbed.sources.ouster_udp import Turn
-from roadbed.sources.pcap import PcapSource
-from roadbed.sources.pcd import read_pcd
-from roadbed.sources.ply import read_ply
-from roadbed.sources.pointcloud2 import cloud_fields
 from roadbed.sources.poses import read_calibration, read_poses, read_times
 from roadbed.sources.rig import read_mounts
-from roadbed.sources.ros_poses import TransformGraph, message_pose, stamp_seconds
-from roadbed.sources.rosbag import RosbagSource
+from roadbed.sources.sensors.ouster_packets import PROFILES, read_metadata
+from roadbed.sources.sensors.ouster_udp import Turn
+from roadbed.sources.sensors.pcap import PcapSource
 from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
 from tests.sources import ouster_files

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from tests.conftest import ROOT
 from tests.fuzz.campaign import run
 from tests.fuzz.targets import Target, all_targets

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from roadbed.errors import RoadbedError
+from roadbed.core.errors import RoadbedError
 from tests.fuzz.damage import LARGEST_CASE
 from tests.fuzz.targets import Target
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed import Config, Pose
-from roadbed.compute.host import Host
 from roadbed.ground.engine import FrameInput, GroundEngine, Placement, Vehicle
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.device import StcrfDevice
+from roadbed.runtime.cpu_backend import Host
 from tests.devices import backend
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from roadbed import Config, Label, Pose
 from roadbed.ground.stcrf.arrays import Listed, Shape, ShapingPoints
-from roadbed.ground.stcrf.climb_cpu import climb_arrays, expect_envelope, find_heights, lower_envelope
 from roadbed.ground.stcrf.model import CLIMB_STEPS, FAR_ABOVE
+from roadbed.ground.stcrf.start.slope_start_cpu import climb_arrays, expect_envelope, find_heights, lower_envelope
 from tests.devices import BACKENDS
 from tests.ground import engines
 

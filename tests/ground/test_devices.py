@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Label, Pose, Scan
-from roadbed.compute.cuda_tapes import DELAY
-from roadbed.errors import DeviceError
+from roadbed.core.errors import DeviceError
 from roadbed.ground.stcrf.device import StcrfDevice
+from roadbed.runtime.cuda_graphs import DELAY
 from tests.devices import ACCELERATORS, accelerator
 from tests.ground import engines
 
@@ -224,7 +224,7 @@ def test_too_many_points_are_refused_and_the_next_scan_works(device):
 
 
 def test_cells_that_move_stay_out_of_the_ground(device):
-    from roadbed.geometry import Lattice
+    from roadbed.core.geometry import Lattice
 
     cells = Lattice.centred(40, 40, 0.4)
     mask = np.zeros(cells.shape, bool)

@@ -8,7 +8,7 @@ import pytest
 
 import roadbed
 from roadbed import Config, GroundFilter
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from tests.devices import DRIVERS, backend
 from tests.ground import oracle
 

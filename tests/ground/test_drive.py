@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Pose, Scan
-from roadbed.frames import Mounting
+from roadbed.core.frames import Mounting
+from roadbed.core.timeline import Timeline
 from roadbed.ground.stcrf.cpu import StcrfCpu
-from roadbed.ground.stcrf.place import Places
-from roadbed.timeline import Timeline
+from roadbed.ground.stcrf.motion.grid_pose import Places
 
 
 def hill(x, y):
@@ -162,7 +162,7 @@ def test_repeated_scan_is_not_counted_twice():
 
 
 def test_moving_cells_do_not_become_ground():
-    from roadbed.geometry import Lattice
+    from roadbed.core.geometry import Lattice
 
     random = np.random.default_rng(0)
     car = random.uniform([6, -1, -1.5], [10, 1, -1.45], (3000, 3))  # a flat roof, 0.3 m over the road

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Label, Pose, Scan
-from roadbed.errors import ConfigError, InputError
+from roadbed.core.errors import ConfigError, InputError
 
 
 def flat_road(seed=0, n=5000, height=1.8):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from roadbed import Config
-from roadbed.ground.stcrf.islands_cpu import drop_islands
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
+from roadbed.ground.stcrf.surface.small_components_cpu import drop_islands
 from tests.devices import BACKENDS
 from tests.ground import engines
 from tests.occupancy.oracle import components

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed import Config, Pose
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from roadbed.ground.engine import Rolled, Turned
 from roadbed.ground.stcrf.arrays import Shape
-from roadbed.ground.stcrf.motion_cpu import shift, shift_known, transport
+from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, transport
 from roadbed.mapping.information import lower
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roadbed import GroundFilter, Pose
-from roadbed.ground.mounting_cpu import fit_plane, lowest_returns
+from roadbed.ground.mounting.mounting_cpu import fit_plane, lowest_returns
 
 GRID = np.arange(-14.5, 15, 1.0)
 X, Y = (v.ravel() for v in np.meshgrid(GRID, GRID))

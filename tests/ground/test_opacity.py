@@ -9,11 +9,11 @@ import pytest
 import roadbed
 from roadbed import Config, GroundFilter, Label, Pose, Scan
 from roadbed.config.ground import OpacityConfig
-from roadbed.errors import InputError
-from roadbed.frames import SensorMount
-from roadbed.ground.opacity import cpu
-from roadbed.ground.opacity import model as rules
-from roadbed.ground.opacity.views import views_of
+from roadbed.core.errors import InputError
+from roadbed.core.frames import SensorMount
+from roadbed.ground.visibility import cpu
+from roadbed.ground.visibility import model as rules
+from roadbed.ground.visibility.views import views_of
 from tests.devices import BACKENDS, backend
 from tests.ground import engines
 

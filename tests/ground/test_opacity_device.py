@@ -11,12 +11,12 @@ import pytest
 
 import roadbed
 from roadbed import Config, GroundFilter, Pose, Scan
-from roadbed.frames import SensorMount
-from roadbed.ground.opacity import cpu, model
-from roadbed.ground.opacity.device import OpacityDevice, can_find
-from roadbed.ground.opacity.views import views_of
+from roadbed.core.frames import SensorMount
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
+from roadbed.ground.visibility import cpu, model
+from roadbed.ground.visibility.device import OpacityDevice, can_find
+from roadbed.ground.visibility.views import views_of
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 
 LEVEL = Pose.identity()

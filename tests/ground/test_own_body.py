@@ -8,10 +8,10 @@ import pytest
 
 import roadbed
 from roadbed.config import Config
-from roadbed.frames import Label, Scan
-from roadbed.geometry import Pose
-from roadbed.ground.own_body import OwnBody
-from roadbed.ground.own_body_cpu import copy_without, count_look, mark_inside
+from roadbed.core.frames import Label, Scan
+from roadbed.core.geometry import Pose
+from roadbed.ground.ego.ego_mask import OwnBody
+from roadbed.ground.ego.ego_mask_cpu import copy_without, count_look, mark_inside
 
 MOUNT = Pose.from_euler(z=1.7)
 BODY = np.array([[x, y, z] for x in (-1.0, -0.9, 1.9) for y in (-1.1, 1.1) for z in (0.9, 1.1)])

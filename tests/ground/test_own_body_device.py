@@ -10,15 +10,15 @@ import pytest
 
 import roadbed
 from roadbed import Config, GroundFilter, Label, Pose, Scan
-from roadbed.compute.backend import Letter
 from roadbed.config.shared import BodyConfig
-from roadbed.ground import own_body
+from roadbed.ground.ego import ego_mask as own_body
+from roadbed.ground.ego.ego_mask import CELLS, OwnBody, without
+from roadbed.ground.ego.ego_mask_cpu import mark_cells, mark_inside
+from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
 from roadbed.ground.engine import OwnVehicle
-from roadbed.ground.own_body import CELLS, OwnBody, without
-from roadbed.ground.own_body_cpu import mark_cells, mark_inside
-from roadbed.ground.own_body_device import OwnBodyDevice
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
+from roadbed.runtime.backend import Letter
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 from tests.ground.test_own_body import BODY, posts, road, scans
 

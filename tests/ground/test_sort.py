@@ -9,11 +9,11 @@ import numba
 import numpy as np
 import pytest
 
-from roadbed.compute.lanes import LANES
 from roadbed.config import Config
 from roadbed.ground.stcrf.arrays import Runs
 from roadbed.ground.stcrf.cpu import StcrfCpu
-from roadbed.ground.stcrf.sort_cpu import BLOCK
+from roadbed.ground.stcrf.points.sort_cpu import BLOCK
+from roadbed.kernels.simd import LANES
 from tests.ground.engines import given
 
 CONFIG = Config.parse({"ground": {"stcrf": {"length": 22, "width": 13, "spacing": 1.0}}})  # rows end within vectors

@@ -14,8 +14,8 @@ from roadbed.ground.stcrf import cpu
 from roadbed.ground.stcrf.arrays import Field, Listed
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.model import COARSE_KNOWS
-from roadbed.ground.stcrf.spans_cpu import VECTOR, clear_outside, find_spans
-from roadbed.ground.stcrf.start_cpu import spread_coarse
+from roadbed.ground.stcrf.points.active_columns_cpu import VECTOR, clear_outside, find_spans
+from roadbed.ground.stcrf.start.start_cpu import spread_coarse
 from tests.ground import engines
 
 

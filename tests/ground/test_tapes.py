@@ -13,11 +13,11 @@ import pytest
 import roadbed.ground.stcrf
 from roadbed.config import Config
 from roadbed.ground.stcrf.buffers import Buffers
-from roadbed.ground.stcrf.tapes import Tapes, order_of
+from roadbed.ground.stcrf.command_graphs import Tapes, order_of
 from tests.devices import ACCELERATORS, accelerator
 
 SIZE = {"length": 24, "width": 24}
-SOURCES = "\n".join(path.read_text() for path in Path(roadbed.ground.stcrf.__file__).parent.glob("*.cl"))
+SOURCES = "\n".join(path.read_text() for path in Path(roadbed.ground.stcrf.__file__).parent.rglob("*.cl"))
 KINDS = [(False, 6, False), (True, 3, True), (True, 6, False)]
 
 

@@ -9,7 +9,7 @@ from roadbed import Pipeline
 from roadbed.messages.clouds import cloud_of_columns
 from roadbed.messages.store import CLOUD, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources import open_source
-from roadbed.sources.pointcloud2 import cloud_fields
+from roadbed.sources.bags.pointcloud2 import cloud_fields
 
 SCANS = 8
 

@@ -17,9 +17,10 @@ import pytest
 from mcap.reader import make_reader
 
 from roadbed import DeviceError, InputError
-from roadbed.sources import open_source, velodyne_udp
+from roadbed.sources import open_source
 from roadbed.sources.selection import part_of
-from roadbed.sources.velodyne_udp import PacketClock
+from roadbed.sources.sensors import velodyne_udp
+from roadbed.sources.sensors.velodyne_udp import PacketClock
 from tests.live.datagrams import send, wait_until_taken
 from tests.live.processes import PATIENCE, Processes
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from roadbed import Pose
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from roadbed.mapping.stored import StoredMap
 from roadbed.mapping.tiles import TileMap
 from roadbed.outputs.folder import OutputFolder

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadbed import Pose
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from roadbed.mapping.information import information_of
 from roadbed.mapping.tiles import TileMap
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from roadbed import Pose
-from roadbed.errors import InputError, OutputError
-from roadbed.frames import Label
-from roadbed.geometry import Lattice
+from roadbed.core.errors import InputError, OutputError
+from roadbed.core.frames import Label
+from roadbed.core.geometry import Lattice
 from roadbed.mapping.combine import crop_map, merge_maps, new_map_folder
 from roadbed.mapping.information import information_of, turned
 from roadbed.mapping.points import GROUND

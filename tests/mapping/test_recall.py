@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from roadbed.mapping.information import SurfaceRules, planes_of
 from roadbed.mapping.recall import Recall
 

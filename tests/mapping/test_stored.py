@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.mapping.information import SurfaceRules, information_of
 from roadbed.mapping.stored import StoredMap
 from roadbed.mapping.tiles import TileMap

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Pose, Scan
-from roadbed.errors import ConfigError, InputError
-from roadbed.geometry import Lattice
+from roadbed.core.errors import ConfigError, InputError
+from roadbed.core.geometry import Lattice
 from roadbed.mapping.tiles import TileMap
 from tests.devices import BACKENDS, backend
 

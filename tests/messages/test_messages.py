@@ -9,8 +9,8 @@ from roadbed.messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cl
 from roadbed.messages.layers import grid_map
 from roadbed.messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.messages.store import CLOUD, DIAGNOSTICS, RosMessages
-from roadbed.sources.pointcloud2 import cloud_fields
-from roadbed.sources.ros_poses import message_pose
+from roadbed.sources.bags.pointcloud2 import cloud_fields
+from roadbed.sources.bags.ros_poses import message_pose
 
 
 @pytest.fixture

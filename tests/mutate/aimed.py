@@ -14,21 +14,21 @@ def _of(path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> list[Mu
 
 _COMPUTE = [
     *_of("live/dds.py", ("live/test_dds.py",), ("<SocketSendBufferSize max='4MiB'/>", "")),
-    *_of("compute/threads.py", ("compute/test_threads.py",), ("_at_once.under_way = threads > 1", "_at_once.under_way = True")),
-    *_of("compute/philox.py", ("compute/test_philox.py",), ("np.float32(2.0**-25)", "np.float32(0.0)"), ("np.float32(1 - 2.0**-24)", "np.float32(1.0)")),
+    *_of("kernels/parallel.py", ("runtime/test_threads.py",), ("_at_once.under_way = threads > 1", "_at_once.under_way = True")),
+    *_of("runtime/philox.py", ("runtime/test_philox.py",), ("np.float32(2.0**-25)", "np.float32(0.0)"), ("np.float32(1 - 2.0**-24)", "np.float32(1.0)")),
 ]  # fmt: skip
 
 _READERS = [
     *_of(
-        "sources/kitti_raw.py",
+        "sources/datasets/kitti_raw.py",
         ("sources/test_kitti.py",),
         ("roll=row[3], pitch=row[4]", "roll=row[4], pitch=row[3]"),
         ("np.column_stack([east, north, rows[:, 2]])", "np.column_stack([east, north, 0 * rows[:, 2]])"),
     ),
-    *_of("sources/ros_poses.py", ("sources/test_rosbag_reader.py",), ("T_target_source @ self._edges[parent][child]", "self._edges[parent][child] @ T_target_source")),
-    *_of("sources/pointcloud2.py", ("sources/test_rosbag_reader.py",), (" and row_step >= width * step", "")),
+    *_of("sources/bags/ros_poses.py", ("sources/test_rosbag_reader.py",), ("T_target_source @ self._edges[parent][child]", "self._edges[parent][child] @ T_target_source")),
+    *_of("sources/bags/pointcloud2.py", ("sources/test_rosbag_reader.py",), (" and row_step >= width * step", "")),
     *_of(
-        "sources/ply.py",
+        "sources/formats/ply.py",
         ("sources/test_ply_reader.py",),
         ("int.from_bytes(length, item.byte_order, signed", 'int.from_bytes(length, "little", signed'),
         ("if repeats < 0 or start > len(body):", "if start > len(body):"),

@@ -39,7 +39,7 @@ LABELS = [
 
 ALIGNMENT = [
     *_of(
-        "ground/stcrf/place.py",
+        "ground/stcrf/motion/grid_pose.py",
         _ALIGN,
         ("self.base - w - trust * by.lift", "self.base - w + trust * by.lift"),
         ("self.base - w - trust * by.lift", "self.base - w - by.lift"),
@@ -77,7 +77,7 @@ MAP = [
     *_of("mapping/tiles.py", ("mapping/test_tiles.py",), ("lower(piece[None], tile.base - base)", "lower(piece[None], base - tile.base)"), ("lower(piece[None], base - tile.base)", "lower(piece[None], tile.base - base)")),
     *_of("mapping/information.py", (*_MOTION, "mapping"), ("((6, 0), (7, 1), (8, 2))", "((6, 0),)")),
     *_of(
-        "ground/stcrf/place.py",
+        "ground/stcrf/motion/grid_pose.py",
         ("ground/test_drive.py::test_heights_are_counted_from_near_the_road_on_a_long_climb",),
         ("if abs(climb) <= _HIGHEST_CLIMB:", "if True:"),
         ("self._engine.move(Rolled(columns, rows, climb))", "self._engine.move(Rolled(columns, rows, 0.0))"),
@@ -95,14 +95,14 @@ MAP = [
 
 MOUNTING = [
     *_of(
-        "ground/mounting_cpu.py",
+        "ground/mounting/mounting_cpu.py",
         _FIT,
         ("(up if d > F(0) else down)", "(down if d > F(0) else up)"),
         ("_BELOW_PENALTY = 0.5", "_BELOW_PENALTY = 0.0"),
         ("_OUTLIER_GAP = F(0.3)", "_OUTLIER_GAP = F(1000)"),
     ),
-    *_of("ground/mounting.py", _FIT, ("Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x", "Plane(height, slope_x")),
-    *_of("ground/mounting.py", ("config/test_presets.py",), ("if not (self.config.estimate or self.config.is_given):", "if False:")),
+    *_of("ground/mounting/estimator.py", _FIT, ("Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x", "Plane(height, slope_x")),
+    *_of("ground/mounting/estimator.py", ("config/test_presets.py",), ("if not (self.config.estimate or self.config.is_given):", "if False:")),
 ]  # fmt: skip
 
 STCRF = [

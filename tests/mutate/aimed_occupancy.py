@@ -24,14 +24,14 @@ OCCUPANCY = [
         ("return plane[0] + plane[1] * x + plane[2] * y", "return plane[0]"),
     ),
     *_of(
-        "judge_cpu.py",
+        "sensor_model_cpu.py",
         _OBSERVE,
         ("block[_SLOPE_X + i] * block[_TO_X + i] + block[_SLOPE_Y + i] * block[_TO_Y + i]", "0.0"),
         ("block[_SLOPE_X + i] * block[_TO_X + i] + block[_SLOPE_Y + i] * block[_TO_Y + i]", "block[_SLOPE_Y + i] * block[_TO_X + i] + block[_SLOPE_X + i] * block[_TO_Y + i]"),
         ("if farthest[azimuth] >= bin_:", "if False:"),
     ),
     *_of(
-        "remembered.py",
+        "scan_history.py",
         _FUSE,
         ("(self.trust(sensor) * math.exp(", "(math.exp("),
         ("math.exp(-(time - item.time) / self.config.age_constant)", "1.0"),
@@ -68,7 +68,7 @@ OCCUPANCY = [
         _ONE_CELL,
         ("if hit or not rules.hits_only:", "if hit:"),
     ),
-    *_of("quiet_cpu.py", _ONE_CELL, ("if not rules.hits_only:", "if False:")),
+    *_of("no_evidence_cpu.py", _ONE_CELL, ("if not rules.hits_only:", "if False:")),
     *_of(
         "masses_cpu.py",
         _ONE_CELL,

@@ -8,8 +8,16 @@ from tests.mutate.mutation import Mutation
 # Path, a part of the changed text, and why nothing turns red.
 EXPLAINED = (
     ("messages/clouds.py", "copy=True", "the same values, copied once more"),
-    ("ground/stcrf/places.cl", "node >= 1 &&", "compiled for CUDA alone; node 0 is a corner of the lattice"),
-    ("occupancy/register.cl", "best = -count - 2", "a search starts alike from any number below the worst agreement"),
+    (
+        "ground/stcrf/points/node_classes.cl",
+        "node >= 1 &&",
+        "compiled for CUDA alone; node 0 is a corner of the lattice",
+    ),
+    (
+        "occupancy/registration/register.cl",
+        "best = -count - 2",
+        "a search starts alike from any number below the worst agreement",
+    ),
     ("ground/stcrf/arrays.py", "3 * room", "longer rows of padding, which nothing reads"),
     ("simulate/solids.py", "lag != 1.0", "a short cut: without a lag the longer way gives the same ray"),
     ("simulate/cells.py", ">= 1:", "of two things in one cell another one is named; which one is not promised"),

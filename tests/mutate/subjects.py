@@ -19,9 +19,9 @@ SUBJECTS = {
     "cli": ("cli",),
     "cli/view.py": ("viewer", "cli"),
     "compute": ("compute", "ground/test_em.py", "ground/test_devices.py"),
-    "compute/collective": ("compute/test_primitives.py", "occupancy/test_hsbof_device.py"),
-    "compute/opencl": ("compute/test_backend.py", "ground/test_devices.py"),
-    "compute/philox": ("compute/test_philox.py",),
+    "compute/collective": ("runtime/test_primitives.py", "occupancy/test_hsbof_device.py"),
+    "compute/opencl": ("runtime/test_backend.py", "ground/test_devices.py"),
+    "compute/philox": ("runtime/test_philox.py",),
     "config": ("config",),
     "errors.py": ("test_errors.py", "cli"),
     "evaluate": ("evaluate", "cli/test_evaluate.py"),
@@ -93,7 +93,7 @@ SUBJECTS = {
     "occupancy/polar": ("occupancy/test_observe.py", "occupancy/test_observe_device.py"),
     "occupancy/placement.py": ("occupancy/test_filter_place.py", "occupancy/test_filter.py"),
     "occupancy/register": ("occupancy/test_register.py", "occupancy/test_register_device.py"),
-    "occupancy/remembered.py": (
+    "occupancy/registration/scan_history.py": (
         "occupancy/test_fuse.py",
         "occupancy/test_fuse_device.py",
         "occupancy/test_register.py",
@@ -111,11 +111,11 @@ SUBJECTS = {
     "sources/fault": ("test_faults.py",),
     "sources/feather": ("sources/test_argoverse.py", "sources/test_expansion.py"),
     "sources/laz": ("sources/test_las_reader.py", "sources/test_expansion.py"),
-    "sources/nuscenes.py": ("sources/test_nuscenes.py",),
+    "sources/datasets/nuscenes.py": ("sources/test_nuscenes.py",),
     "sources/ouster": ("live/test_ouster.py", "sources/test_pcap_reader.py"),
-    "sources/ply.py": ("sources/test_ply_reader.py",),
-    "sources/rosbag.py": ("sources/test_rosbag_reader.py", "sources/test_hostile_bags.py"),
-    "sources/text_table.py": (
+    "sources/formats/ply.py": ("sources/test_ply_reader.py",),
+    "sources/bags/rosbag.py": ("sources/test_rosbag_reader.py", "sources/test_hostile_bags.py"),
+    "sources/formats/text_table.py": (
         "sources/test_pcd_reader.py",
         "sources/test_ply_reader.py",
         "sources/test_poses.py",

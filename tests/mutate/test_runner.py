@@ -18,7 +18,7 @@ from tests.mutate.tree import Tree, share_kernels
 SLOW, FAST = "tests/occupancy/test_fuse.py", "tests/occupancy/test_fuse_device.py"
 
 
-def mutation(path="occupancy/fuse.cl", tests=("occupancy/test_fuse.py", "occupancy/test_fuse_device.py")):
+def mutation(path="occupancy/fusion/fuse.cl", tests=("occupancy/test_fuse.py", "occupancy/test_fuse_device.py")):
     return Mutation(path, "a", "b", tests)
 
 
@@ -31,10 +31,10 @@ def baseline(tmp_path):
 
 
 def test_green_tests_are_run_the_fastest_file_first_and_the_others_are_counted(baseline):
-    assert baseline.chosen(mutation("occupancy/fuse.py")) == ([f"{FAST}::test_c", f"{SLOW}::test_a"], 2)
+    assert baseline.chosen(mutation("occupancy/fusion/fuse.py")) == ([f"{FAST}::test_c", f"{SLOW}::test_a"], 2)
     assert baseline.seconds([f"{FAST}::test_c", f"{SLOW}::test_a"]) == 10
     assert baseline.counts() == (2, 2)
-    assert baseline.chosen(mutation("occupancy/fuse.py", ("occupancy/test_fuse.py::test_a",))) == (
+    assert baseline.chosen(mutation("occupancy/fusion/fuse.py", ("occupancy/test_fuse.py::test_a",))) == (
         [f"{SLOW}::test_a"],
         0,
     )
@@ -46,7 +46,7 @@ def test_a_kernel_of_devices_is_held_by_the_tests_of_devices(baseline):
 
 def test_a_file_that_cannot_be_read_here_stands_for_its_tests(baseline):
     baseline.add(SLOW, {SLOW: ("failed", 0.0)})
-    assert baseline.chosen(mutation("occupancy/fuse.py", ("occupancy/test_fuse.py::test_a",))) == ([], 1)
+    assert baseline.chosen(mutation("occupancy/fusion/fuse.py", ("occupancy/test_fuse.py::test_a",))) == ([], 1)
 
 
 def test_what_was_run_here_is_known_again_until_the_file_changes(baseline):
@@ -57,7 +57,7 @@ def test_what_was_run_here_is_known_again_until_the_file_changes(baseline):
 
 
 def test_results_of_several_machines_are_joined_and_what_one_noticed_is_noticed(tmp_path):
-    one, two = mutation(), mutation("occupancy/fuse.py")
+    one, two = mutation(), mutation("occupancy/fusion/fuse.py")
     for name, results in (("a", ("noticed", "open")), ("b", ("open", "survived"))):
         lines = [{"name": m.name, "what": what, "by": ""} for m, what in zip((one, two), results)]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -65,7 +65,7 @@ def test_results_of_several_machines_are_joined_and_what_one_noticed_is_noticed(
     assert (known.of(one), known.of(two)) == ("noticed", "survived")
     report = known.report([one, two, mutation("occupancy/x.py")])
     assert report.startswith("judged 2 of 3; noticed 1 (50.0 %)")
-    assert "| survived | `occupancy/fuse.py`" in report
+    assert "| survived | `occupancy/fusion/fuse.py`" in report
     assert "| not judged | `occupancy/x.py`" in report
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadbed.compute import kernel_cache
+from roadbed.kernels import cache as kernel_cache
 from tests.conftest import ROOT, data_folder
 from tests.mutate import plugin
 from tests.mutate.mutation import Mutation

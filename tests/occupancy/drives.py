@@ -8,7 +8,7 @@ from functools import cache
 import roadbed
 from roadbed import Config, GroundFilter
 from roadbed.config.occupancy import GridConfig
-from roadbed.geometry import Pose
+from roadbed.core.geometry import Pose
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.occupancy.placement import lattice_of
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from roadbed import Config
-from roadbed.compute.backend import Backend
 from roadbed.config import OccupancyConfig
 from roadbed.config.occupancy import FilterConfig
 from roadbed.occupancy.arrays import Masses
 from roadbed.occupancy.cpu import OccupancyCpu
 from roadbed.occupancy.device import OccupancyDevice
 from roadbed.occupancy.engine import GridMotion, OccupancyEngine
-from roadbed.occupancy.hsbof import Hsbof, ParticleSet
-from roadbed.occupancy.hsbof_device import HsbofDevice
+from roadbed.occupancy.hsbof.filter import Hsbof, ParticleSet
+from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.records import PARTICLE
-from roadbed.occupancy.register import Registration
+from roadbed.occupancy.registration.register import Registration
+from roadbed.runtime.backend import Backend
 from tests.devices import DRIVERS, accelerator
 
 ENGINES = DRIVERS

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, Mounting, Scan
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.frames import GroundFrame, Mounting, Scan
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.occupancy.arrays import Observation
 
 

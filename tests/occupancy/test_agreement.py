@@ -10,8 +10,8 @@ import pytest
 
 from roadbed import Config
 from roadbed.bench.agreement import agreement_rows, compare, summary
-from roadbed.frames import OccupancyFrame
-from roadbed.geometry import Lattice
+from roadbed.core.frames import OccupancyFrame
+from roadbed.core.geometry import Lattice
 from roadbed.sources import open_source
 from tests.devices import ACCELERATORS, accelerator
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from roadbed.config.occupancy import FilterConfig, GridConfig
-from roadbed.geometry import Pose
+from roadbed.core.geometry import Pose
 from roadbed.occupancy.arrays import Velocities
-from roadbed.occupancy.cells_cpu import surface_likelihood
+from roadbed.occupancy.hsbof.cells_cpu import surface_likelihood
+from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
+from roadbed.occupancy.hsbof.velocities_cpu import drop_lone_cells
 from roadbed.occupancy.model import SURFACE_REACH
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.occupancy.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.rules import CellRules, MovingRule
-from roadbed.occupancy.velocities_cpu import drop_lone_cells
 from tests.occupancy.engines import ENGINES, hsbof
 from tests.occupancy.scenes import flat_ground, scan_at
 from tests.occupancy.test_hsbof import SMALL, seen_as

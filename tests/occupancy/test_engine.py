@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.config.occupancy import OccupancyConfig
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.occupancy.engine import GridMotion, OccupancyInput
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, engine

@@ -9,9 +9,9 @@ import pytest
 
 import roadbed
 from roadbed import Mounting, OccupancyFilter, Pipeline, Pose
-from roadbed.errors import DeviceError, InputError
-from roadbed.frames import SensorMount
-from roadbed.occupancy.hsbof_device import HsbofDevice
+from roadbed.core.errors import DeviceError, InputError
+from roadbed.core.frames import SensorMount
+from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.rules import CellRules
 from tests.devices import accelerator
 from tests.occupancy.test_filter import CONFIG, drive, scene

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from roadbed.occupancy.arrays import Cloud
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput
-from roadbed.occupancy.faces_cpu import raise_faces
-from roadbed.occupancy.observe import Observer, _surface
+from roadbed.occupancy.observation.observe import Observer, _surface
+from roadbed.occupancy.observation.vertical_faces_cpu import raise_faces
 from roadbed.occupancy.rules import SensorModel
 from tests.occupancy.scenes import flat_ground, scan_at
 

@@ -11,13 +11,13 @@ import pytest
 
 import roadbed.occupancy.device
 from roadbed import OccupancyFilter
-from roadbed.compute.backend import elements
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
-from roadbed.errors import ConfigError, DeviceError, InputError
-from roadbed.frames import Scan, SensorMount
-from roadbed.geometry import Lattice, Pose
-from roadbed.occupancy.filter_buffers import births_of, bytes_needed
+from roadbed.core.errors import ConfigError, DeviceError, InputError
+from roadbed.core.frames import Scan, SensorMount
+from roadbed.core.geometry import Lattice, Pose
+from roadbed.occupancy.hsbof.buffers import births_of, bytes_needed
+from roadbed.runtime.backend import elements
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roadbed import OccupancyFilter
-from roadbed.geometry import Pose
+from roadbed.core.geometry import Pose
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 from tests.occupancy.test_filter import CONFIG
 

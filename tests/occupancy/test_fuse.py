@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed.config.occupancy import FusionConfig
-from roadbed.errors import ConfigError, InputError
+from roadbed.core.errors import ConfigError, InputError
 from roadbed.occupancy.arrays import Observation, Reports
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.fuse import Fusion, fuse
+from roadbed.occupancy.fusion.fuse import Fusion, fuse
 
 SHAPE, SPACING = (3, 4), 0.5
 probabilities = st.floats(0.05, 0.95)

@@ -9,8 +9,8 @@ import pytest
 from roadbed.config.occupancy import FusionConfig
 from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.fuse import RULES, Fusion
-from roadbed.occupancy.fuse_device import FusionDevice
+from roadbed.occupancy.fusion.fuse import RULES, Fusion
+from roadbed.occupancy.fusion.fuse_device import FusionDevice
 from tests.devices import ACCELERATORS, accelerator
 
 CELLS = Cells(37, 53, 0.5)

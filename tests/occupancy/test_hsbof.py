@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from roadbed.config.occupancy import FilterConfig
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.hsbof import Hsbof
-from roadbed.occupancy.particles_cpu import reorder
-from roadbed.occupancy.register import Registration
+from roadbed.occupancy.hsbof.filter import Hsbof
+from roadbed.occupancy.hsbof.particles_cpu import reorder
+from roadbed.occupancy.registration.register import Registration
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, hsbof
 from tests.occupancy.scenes import crowd, grid_of_boxes, nothing_seen, place, seen_as

@@ -8,19 +8,19 @@ import math
 import numpy as np
 import pytest
 
-from roadbed.compute import opencl
-from roadbed.compute.backend import queues_of
-from roadbed.compute.opencl import OpenclBackend
 from roadbed.config import Config
 from roadbed.config.occupancy import FilterConfig
-from roadbed.errors import DeviceError
+from roadbed.core.errors import DeviceError
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.filter_buffers import bytes_needed
-from roadbed.occupancy.hsbof import Hsbof
-from roadbed.occupancy.hsbof_device import FIGURE_6, HsbofDevice, Tuning
+from roadbed.occupancy.hsbof.buffers import bytes_needed
+from roadbed.occupancy.hsbof.filter import Hsbof
+from roadbed.occupancy.hsbof.filter_device import FIGURE_6, HsbofDevice, Tuning
 from roadbed.occupancy.records import PARTICLE
-from roadbed.occupancy.register import Registration
+from roadbed.occupancy.registration.register import Registration
+from roadbed.runtime import opencl
+from roadbed.runtime.backend import queues_of
+from roadbed.runtime.opencl import OpenclBackend
 from tests.conftest import require
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.engines import HsbofOnDevice

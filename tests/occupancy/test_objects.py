@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from roadbed.config.occupancy import ObjectsConfig
-from roadbed.geometry import Lattice, Pose
-from roadbed.occupancy.clusters import ClusterFinder
-from roadbed.occupancy.clusters_cpu import components, mean_velocity
-from roadbed.occupancy.lshape_cpu import fit_box
-from roadbed.occupancy.objects import ObjectTracker
-from roadbed.occupancy.objects_arrays import CLUSTER, MovingLayers
-from roadbed.tracked import NO_TRACKS, TrackedObject
+from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.tracked_objects import NO_TRACKS, TrackedObject
+from roadbed.occupancy.objects.arrays import CLUSTER, MovingLayers
+from roadbed.occupancy.objects.clusters import ClusterFinder
+from roadbed.occupancy.objects.clusters_cpu import components, mean_velocity
+from roadbed.occupancy.objects.lshape_cpu import fit_box
+from roadbed.occupancy.objects.tracker import ObjectTracker
 
 LATTICE = Lattice.centred(20.0, 20.0, 0.2)
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from roadbed.config import Config
 from roadbed.config.occupancy import ObservationConfig
-from roadbed.frames import Scan
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import OccupancyInput
-from roadbed.occupancy.observe import Observer
+from roadbed.occupancy.observation.observe import Observer
 from tests.occupancy import oracle
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.engines import ENGINES, engine

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roadbed.compute.backend import OnDevice
 from roadbed.config import Config
-from roadbed.errors import DeviceError, InputError
-from roadbed.geometry import Lattice
+from roadbed.core.errors import DeviceError, InputError
+from roadbed.core.geometry import Lattice
 from roadbed.occupancy.engine import OccupancyInput
-from roadbed.occupancy.observe import Observer
-from roadbed.occupancy.observe_device import ObserveDevice
+from roadbed.occupancy.observation.observe import Observer
+from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import RAY_GROUP, RAY_STRIP
+from roadbed.runtime.backend import OnDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep

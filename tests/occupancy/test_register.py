@@ -11,8 +11,8 @@ import pytest
 from roadbed.config.occupancy import FilterConfig, RegistrationConfig
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.hsbof import Hsbof
-from roadbed.occupancy.register import Registration, connected_hits
+from roadbed.occupancy.hsbof.filter import Hsbof
+from roadbed.occupancy.registration.register import Registration, connected_hits
 from tests.occupancy import oracle
 
 SHAPE, SPACING = (60, 80), 0.2

@@ -9,8 +9,8 @@ import pytest
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.register import Registration
-from roadbed.occupancy.register_device import RegistrationDevice
+from roadbed.occupancy.registration.register import Registration
+from roadbed.occupancy.registration.register_device import RegistrationDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
 from tests.occupancy.test_register import SHAPE, SPACING, behind_a_gap, changing_speed, rectangle, seen

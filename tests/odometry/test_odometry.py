@@ -9,7 +9,7 @@ import pytest
 
 from roadbed import open as open_source
 from roadbed.cli.options import Request
-from roadbed.errors import InputError, RoadbedError
+from roadbed.core.errors import InputError, RoadbedError
 from roadbed.sources.odometry import describe_odometry, with_odometry
 
 PLACE = "sim:city?sensor=vlp16&frames=8"

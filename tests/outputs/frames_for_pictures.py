@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
-from roadbed.geometry import Lattice, Pose
-from roadbed.tracked import TrackedObject
+from roadbed.core.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
+from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.tracked_objects import TrackedObject
 
 SLOPE = 0.05  # rise per metre along x
 

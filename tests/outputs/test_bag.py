@@ -13,7 +13,7 @@ from rosbags.rosbag1 import Writer as Writer1
 
 from roadbed import Pipeline
 from roadbed import open as open_source
-from roadbed.errors import InputError, OutputError
+from roadbed.core.errors import InputError, OutputError
 from roadbed.outputs.bag import BagWriter, source_notes, write_bag
 from roadbed.sources.bags.message_types import message_types
 from tests.sources.bag_files import Messages, cloud_bytes, drive_records

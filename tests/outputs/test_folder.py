@@ -10,7 +10,7 @@ import re
 import pytest
 
 from roadbed.config import Config
-from roadbed.errors import OutputError
+from roadbed.core.errors import OutputError
 from roadbed.outputs.folder import MANIFEST, OutputFolder, claim_configuration, unused_name
 
 PARTS = ("labels", "report.html")

@@ -17,7 +17,7 @@ from PIL import Image
 
 from roadbed import Pipeline
 from roadbed import open as open_source
-from roadbed.errors import ConfigError, InputError, OutputError
+from roadbed.core.errors import ConfigError, InputError, OutputError
 from roadbed.mapping.stored import StoredMap
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps import PRODUCTS, Georeference, export_map, geotiff

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from roadbed.errors import DeviceError, InputError
-from roadbed.frames import Label
+from roadbed.core.errors import DeviceError, InputError
+from roadbed.core.frames import Label
 from roadbed.outputs.pictures import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
 from roadbed.outputs.pictures.decoration import round_length
 from roadbed.outputs.pictures.perspective import Camera, Canvas

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
+from roadbed.core.tracked_objects import TrackedObject
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes
 from roadbed.outputs.recorder import Recorder
 from roadbed.outputs.recording import RunFolder
 from roadbed.pipeline import Result
 from roadbed.sources import open_source
-from roadbed.tracked import TrackedObject
 from tests.outputs.frames_for_pictures import ground_frame, occupancy_frame
 
 # Every number differs, so that no two of them can change places unnoticed.

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.spatial.transform import Rotation
 
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
+from roadbed.core.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.evaluate.protocols import protocol
-from roadbed.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
-from roadbed.geometry import Lattice, Pose
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import write_npz
 from roadbed.outputs.pcd import write_pcd
-from roadbed.sources.kitti_scans import read_labels
-from roadbed.sources.npy import read_npz
-from roadbed.sources.pcd import read_pcd
+from roadbed.sources.datasets.kitti_scans import read_labels
+from roadbed.sources.formats.npy import read_npz
+from roadbed.sources.formats.pcd import read_pcd
 
 DTYPES = ("i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
 NAMES = ("azimuth", "return_type", "near_ir", "velocity", "Reflectivity", "label", "sensor_index", "größe")

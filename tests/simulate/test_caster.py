@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roadbed.compute.kernels import njit
-from roadbed.geometry import Pose
+from roadbed.core.geometry import Pose
+from roadbed.kernels.jit import njit
 from roadbed.simulate import ground_ray
 from roadbed.simulate import solids as parts
 from roadbed.simulate.caster import GROUND, cast_sweep

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.errors import ConfigError, RoadbedError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.errors import ConfigError, RoadbedError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.simulate.caster import _detection_chance
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.motion import Fixed

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from roadbed.simulate.cells import Band, occupants
 from roadbed.simulate.scenes import SCENES, build_scene
 from roadbed.simulate.solids import build_grid

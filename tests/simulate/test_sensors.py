@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 from roadbed.simulate.sensors import SENSORS, Rig, Sensor, load_rig
 
 # name: firings per sweep, tolerance; lowest and highest elevation in degrees; field in degrees; sweeps per second

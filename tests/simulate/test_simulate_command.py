@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import roadbed
 from roadbed.cli import app
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 
 
 def test_folder_reads_back(tmp_path: Path) -> None:

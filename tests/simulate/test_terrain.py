@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 from roadbed.simulate.layers import Banking, Bend, Crown, Ditch, Kerb, Plane, Ramp, Shoulder, SpeedBump, Wave
 from roadbed.simulate.scenes import SCENES, build_scene
 from roadbed.simulate.terrain import ROAD, SIDEWALK, TERRAIN, Terrain

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.layers import Plane, Wave
 from roadbed.simulate.motion import Along, Fixed, Pace, Straight

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 
 # No file of a test comes near this; a header that is believed would.
 _MOST_MEMORY = 64 << 20

@@ -20,11 +20,11 @@ from pyarrow import feather
 from rosbags.rosbag2.storage_mcap import zstd
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.sources.argoverse import read_sweep
-from roadbed.sources.las import read_las
-from roadbed.sources.npy import read_npz
-from roadbed.sources.pcd import read_pcd
+from roadbed.core.errors import InputError
+from roadbed.sources.datasets.argoverse import read_sweep
+from roadbed.sources.formats.las import read_las
+from roadbed.sources.formats.npy import read_npz
+from roadbed.sources.formats.pcd import read_pcd
 from tests.resident import measured
 from tests.sources.bag_files import Messages, cloud_bytes, write_bag
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.errors import InputError
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Pose
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.point_time import sweep_time
 

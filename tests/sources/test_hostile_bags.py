@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from tests.resident import measured
 from tests.sources.bag_files import Messages, cloud_bytes, drive_records, write_bag
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Pose
 
 
 def write_sequence(folder, scans=3, points=5, labels=True, poses=None):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.sources.las import read_las
+from roadbed.core.errors import InputError
+from roadbed.sources.formats.las import read_las
 from tests.sources.damage import damaged, reads_or_refuses
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from roadbed.sources.location import parse_location
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.sources.npy import read_npy, read_npz
+from roadbed.core.errors import InputError
+from roadbed.sources.formats.npy import read_npy, read_npz
 from tests.sources.damage import damaged, reads_or_refuses
 
 ROWS = np.arange(20, dtype=np.float64).reshape(4, 5)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 
 
 def test_a_folder_of_scans_with_rings(tmp_path):

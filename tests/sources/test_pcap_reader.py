@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import roadbed
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from tests.conftest import UNHURRIED
 from tests.sources.damage import damaged
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.sources import lzf
-from roadbed.sources.pcd import read_pcd
+from roadbed.core.errors import InputError
+from roadbed.sources.formats import lzf
+from roadbed.sources.formats.pcd import read_pcd
 from tests.resident import measured
 from tests.sources.damage import damaged, reads_or_refuses
 

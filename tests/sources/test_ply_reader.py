@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.sources.ply import read_ply
+from roadbed.core.errors import InputError
+from roadbed.sources.formats.ply import read_ply
 from tests.sources.damage import damaged, reads_or_refuses
 
 PROPERTIES = [("x", "f4", "float"), ("y", "f8", "double"), ("z", "f4", "float32"), ("scalar_Intensity", "u1", "uchar")]

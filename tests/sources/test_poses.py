@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation, Slerp
 
-from roadbed.errors import InputError
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Pose
 from roadbed.sources.poses import interpolate, make_trajectory, read_poses, read_times
 
 angles = st.floats(-3.1, 3.1)

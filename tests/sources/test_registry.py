@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.outputs.npz import write_npz
 from roadbed.outputs.pcd import write_pcd
 from roadbed.sources import registry

@@ -14,11 +14,11 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
-from roadbed.sources.pointcloud2 import cloud_fields
-from roadbed.sources.ros_poses import TransformGraph
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
+from roadbed.sources.bags.pointcloud2 import cloud_fields
+from roadbed.sources.bags.ros_poses import TransformGraph
 from tests.sources.bag_files import Messages, cloud_bytes, drive_records, write_bag
 from tests.sources.damage import damaged
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roadbed
-from roadbed.errors import InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.sources import Source
 from roadbed.sources.selection import part_of
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 
 EXPECTED = {
     "ascii.pcd": [65536],

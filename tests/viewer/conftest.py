@@ -10,7 +10,7 @@ from time import monotonic, sleep
 import pytest
 
 import roadbed
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from roadbed.sources import Source
 from tests.conftest import require
 

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from roadbed.errors import DeviceError
+from roadbed.core.errors import DeviceError
 from roadbed.viewer import Viewer
 from roadbed.viewer.app import HOST
 from tests.conftest import take_interrupts

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from roadbed.viewer.drape import draped_glb
 from roadbed.viewer.scene import coarser
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from roadbed.errors import DeviceError, InputError
+from roadbed.core.errors import DeviceError, InputError
 from roadbed.viewer import Viewer
 from tests.reserved import free_port
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from roadbed.config import Config
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 from roadbed.viewer.parameters import FIRST, changed, parameters, value_at
 
 ALL = {p.path: p for config in (Config(), Config.parse({"ground": {"method": "variance"}})) for p in parameters(config)}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadbed.frames import Label
+from roadbed.core.frames import Label
 from roadbed.pipeline import Pipeline
 from roadbed.viewer import Viewer
 from roadbed.viewer.picking import describe, nearest_to_ray

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from roadbed.pipeline import Pipeline
 from roadbed.viewer.parameters import changed
 from roadbed.viewer.player import Player

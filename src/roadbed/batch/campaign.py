@@ -14,7 +14,6 @@ from dataclasses import asdict
 from typing import Any
 
 from roadbed import __version__
-from roadbed.atomic import output_errors
 from roadbed.batch import maps, tasks
 from roadbed.batch.drives import Drive
 from roadbed.batch.engine import Engine, Lost, Task
@@ -24,7 +23,8 @@ from roadbed.batch.manifest import write_json
 from roadbed.batch.outcome import Frames, Outcome, Progress, Split
 from roadbed.batch.report import write_batch_report
 from roadbed.batch.segments import Segment
-from roadbed.errors import OutputError
+from roadbed.core.errors import OutputError
+from roadbed.io.atomic import output_errors
 
 MARKER = "roadbed-batch.json"
 MAP = "map"

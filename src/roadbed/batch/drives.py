@@ -16,8 +16,8 @@ from typing import Annotated
 from pydantic import Field
 
 from roadbed.config.base import Stage
-from roadbed.errors import InputError
-from roadbed.reading.files import read_text
+from roadbed.core.errors import InputError
+from roadbed.io.files import read_text
 from roadbed.sources.location import parse_location
 from roadbed.sources.opening import Opening
 

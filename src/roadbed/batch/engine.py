@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 
-from roadbed.errors import DeviceError, InputError, missing_extra
+from roadbed.core.errors import DeviceError, InputError, missing_extra
 
 _OBJECT_STORE = 80 << 20  # bytes: only names and counts travel
 ATTEMPTS = 4  # at one task

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from roadbed.atomic import output_errors
-from roadbed.errors import OutputError
+from roadbed.core.errors import OutputError
+from roadbed.io.atomic import output_errors
 from roadbed.outputs.folder import foreign_file
 
 _MARK = "~"  # of folders that are being written

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from roadbed.batch.drives import Drive
-from roadbed.reading.files import open_regular
+from roadbed.io.files import open_regular
 from roadbed.sources.location import parse_location
 from roadbed.sources.opening import files_of
 from roadbed.sources.registry import Source

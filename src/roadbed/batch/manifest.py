@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from roadbed import __version__
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
+from roadbed.io.atomic import atomic_write
+from roadbed.io.files import read_text
 from roadbed.outputs.folder import MANIFEST, OutputFolder
-from roadbed.reading.files import read_text
 
 DRIVE, RUN = "drive.json", "run.json"
 # Files that say when, where and how fast: all others are the same bytes each time.

@@ -10,7 +10,7 @@ from pathlib import Path
 from roadbed.batch.folders import appearing
 from roadbed.batch.job import Job
 from roadbed.batch.outcome import Outcome
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from roadbed.mapping.combine import foreign_to_map, merge_maps, new_map_folder
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.stored import StoredMap

@@ -13,7 +13,7 @@ from roadbed.batch.drives import Drive
 from roadbed.batch.job import Job
 from roadbed.batch.outcome import Outcome
 from roadbed.batch.segments import Segment
-from roadbed.errors import OutputError, RoadbedError
+from roadbed.core.errors import OutputError, RoadbedError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

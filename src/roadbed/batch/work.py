@@ -23,7 +23,8 @@ from roadbed.batch.outcome import Frames, Outcome, Split
 from roadbed.batch.segments import Ids, Segment, cut
 from roadbed.batch.worst import FOLDER as WORST
 from roadbed.batch.worst import WorstFrames, worst_of
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
+from roadbed.io.files import read_text
 from roadbed.mapping.combine import merge_maps, new_map_folder
 from roadbed.mapping.stored import StoredMap
 from roadbed.outputs.folder import OutputFolder
@@ -31,7 +32,6 @@ from roadbed.outputs.parts import Part, linked_or_copied
 from roadbed.outputs.recording import RunFolder
 from roadbed.outputs.report import RunSummary
 from roadbed.pipeline import Pipeline
-from roadbed.reading.files import read_text
 from roadbed.sources.registry import Source
 from roadbed.sources.selection import Selection
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import isnan, nan
 from typing import Any
 
-from roadbed.atomic import atomic_write
+from roadbed.io.atomic import atomic_write
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.pictures import quick_image
 from roadbed.outputs.report import FrameRecord, Slide

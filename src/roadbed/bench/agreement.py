@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
 from roadbed.config import Config
-from roadbed.frames import OccupancyFrame, Scan
-from roadbed.geometry import Float32
+from roadbed.core.frames import OccupancyFrame, Scan
+from roadbed.core.geometry import Float32
 from roadbed.ground import GroundFilter
 from roadbed.occupancy import OccupancyFilter
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
 
 LEAST_MASS, LEAST_SPEED = 0.01, 0.1  # m/s; what is smaller than this is compared with this
 GRIDS = ("occupancy", "static", "velocity")

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from roadbed.bench.sound import is_sound, mass_error
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
 from roadbed.config import Config
-from roadbed.frames import Scan
+from roadbed.core.frames import Scan
 from roadbed.pipeline import Pipeline, Result
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
 from roadbed.sources import open_source
 from roadbed.sources.fault import KINDS, FaultSource
 from roadbed.sources.registry import Source

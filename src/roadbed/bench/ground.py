@@ -12,7 +12,7 @@ import numpy as np
 from roadbed.bench.host import device_phases
 from roadbed.bench.timing import Timing, measure
 from roadbed.config import Config
-from roadbed.frames import GroundFrame, Scan
+from roadbed.core.frames import GroundFrame, Scan
 from roadbed.ground import GroundFilter
 from roadbed.ground.stcrf.sizes import lattice_of as stcrf_lattice
 from roadbed.ground.variance.model import lattice_of as variance_lattice

@@ -13,7 +13,7 @@ from typing import Any
 
 import numba
 
-from roadbed.frames import Scan
+from roadbed.core.frames import Scan
 from roadbed.ground import GroundFilter
 from roadbed.pipeline import Pipeline
 

@@ -19,15 +19,15 @@ import numpy as np
 
 from roadbed.bench.pipeline import there_and_back
 from roadbed.config import Config
-from roadbed.errors import DeviceError, InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.errors import DeviceError, InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.live.ros_node import Transport
 from roadbed.live.stream import Stream
 from roadbed.messages.clouds import cloud_of_scan
 from roadbed.messages.store import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources import open_source
-from roadbed.sources.ros_poses import stamp_seconds
+from roadbed.sources.bags.ros_poses import stamp_seconds
 
 TRANSPORTS = ("stream", "ros1", "dds")
 _START_S = 1000.0  # the first scan's stamp; stamps tell which result belongs to which scan

@@ -13,7 +13,7 @@ import numpy as np
 
 from roadbed.bench.pipeline import there_and_back
 from roadbed.config import Config
-from roadbed.frames import Scan
+from roadbed.core.frames import Scan
 from roadbed.live.stream import LiveResult, Stream
 from roadbed.sources import open_source
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
 from roadbed.config.occupancy import FilterConfig
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.hsbof import Hsbof
-from roadbed.occupancy.hsbof_device import HsbofDevice
-from roadbed.occupancy.register import Registration
+from roadbed.occupancy.hsbof.filter import Hsbof
+from roadbed.occupancy.hsbof.filter_device import HsbofDevice
+from roadbed.occupancy.registration.register import Registration
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
 
 SHAPE, SPACING = (80, 100), 0.25
 _CONFIG = FilterConfig(particles=2000)

@@ -18,16 +18,16 @@ import numpy as np
 
 from roadbed.bench.energy import Meter
 from roadbed.bench.occupancy_steps import steps_on
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
-from roadbed.compute.opencl import OpenclBackend
 from roadbed.config import Config
 from roadbed.config.occupancy import FilterConfig
-from roadbed.errors import DeviceError
-from roadbed.geometry import Float32
+from roadbed.core.errors import DeviceError
+from roadbed.core.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.hsbof_device import Tuning
+from roadbed.occupancy.hsbof.filter_device import Tuning
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.opencl import OpenclBackend
 
 SENSORS = 8  # LiDARs pooled in the paper
 FIELD_OF_VIEW = math.radians(110)  # of each, all around the vehicle

@@ -8,19 +8,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from roadbed.compute import primitives
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
 from roadbed.config.occupancy import FilterConfig, FusionConfig
+from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.filter_buffers import ObservationBuffers
-from roadbed.occupancy.fuse import Fusion
-from roadbed.occupancy.fuse_device import FusionDevice
-from roadbed.occupancy.hsbof import Hsbof
-from roadbed.occupancy.hsbof_device import HsbofDevice, Tuning
-from roadbed.occupancy.register_device import RegistrationDevice
-from roadbed.timing import timed
+from roadbed.occupancy.fusion.fuse import Fusion
+from roadbed.occupancy.fusion.fuse_device import FusionDevice
+from roadbed.occupancy.hsbof.buffers import ObservationBuffers
+from roadbed.occupancy.hsbof.filter import Hsbof
+from roadbed.occupancy.hsbof.filter_device import HsbofDevice, Tuning
+from roadbed.occupancy.registration.register_device import RegistrationDevice
+from roadbed.runtime import primitives
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
 
 Given = tuple[float, GridMotion, tuple[float, float]]  # seconds since the last step, the grid's motion, own velocity
 

@@ -11,7 +11,7 @@ from typing import Any
 from roadbed.bench.host import device_phases, host_figures
 from roadbed.bench.timing import measure
 from roadbed.config import Config
-from roadbed.frames import Scan
+from roadbed.core.frames import Scan
 from roadbed.pipeline import Pipeline
 from roadbed.sources import open_source
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from roadbed.bench.faults import difference
 from roadbed.config import Config
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.pipeline import Pipeline, Result
 from roadbed.sources import open_source
 

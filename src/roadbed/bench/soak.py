@@ -15,8 +15,8 @@ import numpy as np
 
 from roadbed.bench.sound import is_sound, mass_error
 from roadbed.config import Config
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.pipeline import Pipeline, Result
 from roadbed.sources import open_source
 

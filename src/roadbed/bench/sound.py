@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.frames import GroundFrame, Label, OccupancyFrame
+from roadbed.core.frames import GroundFrame, Label, OccupancyFrame
 
 KNOWN_SIGMA = Config().ground.stcrf.known_sigma  # m; beyond it an elevation counts as unknown
 

@@ -27,7 +27,7 @@ from roadbed.cli import (
     warm_up,
 )
 from roadbed.cli.screen import print_json
-from roadbed.errors import RoadbedError
+from roadbed.core.errors import RoadbedError
 
 app = typer.Typer(
     name="roadbed",

@@ -15,7 +15,7 @@ from roadbed.cli.screen import Json
 from roadbed.cli.spread import spread
 from roadbed.cli.stopping import until_stopped
 from roadbed.cli.warm_up import prepare
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 
 if TYPE_CHECKING:
     from roadbed.batch.outcome import Progress

@@ -52,7 +52,7 @@ def occupancy(
     from roadbed.bench.occupancy import bench_occupancy
     from roadbed.bench.occupancy_plots import draw_all
     from roadbed.bench.timing import report
-    from roadbed.compute.opening import opened
+    from roadbed.runtime.device_selection import opened
 
     measured = bench_occupancy(opened(backend, device), steps)
     out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
@@ -112,8 +112,8 @@ def agreement(
     """The occupancy of an accelerator beside the CPU's over a drive: how far each grid is off, cell by cell."""
     from roadbed.bench.agreement import agreement_rows, summary
     from roadbed.bench.timing import report
-    from roadbed.compute.opening import opened
     from roadbed.config import Config
+    from roadbed.runtime.device_selection import opened
     from roadbed.sources import open_source
 
     place, scans = opened(backend, device), open_source(source)
@@ -137,7 +137,7 @@ def masses(
     """The filter's masses over many steps: none below 0, none above 1, and particles that carry what is dynamic."""
     from roadbed.bench.masses import mass_rows
     from roadbed.bench.timing import report
-    from roadbed.compute.opening import opened
+    from roadbed.runtime.device_selection import opened
 
     rows = list(progress(mass_rows(opened(backend, device), steps), "stepping", min(steps, 10)))
     _show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
@@ -191,7 +191,7 @@ def faults(
     """Every fault on one drive: what is noticed, how far results go off, and how soon they are back."""
     from roadbed.bench.faults import DRIVE, fault_rows
     from roadbed.bench.timing import report
-    from roadbed.compute.opening import opened
+    from roadbed.runtime.device_selection import opened
     from roadbed.sources.fault import KINDS
 
     place = opened(backend, device)

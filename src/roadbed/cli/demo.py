@@ -39,7 +39,7 @@ def demo(
     """A simulated drive through the whole chain: a table here, pictures and a report under the output folder."""
     from roadbed import Config, Pipeline
     from roadbed import open as open_source
-    from roadbed.atomic import atomic_write
+    from roadbed.io.atomic import atomic_write
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pictures import overview_figure, png_bytes
     from roadbed.outputs.pictures.choice import corner_camera, liveliness

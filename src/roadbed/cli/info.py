@@ -29,7 +29,7 @@ def info(as_json: Json = False) -> None:
     import os
 
     import roadbed
-    from roadbed.compute.opening import devices, why_missing
+    from roadbed.runtime.device_selection import devices, why_missing
     from roadbed.sources import registered
 
     parts = {name: _version(name) for name in _PARTS}

@@ -17,11 +17,11 @@ from roadbed.cli.screen import Json, print_json
 from roadbed.cli.spread import spread
 from roadbed.cli.stopping import until_stopped
 from roadbed.cli.warm_up import prepare
-from roadbed.errors import OutputError
+from roadbed.core.errors import OutputError
 
 if TYPE_CHECKING:
     from roadbed.config import Config
-    from roadbed.frames import Scan
+    from roadbed.core.frames import Scan
     from roadbed.live.counts import Statistics
     from roadbed.live.stream import LiveResult
 

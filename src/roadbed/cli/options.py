@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from roadbed.config import Config

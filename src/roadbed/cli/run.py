@@ -16,7 +16,7 @@ from roadbed.cli.options import Force, Frames, Output, Request, command_line
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.cli.spread import spread
 from roadbed.cli.warm_up import prepare
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 
 if TYPE_CHECKING:
     from roadbed import Config, Pipeline, Result

@@ -16,7 +16,7 @@ from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
     from roadbed.config import Config
-    from roadbed.frames import GroundFrame, Scan
+    from roadbed.core.frames import GroundFrame, Scan
     from roadbed.outputs.folder import OutputFolder
 
 
@@ -36,7 +36,7 @@ def segment(
 ) -> None:
     """Write ground.pcd and nonground.pcd with every channel kept, and print the time of each phase."""
     from roadbed import GroundFilter
-    from roadbed.errors import InputError
+    from roadbed.core.errors import InputError
     from roadbed.outputs.folder import OutputFolder
     from roadbed.sources.opening import files_of
 

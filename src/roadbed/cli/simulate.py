@@ -66,7 +66,7 @@ def _labels(truth: FrameTruth) -> NDArray[np.uint8]:
     """What the points are, as labels for a picture."""
     import numpy as np
 
-    from roadbed.frames import Label
+    from roadbed.core.frames import Label
 
     known = np.where(truth.is_ground, Label.GROUND, Label.OBSTACLE)
     return np.where(truth.spurious, Label.LOW_OUTLIER, known).astype(np.uint8)

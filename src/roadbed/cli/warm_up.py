@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roadbed.cli.screen import Json, print_json
-from roadbed.errors import RoadbedError
+from roadbed.core.errors import RoadbedError
 
 if TYPE_CHECKING:
     from roadbed.config import Config
@@ -25,9 +25,9 @@ def warm_up(
     as_json: Json = False,
 ) -> None:
     """Compile for this machine now, so that the first drive starts at once. Done once; repeating it costs a second."""
-    from roadbed.compute.kernel_cache import folder
-    from roadbed.warmup import JOBS
-    from roadbed.warmup import warm_up as compile_all
+    from roadbed.kernels.cache import folder
+    from roadbed.warm_up.processes import JOBS
+    from roadbed.warm_up.processes import warm_up as compile_all
 
     begun = time.monotonic()
     kernels = compile_all(parts or JOBS, processes)
@@ -42,8 +42,8 @@ def warm_up(
 
 def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
     """Before a command's first frame: where several parts are cold, all cores compile them."""
-    from roadbed.warmup import cold
-    from roadbed.warmup import warm_up as compile_all
+    from roadbed.warm_up.processes import cold
+    from roadbed.warm_up.processes import warm_up as compile_all
 
     wanted = ["simulator"] if source.startswith("sim:") else []
     if settings.backend == "cpu":

@@ -9,7 +9,6 @@ from typing import Literal
 import yaml
 from pydantic import Field
 
-from roadbed.atomic import atomic_write
 from roadbed.config.base import Stage, merged
 from roadbed.config.ground import GroundConfig
 from roadbed.config.live import LiveConfig
@@ -19,7 +18,8 @@ from roadbed.config.report import from_report, is_report
 from roadbed.config.shared import TimelineConfig, VehicleConfig
 from roadbed.config.text import load_text, parse_yaml
 from roadbed.config.traversability import TraversabilityConfig
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
+from roadbed.io.atomic import atomic_write
 
 
 class Config(Stage):

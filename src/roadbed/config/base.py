@@ -8,7 +8,7 @@ from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 
 _MOST_PROBLEMS = 20  # explained; whoever has more starts with these
 

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from yaml import events
 
-from roadbed.errors import ConfigError, InputError
-from roadbed.reading.files import read_text
+from roadbed.core.errors import ConfigError, InputError
+from roadbed.io.files import read_text
 
 _LONGEST_TEXT = 1 << 20
 _LONGEST_NUMBER = 64  # characters, as no printed number is longer

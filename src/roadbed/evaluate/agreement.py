@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
-from roadbed.compute.opening import devices
 from roadbed.config import Config, GroundConfig
-from roadbed.frames import GroundFrame, Scan
+from roadbed.core.frames import GroundFrame, Scan
 from roadbed.ground import GroundFilter
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.device_selection import devices
 
 
 @dataclass(frozen=True, eq=False)

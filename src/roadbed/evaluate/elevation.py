@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
+from roadbed.core.frames import GroundFrame
+from roadbed.core.geometry import Float64, Lattice
 from roadbed.evaluate.metrics import ElevationScore
-from roadbed.frames import GroundFrame
-from roadbed.geometry import Float64, Lattice
-from roadbed.reading.arrays import check_numbers, read_array
+from roadbed.io.arrays import check_numbers, read_array
 from roadbed.sources import Source
 
 # Scores the surface of frame number `index`; None where that frame has no truth.

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.arrays import to_host
 from roadbed.config import Config
-from roadbed.errors import InputError
+from roadbed.core.device_arrays import to_host
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.evaluate.bands import RANGES, SLOPES, Bands
 from roadbed.evaluate.elevation import ElevationJudge
 from roadbed.evaluate.metrics import ElevationScore, Score
 from roadbed.evaluate.protocols import Mask, protocol
-from roadbed.frames import Scan
 from roadbed.ground import GroundFilter
 from roadbed.sources import Source
 

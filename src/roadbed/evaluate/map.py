@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
-from roadbed.errors import InputError
-from roadbed.geometry import Float64
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Float64
 from roadbed.ground.filter import GroundFilter
 from roadbed.mapping.cache import SIDE, Key
 from roadbed.mapping.stored import StoredMap

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.errors import InputError
-from roadbed.reading.files import read_text
+from roadbed.core.errors import InputError
+from roadbed.io.files import read_text
 
 CELL = 0.2  # m, cells of passers
 MOST_HITS, LEAST_GROUND = 12, 8  # scans: what passes is hit at most, what it passes over is ground at least so often

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
+from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
+from roadbed.core.geometry import Pose
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge
 from roadbed.evaluate.occupancy_truth import TruthJudge
-from roadbed.frames import GroundFrame, OccupancyFrame, Scan
-from roadbed.geometry import Pose
 from roadbed.pipeline import Pipeline, Result
 from roadbed.sources import Source
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roadbed.core.frames import OccupancyFrame
+from roadbed.core.geometry import Float64, Lattice
+from roadbed.core.tracked_objects import TrackedObject
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
-from roadbed.frames import OccupancyFrame
-from roadbed.geometry import Float64, Lattice
-from roadbed.occupancy.clusters_cpu import mean_velocity
-from roadbed.tracked import TrackedObject
+from roadbed.occupancy.objects.clusters_cpu import mean_velocity
 
 WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged
 FIT_FRAMES = 2  # true velocities are lines through this many frames before and after

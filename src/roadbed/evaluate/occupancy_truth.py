@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import OccupancyFrame
-from roadbed.geometry import Pose
+from roadbed.core.frames import OccupancyFrame
+from roadbed.core.geometry import Pose
 
 if TYPE_CHECKING:
     from roadbed.simulate.truth import FrameTruth

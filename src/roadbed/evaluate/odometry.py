@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Float64, Pose
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Float64, Pose
 from roadbed.sources import Source
 
 _PARKED_M_S = 0.6  # a box that is slower under either poses is taken as parked; poses drift by that much

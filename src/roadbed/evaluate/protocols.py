@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 
 Mask = NDArray[np.bool_]
 

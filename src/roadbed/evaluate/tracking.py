@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.geometry import Float64
-from roadbed.tracked import TrackedObject
+from roadbed.core.geometry import Float64
+from roadbed.core.tracked_objects import TrackedObject
 
 GATE = 2.0  # m from a mover's middle to that of the object that stands for it, at most
 EXTENT_AFTER = 1.0  # s after its first sight from which an object's extent is judged

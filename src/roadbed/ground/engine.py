@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import Resident, VarianceCells
-from roadbed.geometry import Float32, Float64, Pose
+from roadbed.core.frames import Resident, VarianceCells
+from roadbed.core.geometry import Float32, Float64, Pose
 
 # Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
 Outputs = Literal["host", "device", "both"]

@@ -13,17 +13,17 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.compute import compilation
-from roadbed.compute.backend import Backend, in_words
-from roadbed.compute.host import Host, refuse_after_fork
-from roadbed.compute.opening import opened
 from roadbed.config import Config, GroundConfig
-from roadbed.errors import ConfigError, DeviceError
-from roadbed.frames import GroundFrame, Mounting, Moving, Scan, names_wanted
-from roadbed.geometry import Pose
+from roadbed.core.errors import ConfigError, DeviceError
+from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan, names_wanted
+from roadbed.core.geometry import Pose
+from roadbed.ground.ego.ego_mask import OwnBody, Room, without
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.method import GroundMethod, Segmented, looked_at
-from roadbed.ground.own_body import OwnBody, Room, without
+from roadbed.kernels import progress as compilation
+from roadbed.runtime.backend import Backend, in_words
+from roadbed.runtime.cpu_backend import Host, refuse_after_fork
+from roadbed.runtime.device_selection import opened
 
 WANTED = ("ground_probability", "height_above_ground")  # what a frame holds beside labels and layers
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import GroundFrame, Mounting, Moving, Scan
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
 
 _SOME = 64  # labels, one of which usually says something

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Literal
 
-from roadbed.errors import DeviceError
+from roadbed.core.errors import DeviceError
 
 # A cloud of 3 MB is 47 packets instead of 2,300 fragments. The reader's socket holds all of them, as far as the system
 # lets it (net.core.rmem_max): what finds it full is asked for again, by default 0.1 s later. The writer's history holds

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import DeviceError, missing_extra
-from roadbed.frames import GroundFrame, OccupancyFrame
-from roadbed.geometry import Pose
+from roadbed.core.errors import DeviceError, missing_extra
+from roadbed.core.frames import GroundFrame, OccupancyFrame
+from roadbed.core.geometry import Pose
+from roadbed.io.atomic import atomic_write
 from roadbed.messages.clouds import packed
 from roadbed.messages.layers import elevation_layers, ground_heights
 from roadbed.messages.markers import OBJECT_HEIGHT_M, SECONDS_SHOWN, object_poses, velocity_lines

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
 
-from roadbed.errors import RoadbedError
-from roadbed.frames import Scan
+from roadbed.core.errors import RoadbedError
+from roadbed.core.frames import Scan
 from roadbed.live.stream import Stream
 from roadbed.sources.registry import close_source, is_live
 

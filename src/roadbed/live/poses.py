@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadbed.geometry import Pose
+from roadbed.core.geometry import Pose
 from roadbed.sources.poses import Trajectory
 
 

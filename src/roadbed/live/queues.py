@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from roadbed.frames import Scan
+from roadbed.core.frames import Scan
 
 _SAME_DRIVE_S = 5.0  # leaders whose times differ by more belong to different recordings: order of arrival counts
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 from xmlrpc.client import ServerProxy
 
-from roadbed.errors import DeviceError
+from roadbed.core.errors import DeviceError
 from roadbed.messages.store import RosMessages
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")

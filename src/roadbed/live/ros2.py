@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from roadbed.errors import DeviceError
+from roadbed.core.errors import DeviceError
 from roadbed.live.ros_node import Transport
 
 

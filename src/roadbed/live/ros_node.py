@@ -11,14 +11,14 @@ from typing import Any, Literal, Protocol
 
 from roadbed.config import Config
 from roadbed.config.text import parse_yaml
-from roadbed.errors import ConfigError, InputError, RoadbedError
+from roadbed.core.errors import ConfigError, InputError, RoadbedError
+from roadbed.io.foreign import foreign_errors
 from roadbed.live.diagnostics import diagnostics
 from roadbed.live.stream import LiveResult, Stream
 from roadbed.messages.clouds import scan_of_cloud
 from roadbed.messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
-from roadbed.reading.foreign import foreign_errors
-from roadbed.sources.ros_poses import TransformGraph, frame_name, message_pose, stamp_seconds
+from roadbed.sources.bags.ros_poses import TransformGraph, frame_name, message_pose, stamp_seconds
 
 STRING = "std_msgs/msg/String"
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.errors import RoadbedError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.errors import RoadbedError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.live.counts import Statistics, Tally
 from roadbed.live.poses import Found, PoseBuffer
 from roadbed.live.queues import SensorQueues, Waiting

@@ -12,9 +12,9 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
-from roadbed.reading.arrays import read_arrays
+from roadbed.core.errors import InputError
+from roadbed.io.arrays import read_arrays
+from roadbed.io.atomic import atomic_write
 
 SIDE = 64  # nodes
 Key = tuple[int, int]  # row, column

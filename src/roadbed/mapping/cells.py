@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.reading.arrays import check_numbers
+from roadbed.io.arrays import check_numbers
 
 CELLS = 256  # to a side of a tile
 

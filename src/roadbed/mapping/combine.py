@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.errors import InputError, OutputError
-from roadbed.geometry import Float64, Pose
+from roadbed.core.errors import InputError, OutputError
+from roadbed.core.geometry import Float64, Pose
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
 from roadbed.mapping.cells import CELLS, CellTile
 from roadbed.mapping.index import MapIndex

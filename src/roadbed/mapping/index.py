@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Pose
+from roadbed.io.atomic import atomic_write
+from roadbed.io.files import read_text
 from roadbed.mapping.information import SurfaceRules
-from roadbed.reading.files import read_text
 
 _FORMAT = 1
 _NAME = "map.json"

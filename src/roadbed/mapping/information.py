@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roadbed.errors import InputError
-from roadbed.geometry import Float32, Float64
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Float32, Float64
 
 POINT_NOISE = 2.2e-6  # m^2 of one effective point on a perfect plane: 1.5 mm
 _LEAST = 1e-6  # information about a slope, so that planes of which nothing but a height is known can be solved

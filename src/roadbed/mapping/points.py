@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.geometry import Float64
-from roadbed.reading.arrays import check_numbers
+from roadbed.core.geometry import Float64
+from roadbed.io.arrays import check_numbers
 
 GROUND, OBSTACLE = 0, 1  # kinds
 _MOST_WAITING = 200_000  # rows that wait to be added up

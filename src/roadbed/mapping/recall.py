@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.geometry import Float32, Lattice
+from roadbed.core.geometry import Float32, Lattice
 from roadbed.mapping.information import SurfaceRules, information_of, lower, planes_of
 
 _STEP_M = 0.3  # surfaces further apart than this are not the same one

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from roadbed.errors import InputError
-from roadbed.geometry import Float32, Float64, Lattice
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Float32, Float64, Lattice
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
 from roadbed.mapping.cells import CellTile
 from roadbed.mapping.index import MapIndex

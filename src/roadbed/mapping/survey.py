@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, Label, OccupancyFrame
-from roadbed.geometry import Float32
+from roadbed.core.errors import InputError
+from roadbed.core.frames import GroundFrame, Label, OccupancyFrame
+from roadbed.core.geometry import Float32
+from roadbed.io.atomic import atomic_write
+from roadbed.io.files import read_text
 from roadbed.mapping.cache import SIDE, Key, TileCache
 from roadbed.mapping.cells import CELLS, CellTile
 from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
-from roadbed.reading.files import read_text
 
 _NAME = "survey.json"
 _TILES_IN_MEMORY = 16  # of each kind: the vehicle's surroundings

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.geometry import Float32, Lattice, Pose
+from roadbed.core.geometry import Float32, Lattice, Pose
+from roadbed.io.arrays import check_numbers
 from roadbed.mapping.cache import SIDE, Key, TileCache
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import SurfaceRules, lower
-from roadbed.reading.arrays import check_numbers
 
 KNOWN = 0.05  # effective points a node must hold to be worth storing
 

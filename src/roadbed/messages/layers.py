@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import GroundFrame, OccupancyFrame
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.frames import GroundFrame, OccupancyFrame
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.messages.store import GRID_MAP, OCCUPANCY_GRID, RosMessages
 
 _SURELY_UNSEEN = 0.9  # unknown mass above which a cell is -1 in an OccupancyGrid

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, OccupancyFrame
-from roadbed.geometry import Pose
+from roadbed.core.frames import GroundFrame, OccupancyFrame
+from roadbed.core.geometry import Pose
 from roadbed.messages.layers import ground_heights
 from roadbed.messages.store import MARKERS, RosMessages
 

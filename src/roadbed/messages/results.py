@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.frames import Label, OccupancyFrame
+from roadbed.core.frames import Label, OccupancyFrame
 from roadbed.messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud
 from roadbed.messages.layers import elevation_layers, grid_map, ground_heights, occupancy_grid
 from roadbed.messages.markers import object_markers, velocity_markers

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from roadbed.errors import missing_extra
-from roadbed.geometry import Pose
+from roadbed.core.errors import missing_extra
+from roadbed.core.geometry import Pose
 
 if TYPE_CHECKING:
     from rosbags.typesys.store import Typestore

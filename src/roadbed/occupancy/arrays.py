@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.geometry import Float32
+from roadbed.core.geometry import Float32
 from roadbed.occupancy.model import NO_BEAM
 
 Int32 = NDArray[np.int32]
@@ -27,7 +27,7 @@ class Cells(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """Whose random numbers: see `compute/philox.py`."""
+    """Whose random numbers: see `runtime/philox.py`."""
 
     seed: int
     frame: int

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roadbed.compute.compilation import announce
 from roadbed.config import Config
-from roadbed.geometry import Float32
-from roadbed.occupancy import hsbof, observe
+from roadbed.core.geometry import Float32
+from roadbed.core.timing import timed
+from roadbed.kernels.progress import announce
 from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.fuse import Fusion
-from roadbed.occupancy.hsbof import Hsbof
+from roadbed.occupancy.fusion.fuse import Fusion
+from roadbed.occupancy.hsbof import filter as hsbof
+from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.memory import check_memory
-from roadbed.occupancy.observe import Observer
+from roadbed.occupancy.observation import observe
+from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.placement import lattice_of
-from roadbed.timing import timed
 
 
 class OccupancyCpu:

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend, Beside, JoinedTapes, OnDevice, Tape
 from roadbed.config import Config
-from roadbed.geometry import Float32
+from roadbed.core.geometry import Float32
+from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells
 from roadbed.occupancy.engine import GridMotion, LazyOutput, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.filter_buffers import ObservationBuffers, check_memory
-from roadbed.occupancy.fuse_device import FusionDevice
-from roadbed.occupancy.hsbof_device import HsbofDevice
-from roadbed.occupancy.observe_device import ObserveDevice
+from roadbed.occupancy.fusion.fuse_device import FusionDevice
+from roadbed.occupancy.hsbof.buffers import ObservationBuffers, check_memory
+from roadbed.occupancy.hsbof.filter_device import HsbofDevice
+from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import check_device
-from roadbed.occupancy.register_device import RegistrationDevice
-from roadbed.timing import timed
+from roadbed.occupancy.registration.register_device import RegistrationDevice
+from roadbed.runtime.backend import Backend, Beside, JoinedTapes, OnDevice, Tape
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 

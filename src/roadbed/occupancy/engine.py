@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.arrays import to_host
-from roadbed.compute.backend import OnDevice
-from roadbed.frames import GroundFrame, Scan
-from roadbed.geometry import Float32, Float64, Lattice, Pose
+from roadbed.core.device_arrays import to_host
+from roadbed.core.frames import GroundFrame, Scan
+from roadbed.core.geometry import Float32, Float64, Lattice, Pose
 from roadbed.occupancy.model import NOBODYS
+from roadbed.runtime.backend import OnDevice
 
 _NO_TURN, _NO_SHIFT = np.eye(2), (0.0, 0.0)
 _NO_TURN.flags.writeable = False  # shared by all motions

@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute import compilation
-from roadbed.compute.backend import Backend, in_words
-from roadbed.compute.host import Host, refuse_after_fork
-from roadbed.compute.opening import opened
 from roadbed.config import Config, OccupancyConfig
-from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, names_wanted
-from roadbed.geometry import Pose
-from roadbed.occupancy.clusters import ClusterFinder
+from roadbed.core.errors import InputError
+from roadbed.core.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, names_wanted
+from roadbed.core.geometry import Pose
+from roadbed.core.timeline import Link, Moment, Timeline
+from roadbed.core.timing import timed
+from roadbed.core.tracked_objects import TrackedObjects, Tracks
+from roadbed.kernels import progress as compilation
 from roadbed.occupancy.cpu import OccupancyCpu
 from roadbed.occupancy.device import OccupancyDevice
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.objects import ObjectTracker
-from roadbed.occupancy.objects_arrays import NO_CLUSTERS, MovingLayers
+from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
+from roadbed.occupancy.objects.clusters import ClusterFinder
+from roadbed.occupancy.objects.tracker import ObjectTracker
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.timeline import Link, Moment, Timeline
-from roadbed.timing import timed
-from roadbed.tracked import TrackedObjects, Tracks
+from roadbed.runtime.backend import Backend, in_words
+from roadbed.runtime.cpu_backend import Host, refuse_after_fork
+from roadbed.runtime.device_selection import opened
 
 WANTED = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
 _LAYERS = {

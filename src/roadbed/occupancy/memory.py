@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from roadbed import memory
 from roadbed.config.occupancy import OccupancyConfig
-from roadbed.geometry import Lattice
-from roadbed.occupancy.hsbof import Hsbof
+from roadbed.core import memory
+from roadbed.core.geometry import Lattice
+from roadbed.occupancy.hsbof.filter import Hsbof
 
 _FRAME_BYTES_PER_CELL = 60  # one frame given out, and the grids of observation and fusion
 

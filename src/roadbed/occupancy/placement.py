@@ -10,9 +10,9 @@ from operator import sub
 import numpy as np
 
 from roadbed.config.occupancy import GridConfig
-from roadbed.errors import ConfigError
-from roadbed.frames import GroundFrame, Scan
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.errors import ConfigError
+from roadbed.core.frames import GroundFrame, Scan
+from roadbed.core.geometry import Lattice, Pose
 from roadbed.occupancy.engine import GridMotion
 
 _SAME = 1e-6  # m, rad: poses closer than this are one

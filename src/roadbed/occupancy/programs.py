@@ -14,12 +14,12 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from roadbed.compute.backend import Backend
-from roadbed.compute.program import Program
-from roadbed.errors import DeviceError
+from roadbed.core.errors import DeviceError
 from roadbed.occupancy.arrays import Between, GridShape
 from roadbed.occupancy.model import CONSTANTS, NO_BEAM
 from roadbed.occupancy.rules import Laid, RegistrationRule, SensorModel
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.program import Program
 
 GROUP = 256  # work-items per group over points and cells
 RAY_GROUP, RAY_STRIP = 32, 11  # over the bins of a ray, and so many of them each: an odd number, for banks of memory
@@ -128,9 +128,13 @@ def _program(files: Sequence[str], structs: dict[str, np.dtype], shared: tuple[s
     return Program((*shared, *(f"occupancy/{file}.cl" for file in files)), _DEFINITIONS, structs, exact=True)
 
 
-OBSERVE = _program(("polar", "faces", "observe"), {"View": VIEW})
-FUSE = _program(("fuse",), {"Pool": POOL, "Opinion": OPINION})
-_REGISTER = _program(("components", "shifts", "register", "refine"), {"Laying": LAYING}, ("compute/components.cl",))
+OBSERVE = _program(("observation/polar", "observation/vertical_faces", "observation/observe"), {"View": VIEW})
+FUSE = _program(("fusion/fuse",), {"Pool": POOL, "Opinion": OPINION})
+_REGISTER = _program(
+    tuple(f"registration/{name}" for name in ("components", "shifts", "register", "refine")),
+    {"Laying": LAYING},
+    ("runtime/components.cl",),
+)
 
 
 def register_program(group: int = REGISTER_GROUP) -> Program:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute import philox
-from roadbed.compute.program import Program
 from roadbed.occupancy.programs import EXACT, GROUP, members_of
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
+from roadbed.runtime import philox
+from roadbed.runtime.program import Program
 
 TILE_ROWS, TILE_ROOM = 8, 1024  # rows of a tile of priors, and cells of the old grid that local memory holds for it
 TILE_STRIP = 8  # masses that a work-item of a draw's tile sums up
-_FILES = ("draw", "particles", "priors", "crowds", "cells", "velocities", "birth")
+_FILES = ("resample", "particles", "priors", "segmented_sum", "cells", "velocities", "birth")
 _LAYERS = {"STATIC": 0, "DYNAMIC": 1, "FREE": 2, "MATURITY": 3, "KNOWN_FREE": 4, "LAYERS": 5}
 
 # `cell` is kept apart, so that sorting reads nothing else.
@@ -51,7 +51,7 @@ def filter_program(group: int = GROUP) -> Program:
     tile = {"TILE_ROWS": TILE_ROWS, "TILE_ROOM": TILE_ROOM}
     structs = {rule.__name__: _RECORDS[name] for name, rule in _RULES.items()}
     return Program(
-        ("compute/philox.cl", *(f"occupancy/{name}.cl" for name in _FILES)),
+        ("runtime/philox.cl", *(f"occupancy/hsbof/{name}.cl" for name in _FILES)),
         {**EXACT, **philox.DEFINITIONS, **_LAYERS, "GROUP": group, "TILE_STRIP": TILE_STRIP, **tile},
         {"Particle": PARTICLE, "Comb": COMB, **structs, "Step": STEP},
         exact=True,

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.arrays import lies_on_device
-from roadbed.errors import missing_extra
-from roadbed.frames import Scan
-from roadbed.geometry import Float64, Pose, rotation_of, rotation_vector
+from roadbed.core.device_arrays import lies_on_device
+from roadbed.core.errors import missing_extra
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Float64, Pose, rotation_of, rotation_vector
 
 _LONGEST_S = 2.0  # between scans whose poses still tell a speed
 _DONE = "time"  # the channel that keeps the points' times once they are used

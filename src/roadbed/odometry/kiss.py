@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.arrays import to_host
-from roadbed.errors import InputError, missing_extra
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.device_arrays import to_host
+from roadbed.core.errors import InputError, missing_extra
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.odometry.deskew import Motion, deskew
 
 _FEWEST_POINTS = 100

@@ -9,14 +9,14 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from roadbed.atomic import output_errors
-from roadbed.errors import InputError, OutputError, missing_extra
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError, OutputError, missing_extra
+from roadbed.core.frames import Scan
+from roadbed.io.atomic import output_errors
 from roadbed.messages.clouds import cloud_of_scan
 from roadbed.messages.results import FrameNames, ResultMessages
 from roadbed.messages.store import CLOUD, ODOMETRY, RosMessages
 from roadbed.pipeline import Result
-from roadbed.sources.rosbag import RosbagSource
+from roadbed.sources.bags.rosbag import RosbagSource
 
 SUFFIXES = (".bag", ".mcap")
 PREFIX = "/roadbed"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Lattice, Pose
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Lattice, Pose
+from roadbed.io.atomic import atomic_write
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import write_arrays

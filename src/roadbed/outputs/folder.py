@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from roadbed import __version__
-from roadbed.atomic import atomic_write, output_errors
 from roadbed.config import Config
-from roadbed.errors import ConfigError, OutputError
+from roadbed.core.errors import ConfigError, OutputError
+from roadbed.io.atomic import atomic_write, output_errors
 
 MANIFEST = "roadbed-manifest.jsonl"  # a line about the run, then one line per file, written before the file is
 

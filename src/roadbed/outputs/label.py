@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
-from roadbed.frames import Label
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Label
+from roadbed.io.atomic import atomic_write
 
 # Classes by which SemanticKITTI's own tools colour and score the points as Roadbed means them.
 SEMANTICKITTI_CLASS: dict[Label, int] = {

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, OccupancyFrame, Scan
-from roadbed.geometry import Lattice, Pose
-from roadbed.sources.npy import CHANNEL_PREFIX
+from roadbed.core.errors import InputError
+from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
+from roadbed.core.geometry import Lattice, Pose
+from roadbed.io.atomic import atomic_write
+from roadbed.sources.formats.npy import CHANNEL_PREFIX
 
 
 def write_npz(

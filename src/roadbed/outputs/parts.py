@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from roadbed.atomic import atomic_write, output_errors
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
+from roadbed.io.atomic import atomic_write, output_errors
+from roadbed.io.files import read_text
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.report import FrameRecord, Slide
-from roadbed.reading.files import read_text
 
 _NAME = "part.json"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
+from roadbed.io.atomic import atomic_write
 
 DATA_KINDS = ("binary", "ascii", "binary_compressed")
 
@@ -113,7 +113,7 @@ def _ascii(columns: dict[str, NDArray], count: int) -> bytes:
 
 
 def _compressed(columns: dict[str, NDArray], count: int) -> bytes:
-    from roadbed.sources.lzf import compress
+    from roadbed.sources.formats.lzf import compress
 
     joined = b"".join(values.tobytes() for values in columns.values())
     packed = compress(np.frombuffer(joined, np.uint8)).tobytes()

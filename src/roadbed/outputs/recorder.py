@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.outputs.bag import BagWriter, is_bag_name
 from roadbed.sources.registry import is_live
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from roadbed.atomic import atomic_write
 from roadbed.config import Config
+from roadbed.io.atomic import atomic_write
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import frame_arrays, write_arrays

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import inlined, inner, njit
-from roadbed.compute.scratch import scratch
-from roadbed.compute.threads import spread
-from roadbed.geometry import Float64, Pose
+from roadbed.core.geometry import Float64, Pose
+from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.parallel import spread
+from roadbed.kernels.scratch import scratch
 from roadbed.simulate import heightfield
 from roadbed.simulate.chance import make_key, normal, uniform
 from roadbed.simulate.ground_ray import Bounds, meet_ground

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import njit
-from roadbed.compute.threads import spread
-from roadbed.geometry import Float64, Pose
+from roadbed.core.geometry import Float64, Pose
+from roadbed.kernels.jit import njit
+from roadbed.kernels.parallel import spread
 from roadbed.simulate.heightfield import Field, height
 from roadbed.simulate.solids import SQUARE, Grid, Movements, Solids, span_of
 from roadbed.simulate.terrain import Terrain

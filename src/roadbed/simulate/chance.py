@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from roadbed.compute.kernels import inlined, njit
+from roadbed.kernels.jit import inlined, njit
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from roadbed.compute import compilation
-from roadbed.errors import ConfigError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.errors import ConfigError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
+from roadbed.kernels import progress as compilation
 from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
 from roadbed.simulate.chance import make_key
 from roadbed.simulate.ground_ray import Bounds

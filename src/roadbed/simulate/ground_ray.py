@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import inner, njit
-from roadbed.compute.threads import spread
+from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.parallel import spread
 from roadbed.simulate.heightfield import KERB, Field, beyond_kerb, height, road_frame, smooth_step
 
 _MISS = math.inf

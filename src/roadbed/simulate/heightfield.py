@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import inlined, inner, njit
+from roadbed.kernels.jit import inlined, inner, njit
 
 PLANE, WAVE, RAMP, CROWN, BANKING, SHOULDER, DITCH, KERB, BUMP = range(9)
 ROW = 8  # numbers per layer: its kind, then its parameters

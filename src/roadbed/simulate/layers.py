@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 from roadbed.simulate import heightfield
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.errors import ConfigError
-from roadbed.geometry import Float64, Pose
+from roadbed.core.errors import ConfigError
+from roadbed.core.geometry import Float64, Pose
 from roadbed.simulate.chance import gaussian, make_key
 from roadbed.simulate.terrain import Terrain
 

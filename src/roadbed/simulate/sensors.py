@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from roadbed.config.base import Stage
 from roadbed.config.text import load_text, parse_yaml
-from roadbed.errors import ConfigError
-from roadbed.geometry import Pose
+from roadbed.core.errors import ConfigError
+from roadbed.core.geometry import Pose
 
 Degrees = Annotated[float, Field(ge=-360, le=360)]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.kernels import inlined, inner, njit
+from roadbed.kernels.jit import inlined, inner, njit
 
 BOX, CYLINDER, ELLIPSOID = range(3)
 SQUARE = 2.0  # m, edge of a grid square

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.compute.threads import spread
-from roadbed.geometry import Float64
+from roadbed.core.geometry import Float64
+from roadbed.kernels.parallel import spread
 from roadbed.simulate import heightfield
 from roadbed.simulate.ground_ray import Bounds, bound_squares
 from roadbed.simulate.layers import Band, Bend, Layer, Plane

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from roadbed.errors import ConfigError
-from roadbed.geometry import Pose
+from roadbed.core.errors import ConfigError
+from roadbed.core.geometry import Pose
 from roadbed.simulate.motion import Path
 from roadbed.simulate.solids import BOX, CYLINDER, ELLIPSOID, Solids
 

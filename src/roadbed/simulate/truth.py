@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.geometry import Float32, Float64, Lattice, Pose
+from roadbed.core.geometry import Float32, Float64, Lattice, Pose
 from roadbed.simulate import cells
 from roadbed.simulate.solids import build_grid
 from roadbed.simulate.terrain import Terrain

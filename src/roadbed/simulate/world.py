@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from roadbed.errors import ConfigError
-from roadbed.geometry import Float64, Pose
+from roadbed.core.errors import ConfigError
+from roadbed.core.geometry import Float64, Pose
 from roadbed.simulate.ground_ray import Bounds
 from roadbed.simulate.motion import Bodies, Path, bodies_at
 from roadbed.simulate.solids import NO_SOLIDS, Movements, Solids, join, placed, select

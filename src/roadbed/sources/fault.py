@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.sources.fault_kinds import OF_A_SCAN, OF_THE_SEQUENCE, FaultOptions, Hit
 from roadbed.sources.registry import Source, open_source
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from roadbed.config.base import Stage
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 
 
 class FaultOptions(Stage):

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
-from roadbed.reading.arrays import check_numbers
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
+from roadbed.io.arrays import check_numbers
 from roadbed.sources.point_time import sweep_time
 
 INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")

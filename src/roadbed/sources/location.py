@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 
 
 def parse_location(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from roadbed.errors import InputError
-from roadbed.frames import Box
-from roadbed.reading.files import read_text
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Box
+from roadbed.io.files import read_text
 
 
 def read_objects(path: Path) -> dict[int, tuple[Box, ...]]:

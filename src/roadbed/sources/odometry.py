@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.odometry.deskew import Motion, deskew
 from roadbed.sources.poses import Trajectory, read_poses
 from roadbed.sources.registry import Source, is_live

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import radians
 from pathlib import Path
 
-from roadbed.errors import InputError
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Pose
 from roadbed.sources.odometry import ESTIMATED, Deskewed, with_odometry
 from roadbed.sources.registry import Source, is_live, open_source
 from roadbed.sources.selection import part_of

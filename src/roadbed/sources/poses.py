@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.errors import InputError
-from roadbed.geometry import Float64, Pose, interpolate
-from roadbed.reading.files import read_text
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Float64, Pose, interpolate
+from roadbed.io.files import read_text
 
 # Between poses further apart a straight line is no longer a fair guess; past the ends it is fair for two sweeps.
 _LONGEST_GAP_S = 2.0

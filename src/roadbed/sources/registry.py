@@ -12,27 +12,27 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.sources.location import parse_location
 
 # Asked in this order; the first whose `matches` says yes opens the location. Layouts come before loose files.
 _BUILT_IN = {
     "fault": "roadbed.sources.fault:FaultSource",
     "simulator": "roadbed.sources.simulator:SimulatorSource",
-    "velodyne": "roadbed.sources.velodyne_udp:VelodyneSource",
-    "ouster": "roadbed.sources.ouster_udp:OusterSource",
-    "semantickitti": "roadbed.sources.semantickitti:SemanticKittiSource",
-    "kitti-raw": "roadbed.sources.kitti_raw:KittiRawSource",
-    "rosbag": "roadbed.sources.rosbag:RosbagSource",
-    "pcap": "roadbed.sources.pcap:PcapSource",
-    "argoverse": "roadbed.sources.argoverse:ArgoverseSource",
-    "nuscenes": "roadbed.sources.nuscenes:NuScenesSource",
-    "pcd": "roadbed.sources.pcd:PcdSource",
-    "ply": "roadbed.sources.ply:PlySource",
-    "las": "roadbed.sources.las:LasSource",
-    "numpy": "roadbed.sources.npy:NumpySource",
-    "kitti-scans": "roadbed.sources.kitti_scans:KittiScansSource",
+    "velodyne": "roadbed.sources.sensors.velodyne_udp:VelodyneSource",
+    "ouster": "roadbed.sources.sensors.ouster_udp:OusterSource",
+    "semantickitti": "roadbed.sources.datasets.semantickitti:SemanticKittiSource",
+    "kitti-raw": "roadbed.sources.datasets.kitti_raw:KittiRawSource",
+    "rosbag": "roadbed.sources.bags.rosbag:RosbagSource",
+    "pcap": "roadbed.sources.sensors.pcap:PcapSource",
+    "argoverse": "roadbed.sources.datasets.argoverse:ArgoverseSource",
+    "nuscenes": "roadbed.sources.datasets.nuscenes:NuScenesSource",
+    "pcd": "roadbed.sources.formats.pcd:PcdSource",
+    "ply": "roadbed.sources.formats.ply:PlySource",
+    "las": "roadbed.sources.formats.las:LasSource",
+    "numpy": "roadbed.sources.formats.npy:NumpySource",
+    "kitti-scans": "roadbed.sources.datasets.kitti_scans:KittiScansSource",
 }
 _ADDED: dict[str, type[Source]] = {}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from roadbed.config.text import load_text, parse_yaml
-from roadbed.errors import ConfigError, InputError
-from roadbed.frames import Scan, SensorMount
-from roadbed.geometry import Pose
-from roadbed.reading.files import read_bytes
+from roadbed.core.errors import ConfigError, InputError
+from roadbed.core.frames import Scan, SensorMount
+from roadbed.core.geometry import Pose
+from roadbed.io.files import read_bytes
 from roadbed.simulate.sensors import Mount
 
 RIG_FILE, INDEX_FOLDER = "rig.yaml", "sensor_index"

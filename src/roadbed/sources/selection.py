@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
-from roadbed.geometry import Pose
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.sources.registry import Source, is_live
 
 _PER_SCAN = ("truth", "objects")  # what some sources also give for a scan, by its number

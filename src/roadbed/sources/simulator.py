@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from roadbed.config.base import Stage
-from roadbed.errors import ConfigError
-from roadbed.frames import Box, Scan
+from roadbed.core.errors import ConfigError
+from roadbed.core.frames import Box, Scan
 from roadbed.sources.registry import Source
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.geometry import Float64
+from roadbed.core.geometry import Float64
 
 CLEARANCE = 0.5  # m
 _SLACK = 0.02  # m; what the page sends back differs by rounding

@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import GroundFrame, Scan
+from roadbed.core.frames import GroundFrame, Scan
 from roadbed.outputs.pictures import palette
 from roadbed.viewer.markup import patches
 

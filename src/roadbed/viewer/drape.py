@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.geometry import Float64, Lattice
+from roadbed.core.geometry import Float64, Lattice
 from roadbed.viewer.tone import BRIGHTNESS
 
 _FLOAT, _UINT32 = 5126, 5125  # component types of glTF

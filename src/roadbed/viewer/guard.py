@@ -11,7 +11,7 @@ from secrets import compare_digest
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roadbed.frames import Label
-from roadbed.geometry import Float64
+from roadbed.core.frames import Label
+from roadbed.core.geometry import Float64
 from roadbed.outputs.pictures.vehicle import height_at
 from roadbed.pipeline import Result
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from roadbed.config import Config
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 from roadbed.outputs.report import frame_scores
 from roadbed.pipeline import Pipeline, Result
 from roadbed.viewer.scans import Scans

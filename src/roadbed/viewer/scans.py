@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any, Protocol
 
-from roadbed.errors import InputError
-from roadbed.frames import Scan
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.sources.registry import close_source, is_live
 
 _LAST_WORD_S = 1.0  # until a source that was closed has noticed

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import GroundFrame, OccupancyFrame
-from roadbed.geometry import Float64, Lattice
+from roadbed.core.frames import GroundFrame, OccupancyFrame
+from roadbed.core.geometry import Float64, Lattice
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
 from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_lattice_vehicle, height_at

@@ -10,7 +10,7 @@ from io import StringIO
 from ipaddress import ip_address
 from typing import Any
 
-from roadbed.errors import DeviceError, missing_extra
+from roadbed.core.errors import DeviceError, missing_extra
 from roadbed.viewer.guard import Guard
 
 _ANYWHERE = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}  # with an address to look for a way to; nothing is sent

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roadbed.config import Config
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 from roadbed.viewer.markup import box, warning
 from roadbed.viewer.parameters import FIRST, Parameter, changed, parameters, value_at
 from roadbed.viewer.player import Player

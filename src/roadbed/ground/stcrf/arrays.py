@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.geometry import Float32
+from roadbed.core.geometry import Float32
 
 Int32 = NDArray[np.int32]
 

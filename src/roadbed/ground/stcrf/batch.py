@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from roadbed.compute.backend import Backend
-from roadbed.compute.opening import open_like
 from roadbed.config import Config
 from roadbed.ground.engine import FrameInput, FrameOutput
 from roadbed.ground.stcrf.device import StcrfDevice
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.device_selection import open_like
 
 _ENGINES = 3  # one receives scans while another computes and a third hands results back
 _SLOTS = 4  # scans that an engine computes at the same time

@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from roadbed.compute.backend import Backend, Output, check_points
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FRAME
 from roadbed.ground.stcrf.programs import SPARE, room_for_anchors, tally_words
 from roadbed.ground.stcrf.sizes import lattice_of
+from roadbed.runtime.backend import Backend, Output, check_points
 
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 10
 CURSORS = 6  # {next free place; nodes with some points, with many, with more; nodes the prior does not and does know}

@@ -10,12 +10,9 @@ from functools import cache, lru_cache
 import numba
 import numpy as np
 
-from roadbed.compute.compilation import announce
-from roadbed.compute.entrance import Entrances
-from roadbed.compute.lanes import LANES
-from roadbed.compute.threads import spread, together
 from roadbed.config import Config
-from roadbed.geometry import Float32
+from roadbed.core.geometry import Float32
+from roadbed.core.timing import timed
 from roadbed.ground.engine import (
     Alignment,
     FrameInput,
@@ -27,14 +24,12 @@ from roadbed.ground.engine import (
     Vehicle,
     nothing,
 )  # fmt: skip
-from roadbed.ground.stcrf.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, Runs, ShapingPoints, SortedPoints
-from roadbed.ground.stcrf.coarse_cpu import CoarseStart
-from roadbed.ground.stcrf.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
-from roadbed.ground.stcrf.heights_cpu import BANDS_ROOM
-from roadbed.ground.stcrf.islands_cpu import drop_islands
-from roadbed.ground.stcrf.labels_cpu import PHASES as LABEL_PHASES
-from roadbed.ground.stcrf.labels_cpu import LabelArrays, label_points
+from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
+from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM
+from roadbed.ground.stcrf.labels.labels_cpu import PHASES as LABEL_PHASES
+from roadbed.ground.stcrf.labels.labels_cpu import LabelArrays, label_points
+from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, places_in_node
 from roadbed.ground.stcrf.model import (
     ANCHORS,
     ENOUGH_PRIOR,
@@ -44,13 +39,9 @@ from roadbed.ground.stcrf.model import (
     LARGEST_TILT,
     SMALLEST_FIT,
 )  # fmt: skip
-from roadbed.ground.stcrf.motion_cpu import shift, shift_known, solve_field, transport
-from roadbed.ground.stcrf.places_cpu import SUMS
-from roadbed.ground.stcrf.rules import LabelRules
-from roadbed.ground.stcrf.select_cpu import PAD, Selection, mark_anchors, select_points
-from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
-from roadbed.ground.stcrf.sort_cpu import BLOCK, SORT_PHASES, SortRoom, sort_by_node
-from roadbed.ground.stcrf.spans_cpu import (
+from roadbed.ground.stcrf.motion.align_cpu import Samples, fit_tilt, sample_residuals
+from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, solve_field, transport
+from roadbed.ground.stcrf.points.active_columns_cpu import (
     CHUNKS,
     VECTOR,
     begin_spans,
@@ -59,10 +50,25 @@ from roadbed.ground.stcrf.spans_cpu import (
     share_known,
     share_points,
 )  # fmt: skip
-from roadbed.ground.stcrf.surface_cpu import SURFACE_PHASES, Evidence, SurfaceRules, describe_surface, tell_variance
-from roadbed.ground.stcrf.vote_cpu import empty_votes, places_in_node
+from roadbed.ground.stcrf.points.node_classes_cpu import SUMS
+from roadbed.ground.stcrf.points.select_cpu import PAD, Selection, mark_anchors, select_points
+from roadbed.ground.stcrf.points.sort_cpu import BLOCK, SORT_PHASES, SortRoom, sort_by_node
+from roadbed.ground.stcrf.rules import LabelRules
+from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
+from roadbed.ground.stcrf.start.coarse_cpu import CoarseStart
+from roadbed.ground.stcrf.surface.small_components_cpu import drop_islands
+from roadbed.ground.stcrf.surface.surface_cpu import (
+    SURFACE_PHASES,
+    Evidence,
+    SurfaceRules,
+    describe_surface,
+    tell_variance,
+)
+from roadbed.kernels.entrance import Entrances
+from roadbed.kernels.parallel import spread, together
+from roadbed.kernels.progress import announce
+from roadbed.kernels.simd import LANES
 from roadbed.mapping.information import lower
-from roadbed.timing import timed
 
 F = np.float32
 _NODES = 32_768  # that are worth a thread, where scans are worth waking any: a pass takes as long as to wake one

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute import primitives
-from roadbed.compute.backend import Backend, JoinedTapes, Letter, OnDevice, Tape
 from roadbed.config import Config
-from roadbed.errors import InputError
-from roadbed.frames import Resident
-from roadbed.geometry import Float32
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Resident
+from roadbed.core.geometry import Float32
+from roadbed.core.timing import timed
+from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
 from roadbed.ground.engine import (
     Alignment,
     FrameInput,
@@ -27,9 +27,8 @@ from roadbed.ground.engine import (
     Turned,
     nothing,
 )  # fmt: skip
-from roadbed.ground.opacity.device import OpacityDevice
-from roadbed.ground.own_body_device import OwnBodyDevice
 from roadbed.ground.stcrf.buffers import Buffers
+from roadbed.ground.stcrf.command_graphs import Tapes
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
@@ -41,10 +40,11 @@ from roadbed.ground.stcrf.model import (
     ROLLING,
     TURNING,
 )  # fmt: skip
-from roadbed.ground.stcrf.motion_cpu import planes_of
+from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
-from roadbed.ground.stcrf.tapes import Tapes
-from roadbed.timing import timed
+from roadbed.ground.visibility.device import OpacityDevice
+from roadbed.runtime import primitives
+from roadbed.runtime.backend import Backend, JoinedTapes, Letter, OnDevice, Tape
 
 
 class StcrfDevice:

@@ -12,24 +12,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.arrays import to_host
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
 from roadbed.config import Config
-from roadbed.errors import ConfigError
-from roadbed.frames import Mounting, Moving, Scan
+from roadbed.core.device_arrays import to_host
+from roadbed.core.errors import ConfigError
+from roadbed.core.frames import Mounting, Moving, Scan
+from roadbed.core.timeline import Link, Timeline
+from roadbed.core.timing import timed
 from roadbed.ground.engine import BodyQuestion, FrameInput, FrameOutput, GroundEngine, Outputs, nothing
 from roadbed.ground.method import Segmented
-from roadbed.ground.mounting import Mountings
-from roadbed.ground.opacity.cpu import standing_points
-from roadbed.ground.opacity.device import can_find
-from roadbed.ground.opacity.views import looks_at, views_of
-from roadbed.ground.stcrf.align import ScanAlignment
-from roadbed.ground.stcrf.place import Place, Places
+from roadbed.ground.mounting.estimator import Mountings
+from roadbed.ground.stcrf.motion.align import ScanAlignment
+from roadbed.ground.stcrf.motion.grid_pose import Place, Places
+from roadbed.ground.visibility.cpu import standing_points
+from roadbed.ground.visibility.device import can_find
+from roadbed.ground.visibility.views import looks_at, views_of
 from roadbed.mapping.information import SurfaceRules
 from roadbed.mapping.tiles import TileMap
-from roadbed.timeline import Link, Timeline
-from roadbed.timing import timed
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
 
 
 class Stcrf:

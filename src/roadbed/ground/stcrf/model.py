@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from roadbed.frames import Label
+from roadbed.core.frames import Label
 from roadbed.mapping import information
 
 _F = np.float32

@@ -6,11 +6,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from roadbed.compute.backend import Device
-from roadbed.compute.program import Program
 from roadbed.config import Config
 from roadbed.config.ground import GroundConfig
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 from roadbed.ground.stcrf.model import (
     ANCHORS,
     CONSTANTS,
@@ -23,12 +21,15 @@ from roadbed.ground.stcrf.model import (
 )  # fmt: skip
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
+from roadbed.runtime.backend import Device
+from roadbed.runtime.program import Program
 
 _PARTS = (
-    "frame", "sort", "motion", "align", "places", "select", "select_runs", "start", "em", "em_rows", "surface",
-    "islands", "labels",
+    "frame", "points/sort", "motion/motion", "motion/align", "points/node_classes", "points/select",
+    "points/select_runs", "start/start", "em/em", "em/em_rows", "surface/surface", "surface/small_components",
+    "labels/labels",
 )  # fmt: skip
-_COARSE_PARTS = ("frame", "em", "em_rows", "climb", "first_surface")
+_COARSE_PARTS = ("frame", "em/em", "em/em_rows", "start/slope_start", "start/first_surface")
 GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 TEAM = 512  # work-items of a work-group of the coarse start, where it is one launch
@@ -115,12 +116,12 @@ def coarse_program(config: Config) -> Program:
         "COARSE_START": False,
         "SEEN_ONLY": False,  # asked of the fine lattice alone
     }
-    return _program(_COARSE_PARTS, fine | wide, "compute/messages.cl")
+    return _program(_COARSE_PARTS, fine | wide, "runtime/argument_struct.cl")
 
 
 def _program(parts: tuple[str, ...], definitions: dict[str, int | float], *shared: str) -> Program:
     files = tuple(f"ground/stcrf/{part}.cl" for part in parts)
-    return Program(("compute/components.cl", *shared, *files), {**CONSTANTS, **definitions}, {"Frame": FRAME})
+    return Program(("runtime/components.cl", *shared, *files), {**CONSTANTS, **definitions}, {"Frame": FRAME})
 
 
 def _definitions(config: Config) -> dict[str, int | float]:

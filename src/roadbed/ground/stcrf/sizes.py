@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from roadbed.config.ground import GroundConfig
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
+from roadbed.core.memory import check_memory
 from roadbed.ground.stcrf.model import ALIGNMENT_POINTS
-from roadbed.memory import check_memory
 
 
 def lattice_of(config: GroundConfig) -> Lattice:

@@ -8,11 +8,11 @@ from typing import Any
 import numba
 import numpy as np
 
-from roadbed.compute.arrays import to_host
-from roadbed.compute.compilation import announce
-from roadbed.compute.threads import together
 from roadbed.config.ground import VarianceConfig
-from roadbed.frames import VarianceCells
+from roadbed.core.device_arrays import to_host
+from roadbed.core.frames import VarianceCells
+from roadbed.core.memory import check_memory
+from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance.method import output_of
 from roadbed.ground.variance.model import lattice_of
@@ -25,8 +25,8 @@ from roadbed.ground.variance.variance_cpu import (
     classify,
     sort_heights,
 )
-from roadbed.memory import check_memory
-from roadbed.timing import timed
+from roadbed.kernels.parallel import together
+from roadbed.kernels.progress import announce
 
 F = np.float32
 _BYTES_PER_CELL = 60  # counts of two or more threads, statistics, one frame given out

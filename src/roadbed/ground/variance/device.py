@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.compute.backend import Backend, Launch, Output, check_points
 from roadbed.config.ground import VarianceConfig
-from roadbed.errors import DeviceError
-from roadbed.frames import VarianceCells
+from roadbed.core.errors import DeviceError
+from roadbed.core.frames import VarianceCells
+from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance.method import output_of
 from roadbed.ground.variance.model import (
@@ -24,7 +24,7 @@ from roadbed.ground.variance.model import (
     lattice_of,
     program,
 )
-from roadbed.timing import timed
+from roadbed.runtime.backend import Backend, Launch, Output, check_points
 
 _BYTES_PER_POINT = 12 + 8 + 4 + 8 + 9
 

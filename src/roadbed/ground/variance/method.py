@@ -12,14 +12,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.compute.backend import Backend
-from roadbed.compute.host import Host
 from roadbed.config import Config
-from roadbed.frames import Mounting, Moving, Scan, VarianceCells
-from roadbed.geometry import Pose
+from roadbed.core.frames import Mounting, Moving, Scan, VarianceCells
+from roadbed.core.geometry import Pose
 from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.variance.model import lattice_of
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import Host
 
 
 class VarianceEngine(Protocol):

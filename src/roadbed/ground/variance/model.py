@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from roadbed.compute.program import Program
 from roadbed.config.ground import VarianceConfig
-from roadbed.frames import Label
-from roadbed.geometry import Lattice
+from roadbed.core.frames import Label
+from roadbed.core.geometry import Lattice
+from roadbed.runtime.program import Program
 
 GROUP = 256
 TILE = 16  # cells along a tile of the classification

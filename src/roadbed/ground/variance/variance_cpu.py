@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.compute.cpu import F, inner, njit
-from roadbed.compute.crew import take_next, take_part, wait_for_all
-from roadbed.compute.primitives_cpu import begin_cells
 from roadbed.ground.variance.model import FARTHEST_HEIGHT, GROUND, OBSTACLE, UNKNOWN
+from roadbed.kernels.numeric import F, inner, njit
+from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.runtime.primitives_cpu import begin_cells
 
 
 class GridRules(NamedTuple):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadbed.atomic import atomic_write
 from roadbed.config import TraversabilityConfig
-from roadbed.errors import ConfigError, InputError
+from roadbed.core.errors import ConfigError, InputError
+from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import Key
 from roadbed.mapping.points import GROUND, OBSTACLE
 from roadbed.mapping.stored import StoredMap

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 
 _MODEL_TYPE, _RASTER_TYPE, _PROJECTION = 1024, 1025, 3072  # GeoTIFF keys
 _PROJECTED, _PIXEL_IS_AREA = 1, 1

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from roadbed.geometry import Lattice
+from roadbed.core.geometry import Lattice
 from roadbed.mapping.cache import SIDE
 from roadbed.outputs.maps.georeference import Georeference
 

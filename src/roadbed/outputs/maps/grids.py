@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from roadbed.atomic import atomic_write
+from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cells import CELLS
 from roadbed.mapping.stored import StoredMap, block_of
 from roadbed.outputs.maps.georeference import Georeference

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import TraversabilityConfig
+from roadbed.core.traversability import traversability
 from roadbed.mapping.cache import SIDE, Key
 from roadbed.mapping.stored import StoredMap
-from roadbed.traversability import traversability
 
 # name of a layer and its file -> what the pixels are
 LAYERS = {

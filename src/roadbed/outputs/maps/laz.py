@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import missing_extra
+from roadbed.core.errors import missing_extra
+from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
 from roadbed.mapping.points import GROUND
 from roadbed.mapping.stored import StoredMap, block_of

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed import __version__
-from roadbed.atomic import atomic_write
-from roadbed.errors import OutputError
-from roadbed.geometry import Float32, Float64
+from roadbed.core.errors import OutputError
+from roadbed.core.geometry import Float32, Float64
+from roadbed.io.atomic import atomic_write
 from roadbed.mapping.stored import StoredMap
 from roadbed.outputs.maps.georeference import Georeference
 

@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from roadbed.atomic import atomic_write
-from roadbed.geometry import Float32, Lattice
+from roadbed.core.geometry import Float32, Lattice
+from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
 from roadbed.mapping.stored import StoredMap
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import DeviceError, InputError
+from roadbed.core.errors import DeviceError, InputError
+from roadbed.io.atomic import atomic_write
 
 Image = NDArray[np.uint8]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, OccupancyFrame
+from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.outputs.pictures.perspective import Camera
 from roadbed.outputs.pictures.vehicle import T_lattice_vehicle
 

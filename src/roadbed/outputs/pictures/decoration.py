@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.geometry import Float64
+from roadbed.core.geometry import Float64
 
 _INK = "#2B2B2B"
 

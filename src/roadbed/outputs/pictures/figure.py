@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import GroundFrame, OccupancyFrame
+from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.outputs.pictures import palette, panels, scene3d
 from roadbed.outputs.pictures.perspective import Camera
 
@@ -162,7 +162,7 @@ def save_frame_picture(
     path: str | Path, ground: GroundFrame, occupancy: OccupancyFrame | None = None, title: str = ""
 ) -> Path:
     """Write the figure of a frame as PNG; the file appears whole or not at all."""
-    from roadbed.atomic import atomic_write
+    from roadbed.io.atomic import atomic_write
 
     data = png_bytes(frame_figure(ground, occupancy, title))
     with atomic_write(path) as file:

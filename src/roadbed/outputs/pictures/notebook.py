@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.atomic import atomic_write
-from roadbed.errors import InputError
-from roadbed.frames import GroundFrame, OccupancyFrame
+from roadbed.core.errors import InputError
+from roadbed.core.frames import GroundFrame, OccupancyFrame
+from roadbed.io.atomic import atomic_write
 from roadbed.outputs.pictures import panels
 from roadbed.outputs.pictures.figure import STYLE, frame_figure, png_bytes
 

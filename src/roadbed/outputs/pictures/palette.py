@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.frames import Label
+from roadbed.core.frames import Label
 
 GROUND = "#009E73"
 OBSTACLE = "#CC79A7"

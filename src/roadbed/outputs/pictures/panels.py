@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.frames import GroundFrame, OccupancyFrame
-from roadbed.geometry import Float64, Pose
+from roadbed.core.frames import GroundFrame, OccupancyFrame
+from roadbed.core.geometry import Float64, Pose
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar, texts_beside
 from roadbed.outputs.pictures.raster import label_image

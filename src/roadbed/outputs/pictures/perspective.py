@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.compute.kernels import njit
-from roadbed.geometry import Float64
+from roadbed.core.geometry import Float64
+from roadbed.kernels.jit import njit
 from roadbed.outputs.pictures.palette import rgb
 
 _NEAREST = 0.3  # m; what is nearer to the eye is left out

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import Label
+from roadbed.core.frames import Label
 from roadbed.outputs.pictures.palette import label_colours
 
 # Later ones are drawn over earlier ones: the few obstacle points must not drown in ground.

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roadbed.atomic import atomic_write
-from roadbed.frames import Scan
+from roadbed.core.frames import Scan
+from roadbed.io.atomic import atomic_write
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.frames import GroundFrame, OccupancyFrame
-from roadbed.geometry import Float64, Lattice
+from roadbed.core.frames import GroundFrame, OccupancyFrame
+from roadbed.core.geometry import Float64, Lattice
+from roadbed.core.tracked_objects import TrackedObject
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.outputs.pictures.vehicle import T_lattice_vehicle, height_at, solid
-from roadbed.tracked import TrackedObject
 
 Image = NDArray[np.uint8]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.frames import GroundFrame
-from roadbed.geometry import Float32, Float64, Lattice, Pose
+from roadbed.core.frames import GroundFrame
+from roadbed.core.geometry import Float32, Float64, Lattice, Pose
 
 LENGTH, WIDTH, HEIGHT = 4.4, 1.8, 1.5  # m, a passenger car: pictures need a size to compare with
 

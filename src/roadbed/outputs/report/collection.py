@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadbed.atomic import atomic_write
+from roadbed.io.atomic import atomic_write
 from roadbed.outputs.report.page import filled_page, gallery, percent, table, tile_row
 from roadbed.outputs.report.summary import Picture
 

@@ -15,7 +15,7 @@ from string import Template
 import numpy as np
 
 from roadbed import __version__
-from roadbed.atomic import atomic_write
+from roadbed.io.atomic import atomic_write
 from roadbed.outputs.report import charts
 from roadbed.outputs.report.summary import FrameRecord, Picture, RunSummary
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
-from roadbed.frames import GroundFrame, OccupancyFrame, Scan
+from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
 from roadbed.outputs.report.kernels import ready_kernels
 from roadbed.sources.location import parse_location
 

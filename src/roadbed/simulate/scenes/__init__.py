@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from roadbed.errors import ConfigError
+from roadbed.core.errors import ConfigError
 from roadbed.simulate.scenes.city import city
 from roadbed.simulate.scenes.highway import highway
 from roadbed.simulate.scenes.mountain import mountain

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from rosbags.rosbag2.storage_sqlite3 import Sqlite3Reader
 
-from roadbed.errors import InputError
-from roadbed.reading.expansion import allowance
-from roadbed.reading.files import check_regular
+from roadbed.core.errors import InputError
+from roadbed.io.expansion import allowance
+from roadbed.io.files import check_regular
 from roadbed.sources.bags.unpacking import check_qos
 
 _STEPS_AT_ONCE = 10_000

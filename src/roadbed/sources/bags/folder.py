@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rosbags.rosbag2.storage_mcap import zstd
 
 from roadbed.config.text import load_text, parse_yaml
-from roadbed.errors import ConfigError, InputError
-from roadbed.reading.files import check_regular, open_regular
+from roadbed.core.errors import ConfigError, InputError
+from roadbed.io.files import check_regular, open_regular
 from roadbed.sources.bags.unpacking import Pass, check_qos
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]

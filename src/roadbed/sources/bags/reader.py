@@ -17,9 +17,9 @@ from rosbags.rosbag2 import Reader as Reader2
 from rosbags.rosbag2.reader import DirectoryReader
 from rosbags.rosbag2.storage_mcap import McapReader
 
-from roadbed.errors import InputError
-from roadbed.reading.files import check_regular, open_regular
-from roadbed.reading.foreign import foreign_errors
+from roadbed.core.errors import InputError
+from roadbed.io.files import check_regular, open_regular
+from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.database import BoundedSqlite3Reader
 from roadbed.sources.bags.folder import read_metadata, unpack_folder
 from roadbed.sources.bags.message_types import message_types

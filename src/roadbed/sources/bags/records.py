@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roadbed.errors import InputError
+from roadbed.core.errors import InputError
 
 # A chunk of a fast and small topic holds thousands of messages; beyond this many they are to be as long as real ones.
 _FEW_RECORDS = 100_000

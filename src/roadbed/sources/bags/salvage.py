@@ -13,7 +13,7 @@ from rosbags.rosbag1 import Writer as Writer1
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
 
-from roadbed.reading.files import check_regular, read_bytes
+from roadbed.io.files import check_regular, read_bytes
 from roadbed.sources.bags.cut_database import MAGIC, CutDatabase, is_cut
 from roadbed.sources.bags.message_types import message_types
 from roadbed.sources.bags.records import Record

@@ -19,8 +19,8 @@ from rosbags.rosbag2.errors import ReaderError
 from rosbags.rosbag2.storage_mcap import zstd
 
 from roadbed.config.text import parse_yaml
-from roadbed.errors import ConfigError, InputError
-from roadbed.reading.expansion import Decompressor, allowance, unpack
+from roadbed.core.errors import ConfigError, InputError
+from roadbed.io.expansion import Decompressor, allowance, unpack
 from roadbed.sources.bags.records import check_mcap_records, check_ros1_records
 
 PASS_FACTOR = 8

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of any library: whether they lie on a GPU, and how they come to the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.core.errors import InputError
+
+_ON_HOST = (1, 3, 11)  # DLPack's kinds of memory: ordinary, pinned by CUDA, pinned by ROCm
+
+
+def lies_on_device(array: Any) -> bool:
+    """An array of CuPy, PyTorch or the like in GPU memory."""
+    if isinstance(array, np.ndarray):
+        return False
+    if hasattr(array, "__dlpack_device__"):
+        return array.__dlpack_device__()[0] not in _ON_HOST
+    return hasattr(array, "__cuda_array_interface__")
+
+
+def to_host(array: Any) -> NDArray:
+    """As a NumPy array; what lies on the host is not copied."""
+    if not lies_on_device(array):
+        return np.asarray(array)
+    try:
+        import cupy
+    except ImportError:
+        raise InputError(f"points: found a {type(array).__name__} in GPU memory, which needs CuPy to be read") from None
+    return cupy.asnumpy(cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else cupy.asarray(array))

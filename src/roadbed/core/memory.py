@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much memory is free, and a refusal of what does not fit before anything is allocated."""
+
+from __future__ import annotations
+
+import os
+
+from roadbed.core.errors import ConfigError
+
+
+def available_bytes() -> int | None:
+    """Free memory of this machine, None where the system does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
+
+
+def check_memory(what: str, needed: int) -> None:
+    """Raise with the size `what` needs (bytes) when it is larger than the free memory."""
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise ConfigError(f"{what} needs {needed / 2**30:.1f} GiB, found {free / 2**30:.1f} GiB free")

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Points beside the vehicle: one pass over the scan, in which NaN and infinities are nowhere. Twin: ego_mask.cl.
+
+Every product and sum is rounded by itself, so that a point on a border lies on the same side of it on any device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.kernels.jit import inlined
+from roadbed.kernels.numeric import F, U, njit
+from roadbed.kernels.simd import LANES, bits, load_points, rounded_sum, store_mask
+from roadbed.runtime.primitives_cpu import turn_of
+
+
+@inlined()
+def _along(axis, x, y, z):
+    """One coordinate of a point in the vehicle frame."""
+    return axis[0] * x + axis[1] * y + axis[2] * z + axis[3]
+
+
+@inlined()
+def _along_lanes(axis, x, y, z):
+    """The same of LANES points."""
+    return rounded_sum(rounded_sum(rounded_sum(axis[0] * x, axis[1] * y), axis[2] * z), axis[3])
+
+
+@inlined()
+def _limits(box):
+    """In registers: what is written meanwhile might change an array, for all that the compiler knows."""
+    return box[0], box[1], box[2], box[3], box[4], box[5]
+
+
+@inlined()
+def _is_inside(box, u, v, w):
+    """Whether a point lies inside the box, or which of LANES points do."""
+    return (box[0] < u) & (u < box[1]) & (box[2] < v) & (v < box[3]) & (box[4] < w) & (w < box[5])
+
+
+@inlined()
+def _are_inside(turn, box, x, y, z):
+    """The same of LANES points that are not yet in the vehicle frame."""
+    u, v, w = _along_lanes(turn[0], x, y, z), _along_lanes(turn[1], x, y, z), _along_lanes(turn[2], x, y, z)
+    return _is_inside(box, u, v, w)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def mark_inside(first, last, points, rotation, translation, box, inside):
+    """Which points of a range lie inside `box`: rear, front, right, left, bottom, top."""
+    turn, box = turn_of(rotation, translation), _limits(box)
+    to_x, to_y, to_z = turn
+    whole = first + (last - first) // LANES * LANES
+    for k in range(first, whole, LANES):
+        store_mask(inside, k, _are_inside(turn, box, *load_points(points, k)))
+    for k in range(whole, last):
+        x, y, z = points[k, 0], points[k, 1], points[k, 2]
+        inside[k] = _is_inside(box, _along(to_x, x, y, z), _along(to_y, x, y, z), _along(to_z, x, y, z))
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def copy_without(first, last, points, own, left):
+    """A range of points, the own vehicle's as missing returns."""
+    for k in range(U(first), U(last)):
+        left[k, 0], left[k, 1], left[k, 2] = points[k, 0], points[k, 1], points[k, 2]
+    for k in range(U(first), U(last)):
+        if own[k]:
+            left[k, 0] = left[k, 1] = left[k, 2] = F(np.nan)
+
+
+@njit(cache=True, allocates=False)
+def count_look(seen, occupied, fade, least, stays):
+    """Occupied cells count once more, and earlier looks a little less. Says whether others `stay` now, by counting at
+    least so much, than before."""
+    changed = False
+    for x in range(seen.shape[0]):
+        for y in range(seen.shape[1]):
+            seen[x, y] = seen[x, y] * fade + occupied[x, y]
+            now = seen[x, y] >= least
+            changed |= now != stays[x, y]
+            stays[x, y] = now
+    return changed
+
+
+@njit(cache=True, allocates=False)
+def mark_cells(points, rotation, translation, box, per_metre, occupied):
+    """Cells of the box, [x][y] from its rear right corner, that hold a point."""
+    turn, box = turn_of(rotation, translation), _limits(box)
+    to_x, to_y, to_z = turn
+    count = len(points)
+    for first in range(0, count, LANES):
+        if first + LANES <= count and not bits(_are_inside(turn, box, *load_points(points, first))):
+            continue  # as most are
+        for k in range(first, min(first + LANES, count)):
+            x, y, z = points[k, 0], points[k, 1], points[k, 2]
+            u, v = _along(to_x, x, y, z), _along(to_y, x, y, z)
+            if _is_inside(box, u, v, _along(to_z, x, y, z)):
+                column, row = int((u - box[0]) * per_metre), int((v - box[2]) * per_metre)
+                occupied[min(column, occupied.shape[0] - 1), min(row, occupied.shape[1] - 1)] = True

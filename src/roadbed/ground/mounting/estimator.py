@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the sensor sits over the road: estimated from the lowest returns around it, kept as a median over a drive."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from roadbed.config.ground import MountingConfig
+from roadbed.core.device_arrays import to_host
+from roadbed.core.errors import ConfigError
+from roadbed.core.frames import Mounting, Scan
+from roadbed.core.geometry import Float32, Pose, rotation_to_level
+from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Start, starts
+
+_DEFAULT_HEIGHT = 1.8  # m, where nothing can be found and nothing is given
+_USUAL_HEIGHTS = (0.3, 4.0)  # m, searched first, below a nearly level sensor
+_ANY_HEIGHT = (0.05, 15.0)  # m, searched where nothing convincing was found there
+_HINT = 0.4  # m around a given height
+_STEEPEST = 0.27  # slope of the plane
+_FEWEST_CELLS = 20
+_ENOUGH = 50_000  # returns that are looked at; of more, every so many-th vector of eight
+_CONVINCING = 0.5  # quality from which nothing else is looked for
+_CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
+_CHECK_EVERY = 20  # scans between checks of a kept mounting
+_MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
+_HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
+
+
+class Plane(NamedTuple):
+    """The ground below a nearly level sensor."""
+
+    height: float  # m along the normal
+    slope_x: float
+    slope_y: float
+    quality: float  # 0: none was found
+    trust: float  # the quality, less where most returns lie above the sensor: it may hang
+
+
+_NONE = Plane(_DEFAULT_HEIGHT, 0.0, 0.0, 0.0, 0.0)
+
+
+class Mountings:
+    """The mounting of every sensor of a vehicle: what its scans say, or an estimate."""
+
+    def __init__(self, config: MountingConfig) -> None:
+        self.config = config
+        self._estimators: dict[str, MountingEstimator] = {}
+
+    def of(self, scan: Scan, notes: list[str]) -> Mounting:
+        """The scan's mounting; with odometry it is kept over the drive. What is unusual about it is noted."""
+        if scan.T_vehicle_sensor is not None:
+            return Mounting(scan.T_vehicle_sensor, estimated=False)
+        if not (self.config.estimate or self.config.is_given):
+            raise ConfigError(
+                f"mounting of {scan.sensor}: found none and ground.mounting.estimate off, expected it given: "
+                f"--mounting X Y Z ROLL PITCH YAW, Scan.T_vehicle_sensor, or ground.mounting.height, pitch and roll"
+            )
+        if scan.sensor not in self._estimators:
+            self._estimators[scan.sensor] = MountingEstimator(self.config, scan.sensor)
+        estimator, points = self._estimators[scan.sensor], to_host(scan.points)
+        mounting, note = estimator.estimate(points) if scan.T_world_sensor is None else estimator.track(points)
+        if note:
+            notes.append(note)
+        if scan.front:  # height and tilt can be seen, which way the vehicle drives cannot
+            ahead = Pose.from_euler(yaw=-scan.front) @ mounting.T_vehicle_sensor
+            mounting = replace(mounting, T_vehicle_sensor=ahead)
+        return mounting
+
+    def looks_at(self, scan: Scan) -> bool:
+        """Whether the mounting of this scan, the next one, will be read off its points."""
+        if scan.T_vehicle_sensor is not None:
+            return False
+        estimator = self._estimators.get(scan.sensor)
+        return estimator is None or scan.T_world_sensor is None or estimator.looks_next
+
+    def reset(self) -> None:
+        """Start estimating anew."""
+        self._estimators.clear()
+
+
+@dataclass(frozen=True, eq=False)
+class _Sight:
+    """What one scan says: the ground's plane in a frame that is nearly level."""
+
+    T_level_sensor: Pose
+    plane: Plane
+    heights: tuple[float, float] = _ANY_HEIGHT  # m, where it was looked for
+    note: str = ""
+
+
+class MountingEstimator:
+    """Estimates one sensor's mounting; `track` keeps the median over the first scans of a drive."""
+
+    def __init__(self, config: MountingConfig, sensor: str = "lidar") -> None:
+        self.config, self.sensor = config, sensor
+        side = math.ceil(2 * config.radius / config.cell)
+        self._cells = np.empty((3, side * side), np.float64)
+        self._T_level_sensor, self._heights = Pose.identity(), _USUAL_HEIGHTS  # of the planes below
+        self._planes: list[Plane] = []
+        self._checks: list[Plane] = []
+        self._scans = 0
+        self._kept: Mounting | None = None  # what the planes say, until they change
+
+    def estimate(self, points: Float32) -> tuple[Mounting, str]:
+        """From one scan alone, points in the sensor frame; with a note where something is unusual."""
+        sight = self._look(points)
+        return self._mounting(sight.T_level_sensor, sight.plane), sight.note
+
+    def track(self, points: Float32) -> tuple[Mounting, str]:
+        """The median over the first good scans of a drive, checked now and then; a note when it had to be replaced."""
+        self._scans += 1
+        note = ""
+        if not self._planes:
+            sight = self._look(points)
+            note = sight.note
+            if sight.plane.quality == 0:
+                return self._mounting(sight.T_level_sensor, sight.plane), note
+            self._T_level_sensor, self._heights = sight.T_level_sensor, sight.heights
+            self._planes, self._kept = [sight.plane], None
+        elif len(self._planes) < self.config.first_scans:
+            plane = self._plane(self._levelled(points), self._heights)
+            if plane.quality > 0:
+                self._planes.append(plane)
+                self._kept = None
+        elif self._scans % _CHECK_EVERY == 0 and self._check(self._plane(self._levelled(points), self._heights)):
+            note = f"mounting of {self.sensor} re-estimated: height {np.median(self._planes, axis=0)[0]:.2f} m"
+            self._kept = None
+        if self._kept is None:
+            median = Plane(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
+            self._kept = self._mounting(self._T_level_sensor, median)
+        return self._kept, note
+
+    @property
+    def looks_next(self) -> bool:
+        """Whether `track` reads the next scan, and not only counts it."""
+        return len(self._planes) < self.config.first_scans or (self._scans + 1) % _CHECK_EVERY == 0
+
+    def _levelled(self, points: Float32) -> Float32:
+        return points if self._T_level_sensor.is_identity else self._T_level_sensor @ points
+
+    def _check(self, plane: Plane) -> bool:
+        """Replace the kept planes when the latest checks agree that the sensor now sits elsewhere."""
+        if plane.quality > 0:
+            self._checks = [*self._checks, plane][-self.config.first_scans :]
+        if len(self._checks) < self.config.first_scans:
+            return False
+        kept, seen = np.median(self._planes, axis=0), np.median(self._checks, axis=0)
+        moved = abs(kept[0] - seen[0]) > _MOVED or np.hypot(*(kept[1:3] - seen[1:3])) > _TILTED
+        if moved:
+            self._planes, self._checks = self._checks, []
+        return bool(moved)
+
+    def _look(self, points: Float32) -> _Sight:
+        """Below a nearly level sensor first; where that does not convince, wherever else the ground may be."""
+        config = self.config
+        best = _Sight(Pose.identity(), self._plane(points, _USUAL_HEIGHTS), _USUAL_HEIGHTS)
+        if best.plane.trust >= _CONVINCING or config.height is not None:
+            return best
+        if config.pitch is not None or config.roll is not None:
+            turned = Pose.from_euler(pitch=math.radians(config.pitch or 0), roll=math.radians(config.roll or 0))
+            given = _Sight(turned, self._plane(turned @ points, _ANY_HEIGHT))
+            return given if given.plane.trust > best.plane.trust else best
+        for start in starts(points):
+            plane = self._plane(start.T_level_sensor @ points, _ANY_HEIGHT)
+            if plane.trust > best.plane.trust + (_CLEARLY_BETTER if best.plane.trust else 0):
+                best = _Sight(start.T_level_sensor, plane, note=self._what_is_unusual(start, plane))
+        if best.plane.quality and CAMERA not in best.note:
+            return best
+        return _Sight(Pose.identity(), _NONE, note=best.note or self._why_not(points))
+
+    def _what_is_unusual(self, start: Start, plane: Plane) -> str:
+        if start.turn == CAMERA:
+            give = f"give --mounting 0 0 {plane.height:.1f} -90 0 -90"
+            return f"points of {self.sensor} look like {CAMERA} (z forward, y down): {give}"
+        if start.far:
+            T_sensor_level = start.T_level_sensor.inverse()
+            x, y, z = T_sensor_level @ np.array([0.0, 0.0, -plane.height])
+            return f"points of {self.sensor} lie far from their origin: the vehicle is put at {x:.1f}, {y:.1f}, {z:.1f}"
+        return (
+            f"{self.sensor} hangs upside down, {plane.height:.2f} m over the ground"
+            if start.turn == UPSIDE_DOWN
+            else ""
+        )
+
+    def _why_not(self, points: Float32) -> str:
+        smaller = points * np.float32(1e-3)
+        if any(self._plane(start.T_level_sensor @ smaller, _ANY_HEIGHT).quality > 0 for start in starts(smaller)):
+            return f"points of {self.sensor} look like millimetres: divide them by 1000"
+        assumed = f"{_DEFAULT_HEIGHT:g} m over level ground is assumed"
+        return f"mounting of {self.sensor} not found: {assumed}; {_HOW_TO_GIVE}"
+
+    def _plane(self, points: Float32, heights: tuple[float, float]) -> Plane:
+        """The ground below a nearly level sensor; quality 0 where there is none."""
+        from roadbed.ground.mounting.mounting_cpu import fit_plane, lowest_returns
+
+        config = self.config
+        n, low_share = lowest_returns(
+            points,
+            max(1, len(points) // _ENOUGH),
+            np.float32(config.cell),
+            np.float32(config.radius),
+            np.float32(1.0),
+            self._cells,
+        )
+        if n >= _FEWEST_CELLS:
+            x, y, z = self._cells[0, :n], self._cells[1, :n], self._cells[2, :n]
+            weight = 1 / (1 + (x**2 + y**2) / 64.0)
+            hint = config.height
+            low, high = heights if hint is None else (hint - _HINT, hint + _HINT)
+            height, slope_x, slope_y, quality = fit_plane(x, y, z, weight, low, high, _STEEPEST, config.trials)
+            if quality > config.smallest_quality:
+                trust = quality * min(1.0, 2 * low_share)
+                return Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x, slope_y, quality, trust)
+        return _NONE if config.height is None else _NONE._replace(height=config.height)
+
+    def _mounting(self, T_level_sensor: Pose, plane: Plane) -> Mounting:
+        config = self.config
+        tilt = rotation_to_level(plane.slope_x, plane.slope_y)
+        pose = Pose.of_numbers((*tilt, 0.0, 0.0, plane.height)) @ T_level_sensor
+        if config.pitch is not None or config.roll is not None:
+            pitch = pose.pitch if config.pitch is None else math.radians(config.pitch)
+            roll = pose.roll if config.roll is None else math.radians(config.roll)
+            pose = Pose(Pose.from_euler(pitch=pitch, roll=roll).rotation, pose.translation)
+        if config.height is not None:
+            pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))
+        return Mounting(pose, estimated=not config.is_given, quality=1.0 if config.is_given else plane.quality)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The plane of the nearest ground, by consensus of the lowest returns and reweighted least squares."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from roadbed.kernels.jit import inlined
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, F, U, exp2_negative, inner, njit, normal_equations, solve3
+from roadbed.kernels.simd import LANES, bits, load_points, numbers, smaller, splat, store, where, whole
+from roadbed.kernels.simd_reductions import chosen, how_many, look_up
+
+_OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
+_NEAREST = F(1)  # m, closer returns are the vehicle's
+_INLIER = 0.2  # m
+_VECTORS = 32  # of returns that are looked at together
+_BELOW_PENALTY = 0.5  # ground below a plane speaks against it, things above do not
+
+
+class _Cells(NamedTuple):
+    """The lowest and second lowest return of each cell: which it is, -1 where there is none, and its height."""
+
+    lowest: np.ndarray
+    second: np.ndarray
+    lowest_z: np.ndarray
+    second_z: np.ndarray
+
+
+class _Listed(NamedTuple):
+    """Returns that are lower than what is known of their cells."""
+
+    index: np.ndarray
+    cell: np.ndarray
+    z: np.ndarray
+
+
+@inlined()
+def _list_low(points, k, index, rules, second_z, listed, n):
+    """Adds those among a vector of points from `k` on, which are number `index` and on; returns how many are near, how
+    many of these low, and how many are listed then."""
+    x, y, z = load_points(points, k)
+    radius, scale, highest, side = rules
+    squared, last = x * x + y * y, splat(F(side - 1))
+    is_near = (squared < radius * radius) & (squared >= _NEAREST * _NEAREST) & (z > -highest * F(100))
+    is_low = is_near & (z <= highest)
+    if not bits(is_low):
+        return how_many(is_near), 0, n
+    row, column = whole(smaller((y + radius) * scale, last)), whole(smaller((x + radius) * scale, last))
+    cell = where(is_low, row * side + column, splat(np.int32(0)))  # what is far away lies in none
+    is_lower = is_low & (z < look_up(second_z, cell, 0))
+    store(listed.cell, n, chosen(is_lower, cell))
+    store(listed.z, n, chosen(is_lower, z))
+    store(listed.index, n, chosen(is_lower, whole(numbers()) + splat(np.int32(index))))
+    return how_many(is_near), how_many(is_low), n + U(how_many(is_lower))
+
+
+@inlined()
+def _keep_lowest(listed, n, cells):
+    """Those listed, of which some may have been lower than others only before."""
+    lowest, second, lowest_z, second_z = cells
+    for k in range(n):
+        z, cell = listed.z[k], U(listed.cell[k])
+        if z < lowest_z[cell]:
+            second_z[cell], second[cell] = lowest_z[cell], lowest[cell]
+            lowest_z[cell], lowest[cell] = z, listed.index[k]
+        elif z < second_z[cell]:
+            second_z[cell], second[cell] = z, listed.index[k]
+
+
+@inner()
+def _look(points, last, stride, rules, cells, listed):
+    """Every `stride`-th vector of points, and the `last` one, which is filled up with missing returns; returns how many
+    are near, and how many of these low."""
+    whole_vectors = points.shape[0] // LANES
+    near, low, n = _list_low(last, 0, whole_vectors * LANES, rules, cells.second_z, listed, U(0))
+    _keep_lowest(listed, n, cells)
+    block = _VECTORS * stride
+    # From the end on: most scans end with their lowest beams, and what follows them is rarely lower.
+    for begin in range(whole_vectors // block * block, -1, -block):
+        n = U(0)
+        for v in range(begin, min(begin + block, whole_vectors), stride):
+            more, lower, n = _list_low(points, v * LANES, v * LANES, rules, cells.second_z, listed, n)
+            near, low = near + more, low + lower
+        _keep_lowest(listed, n, cells)
+    return near, low
+
+
+@njit(cache=True)
+def lowest_returns(points, stride, cell, radius, highest, out):
+    """The lowest return of each cell with at least two, as rows x, y, z of `out`, which has room for all of a square of
+    cells; returns how many, and which share of the returns within `radius` was not too high to be looked at: vectors of
+    returns, every `stride`-th.
+    """
+    side, room = np.int32(math.sqrt(out.shape[1])), (_VECTORS + 1) * LANES
+    nobody, unseen = np.full((2, side * side), np.int32(-1)), np.full((2, side * side), F(np.inf))
+    cells = _Cells(nobody[0], nobody[1], unseen[0], unseen[1])
+    listed = _Listed(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.float32))
+    last, whole_vectors = np.zeros((LANES, 3), np.float32), points.shape[0] // LANES * LANES
+    last[: points.shape[0] - whole_vectors] = points[whole_vectors:]
+    near, low = _look(points, last, stride, (radius, F(1) / cell, highest, side), cells, listed)
+    n = 0
+    for here in range(side * side):
+        a, b = cells.lowest[here], cells.second[here]
+        if b >= 0:
+            taken = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
+            out[0, n], out[1, n], out[2, n] = points[taken, 0], points[taken, 1], points[taken, 2]
+            n += 1
+    return n, low / max(near, 1)
+
+
+@inner()
+def _random(state, n):
+    """Next state of a linear congruential generator and an index below n: the same on every machine."""
+    state = np.uint32(state * np.uint32(1664525) + np.uint32(1013904223))
+    return state, np.int64(state >> np.uint32(8)) % n
+
+
+@inner(fastmath=FAST)
+def _consensus(x, y, z, weight, height, slope_x, slope_y):
+    """Weighted score of a plane; without a branch, so that the loop vectorises: it runs once per trial."""
+    score = 0.0
+    for m in range(U(x.shape[0])):
+        d = z[m] + height - slope_x * x[m] - slope_y * y[m]
+        share = d * (1 / _INLIER)
+        beyond = -_BELOW_PENALTY if d < 0 else 0.0
+        score += weight[m] * (1 - share * share if abs(d) < _INLIER else beyond)
+    return score
+
+
+@inner(fastmath=FAST)
+def _refined(x, y, z, weight, height, slope_x, slope_y, near):
+    """One reweighted least-squares step; `near` is scratch: the weights of what lies near the plane."""
+    up, down = HALF_LOG2_E / F(0.10**2), HALF_LOG2_E / F(0.15**2)
+    for m in range(U(x.shape[0])):
+        d = F(z[m] + height - slope_x * x[m] - slope_y * y[m])
+        near[m] = weight[m] * exp2_negative(d * d * (up if d > F(0) else down))
+    level, slope_x, slope_y = solve3(*normal_equations(x, y, z, near, 0.5))
+    return -level, slope_x, slope_y
+
+
+@njit(cache=True)
+def fit_plane(x, y, z, weight, lowest_height, highest_height, steepest, trials):
+    """z = slope_x x + slope_y y - height; returns height, slopes and quality = score / total weight (0: none found)."""
+    n = x.shape[0]
+    best, best_height, best_x, best_y = 0.0, 0.0, 0.0, 0.0
+    state = np.uint32(12345)
+    for _ in range(trials):
+        state, i = _random(state, n)
+        state, j = _random(state, n)
+        state, k = _random(state, n)
+        x1, y1, z1 = x[j] - x[i], y[j] - y[i], z[j] - z[i]
+        x2, y2, z2 = x[k] - x[i], y[k] - y[i], z[k] - z[i]
+        area = x1 * y2 - x2 * y1
+        if abs(area) < 4.0:
+            continue
+        slope_x = (z1 * y2 - z2 * y1) / area
+        slope_y = (x1 * z2 - x2 * z1) / area
+        height = slope_x * x[i] + slope_y * y[i] - z[i]
+        if slope_x**2 + slope_y**2 > steepest**2 or height < lowest_height or height > highest_height:
+            continue
+        score = _consensus(x, y, z, weight, height, slope_x, slope_y)
+        if score > best:
+            best, best_height, best_x, best_y = score, height, slope_x, slope_y
+    if best <= 0:
+        return 0.0, 0.0, 0.0, 0.0
+    near = np.empty(n)
+    for _ in range(6):
+        best_height, best_x, best_y = _refined(x, y, z, weight, best_height, best_x, best_y, near)
+    total = 0.0
+    for m in range(n):
+        total += weight[m]
+    return best_height, best_x, best_y, best / total

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the ground may be when it does not lie under a nearly level sensor: any tilt, upside down, far from the origin.
+
+Planes through random triples of points vote, once for each way a sensor may be turned; the winners are only starting
+points from which the ordinary fit looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from roadbed.core.geometry import Float32, Float64, Pose, rotation_to_level
+
+_POINTS = 3000  # looked at
+_TRIALS = 600
+_AT_ONCE = 32  # planes
+_NEAR = 0.2  # m from a plane
+_BELOW_PENALTY = 0.5
+_LEAST_SHARE = 0.05  # of the points on a plane that is worth a closer look
+_FARTHEST_HEIGHT = 15.0  # m over the ground; beyond, the origin is not a sensor's
+_WITHIN = np.cos(np.radians(50))
+UPRIGHT, UPSIDE_DOWN, CAMERA = "upright", "upside down", "camera axes"
+_TURNS = {  # how a sensor may be turned: its axes to forward, left, up
+    UPRIGHT: np.eye(3),
+    UPSIDE_DOWN: np.diag([1.0, -1.0, -1.0]),
+    CAMERA: np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A frame in which the ground may be near level below the origin."""
+
+    T_level_sensor: Pose
+    turn: str
+    far: bool  # the origin was moved to the points: there is no sensor where they count from
+
+
+def starts(points: Float32) -> Iterator[Start]:
+    """Frames worth a closer look, at most one per turn; nothing where no plane stands out."""
+    chosen = _thinned(points)
+    if len(chosen) < 50:
+        return
+    centre = np.median(chosen, axis=0)
+    near_origin = np.linalg.norm(chosen - centre, axis=1)
+    far = bool(np.linalg.norm(centre) > 3 * np.median(near_origin))
+    offset = centre if far else np.zeros(3)
+    moved = chosen - offset
+    weight = 1 / (1 + (moved**2).sum(axis=1) / 200.0)
+    normals, heights = _planes(moved)
+    scores = _scores(moved, weight, normals, heights) / weight.sum()
+    for turn, whole in _TURNS.items():
+        candidates = np.where((normals @ whole[2] > _WITHIN) & (far | (heights > 0.02)), scores, -np.inf)
+        best = int(np.argmax(candidates))
+        if candidates[best] < _LEAST_SHARE:
+            continue
+        rotation = _level(whole @ normals[best]) @ whole
+        height = heights[best]
+        moved_away = far or height > _FARTHEST_HEIGHT
+        lift = np.array([0.0, 0.0, height - 2.0 if moved_away else 0.0])  # 2 m over the plane, as a sensor would be
+        yield Start(Pose(rotation, lift - rotation @ offset), turn, moved_away)
+
+
+def _thinned(points: Float32) -> Float64:
+    """Returns spread evenly over space: one per box of a size that leaves enough of them."""
+    usable = points[np.isfinite(points).all(axis=1) & (np.abs(points).max(axis=1) < 1e7)].astype(np.float64)
+    usable = usable[(usable != 0).any(axis=1)]
+    usable = usable[:: max(1, len(usable) // 30_000)]
+    if len(usable) < 3:
+        return usable
+    from_corner, size = np.ascontiguousarray((usable - usable.min(axis=0)).T), 0.2
+    while True:
+        x, y, z = np.floor(from_corner / size).astype(np.int64)
+        box = x + (y << 20) + (z << 40)
+        if np.count_nonzero(np.diff(np.sort(box))) < _POINTS:  # as many as that and one: a tenth of what `unique` takes
+            return usable[np.unique(box, return_index=True)[1]]
+        size *= 1.3
+
+
+def _planes(points: Float64) -> tuple[Float64, Float64]:
+    """Normals and heights of the origin over planes through random triples, each from both sides."""
+    random = np.random.default_rng(0)
+    a, b, c = (points[random.integers(0, len(points), _TRIALS)] for _ in range(3))
+    normal = np.cross(b - a, c - a)
+    length = np.linalg.norm(normal, axis=1)
+    wide = length > 2.0  # m^2: a narrow triple says nothing of the tilt
+    normal = normal[wide] / length[wide, None]
+    height = -(normal * a[wide]).sum(axis=1)
+    return np.concatenate([normal, -normal]), np.concatenate([height, -height])
+
+
+def _scores(points: Float64, weight: Float64, normals: Float64, heights: Float64) -> Float64:
+    """What lies on a plane speaks for it, what lies below against it.
+
+    Some planes at a time, which stay in the cache, and without matrix products: for those NumPy wakes threads that go
+    on waiting for more long after.
+    """
+    scores = np.empty(len(normals))
+    x, y, z = points.T[:, :, np.newaxis]
+    for first in range(0, len(normals), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        over = x * normals[some, 0]
+        over += y * normals[some, 1]
+        over += z * normals[some, 2]
+        over += heights[some]
+        below = over < -_NEAR
+        over /= _NEAR
+        over *= over
+        votes = np.subtract(1, over, out=over)
+        np.maximum(votes, 0, out=votes)
+        votes -= _BELOW_PENALTY * below
+        votes *= weight[:, np.newaxis]
+        scores[some] = votes.sum(axis=0)
+    return scores
+
+
+def _level(normal: Float64) -> Float64:
+    """The smallest rotation that takes a normal to z."""
+    return np.reshape(rotation_to_level(-normal[0] / normal[2], -normal[1] / normal[2]), (3, 3))

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The STCRF's kernels in order, recorded once per kind of frame and played for every scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from roadbed.config import Config
+from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
+from roadbed.ground.stcrf.model import FIT_SIGMAS
+from roadbed.ground.stcrf.programs import (
+    GROUP,
+    EmLayout,
+    exponent,
+    fine_program,
+    room_for_anchors,
+    selects,
+)  # fmt: skip
+from roadbed.ground.stcrf.rules import LabelRules
+from roadbed.ground.stcrf.sizes import lattice_of
+from roadbed.ground.stcrf.start.start_device import CoarseLattice
+from roadbed.runtime.backend import Backend, Launch, Order, Tape
+
+# Phases that need nothing of another one and of what follows it, up to the next phase after both.
+_BESIDE = {"coarse": "thin_out", "climb": "coarse", "islands": "measure"}
+
+
+class Tapes:
+    """`of_frame`, `motion` and `alignment` are ready to run; `record` anew when buffers have grown."""
+
+    def __init__(self, backend: Backend, config: Config, buffers: Buffers) -> None:
+        self._backend, self._config, self._buffers = backend, config, buffers
+        self._stcrf, self._slots = config.ground.stcrf, buffers.slots
+        self._nodes = lattice_of(config.ground).size
+        self._program = backend.build(fine_program(config))
+        self._coarse = CoarseLattice(backend, config, buffers.slots) if self._stcrf.start == "coarse" else None
+        self.record()
+
+    def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> tuple[Tape, Tape]:
+        """A whole frame, recorded at its first use: up to where it is known how much the prior knows of it, and the
+        rest. `carried`: the prior has a plane for every node, known or not, from which the coarse lattice starts;
+        `few`: with a prior fewer iterations are enough.
+        """
+        stcrf = self._stcrf
+        kind = (warm, stcrf.warm_iterations if warm and few else stcrf.iterations, warm and carried)
+        if kind not in self._frames:
+            sort, rest = self._sort(*kind[1:]), self._after_sort(*kind)
+            order = order_of(rest) if self._backend.branches_are_free else None
+            tape, program = self._backend.tape, self._program
+            self._frames[kind] = tape(program, sort), tape(program, rest, order)
+        return self._frames[kind]
+
+    def record(self) -> None:
+        tape = self._backend.tape
+        self._frames: dict[tuple[bool, int, bool], tuple[Tape, Tape]] = {}
+        self.motion = tape(self._program, self._motion())
+        self.alignment = tape(self._program, self._alignment())
+
+    @property
+    def _over_nodes(self) -> tuple[int, int]:
+        """Work-groups and their size: a work-item per node."""
+        return -(-self._nodes // GROUP), GROUP
+
+    @property
+    def _over_rows(self) -> tuple[int, int]:
+        """The same, but a CPU's work-items take runs of nodes."""
+        return self._over_nodes if self._backend.device.lanes > 1 else self._runs
+
+    @property
+    def _over_points(self) -> tuple[int, int]:
+        """Enough work-groups to fill the device; each takes several tiles of a large scan, on a CPU a run of points."""
+        device = self._backend.device
+        if device.lanes == 1:
+            return self._runs
+        return max(1, min(-(-self._buffers.capacity // GROUP), 4 * device.units)), GROUP
+
+    @property
+    def _runs(self) -> tuple[int, int]:
+        """Lone work-items, enough of them that a CPU's cores end together."""
+        return 32 * self._backend.device.units, 1
+
+    def _launch(self, kernel: str, shape: tuple[int, int], *arguments: object) -> Launch:
+        return Launch(kernel, *shape, arguments, self._slots)
+
+    def _start(self, iterations: int) -> Any:
+        """The states from which the EM ends in the first buffer."""
+        return self._buffers.states[iterations % 2]
+
+    def _sort(self, iterations: int, carried: bool) -> list[Launch]:
+        """The first kernels of a frame, in order: points to their nodes, and what the prior knows of these."""
+        b, coarse, capacity = self._buffers, self._coarse, np.int32(self._buffers.capacity)
+        start = self._start(iterations)
+        coarse_start = (coarse.start(carried), coarse.expected) if coarse else (start, b.expected)
+        locate = (b.frames, b.intake, b.located, b.rank, b.counts, b.cursors, b.tallies, capacity)
+        states = (b.priors, start, b.expected, *coarse_start)
+        allocate = (b.frames, b.counts, b.segments, b.cursors, b.lists, *states, np.int32(carried))
+        place = (b.frames, b.located, b.rank, b.segments, b.cursors, b.sorted, b.overlap.buffer, capacity)
+        launches = [
+            self._launch("locate", self._over_points, *locate),
+            self._launch("allocate", self._over_nodes, *allocate),
+            self._launch("place", self._over_points, *place),
+        ]
+        if self._backend.device.lanes == 1 and LabelRules.of(self._config).around:
+            return [self._launch("empty_tallies", self._runs, b.segments, b.tallies), *launches]
+        return launches
+
+    def _after_sort(self, warm: bool, iterations: int, carried: bool) -> list[Launch]:
+        """The other kernels of a frame."""
+        b, coarse = self._buffers, self._coarse
+        launches = self._select() if selects(self._config) else []
+        if coarse:
+            launches += coarse.launches(b.frames, carried)
+            spread = (b.frames, coarse.result, b.priors, self._start(iterations), b.expected, np.int32(carried))
+            launches.append(self._launch("spread", self._over_nodes, *spread))
+        return [*launches, *self._iterations(iterations, warm), *self._labelling()]
+
+    def _select(self) -> list[Launch]:
+        b, device = self._buffers, self._backend.device
+        low_points = self._coarse.points if self._coarse else b.surface
+        per_kind = device.units  # work-groups for each kind of nodes that more than LANES work-items share
+        arguments = (
+            b.frames, b.moving, b.standing, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
+            np.int32(b.capacity), np.int32(per_kind), np.int32(b.moving_capacity),
+        )  # fmt: skip
+        groups = 2 * per_kind + -(-self._nodes * device.lanes // GROUP)
+        shape = self._runs if device.lanes == 1 else (groups, GROUP)
+        launches = [self._launch("select_points", shape, *arguments)]
+        if device.lanes > 1 and self._stcrf.points_per_node:
+            thin = (b.frames, b.sorted, b.lists, b.cursors, np.int32(b.capacity))
+            launches.append(self._launch("thin_out", (2 * device.units, GROUP), *thin))
+        return launches
+
+    def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
+        """EM launches from one state buffer to the other; the posterior is left in the first."""
+        stcrf, b = self._stcrf, self._buffers
+        layout = EmLayout.of(self._backend.device, *lattice_of(self._config.ground).shape, stcrf.points_per_node)
+        per_slot = np.int32(b.capacity + room_for_anchors(self._config.ground))
+        launches = []
+        for k in range(iterations):
+            source, target = b.states[(iterations - k) % 2], b.states[(iterations - 1 - k) % 2]
+            sigma = stcrf.sigma_up_early if not warm and 2 * k < iterations else stcrf.sigma_up
+            arguments = (
+                b.frames, source, target, b.priors, b.expected, b.segments, b.sorted, b.lists, b.cursors, b.surface,
+                b.seen, per_slot, np.int32(layout.whole), np.int32(layout.per_kind), np.float32(exponent(sigma)),
+                np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
+            )  # fmt: skip
+            launches.append(self._launch("iterate", (layout.groups, layout.size), *arguments))
+        return launches
+
+    def _labelling(self) -> list[Launch]:
+        b, capacity = self._buffers, np.int32(self._buffers.capacity)
+        over_points, over_nodes = self._over_points, self._over_nodes
+        launches = []
+        if LabelRules.of(self._config).around:
+            over, state = b.rank, b.states[0]  # ranks are no longer needed: heights take their room
+            measure = (b.frames, b.located, b.segments, b.sorted, b.surface, over, b.tallies)
+            decide = (b.frames, b.located, over, b.tallies, b.kinds, state, b.standing, b.decisions, capacity)
+            launches = [
+                self._launch("measure", over_points, *measure, capacity),
+                self._launch("sum_rows", self._over_rows, b.tallies, b.row_sums),
+                self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.segments, b.kinds),
+                self._launch("decide", over_points, *decide),
+            ]
+        outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
+        islands = (("join_clean", b.clean), ("count_clean", b.judged, b.clean, b.clean_sizes))
+        ends = b.states[1], b.states[0], b.expected, b.reported  # the EM before its last iteration, and after
+        judge = ("find_clean", b.surface, b.seen, *ends, b.judged, b.clean, b.clean_sizes)
+        reported = b.reported if self._stcrf.seen_only else b.surface
+        if self._stcrf.seen_only:
+            launches += [
+                replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="islands")
+                for kernel, *arguments in (judge, *(islands if self._stcrf.islands else ()))
+            ]
+        nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes
+        given = (b.frames, b.located, *nodes, b.tallies, b.standing, b.decisions)
+        return [*launches, self._launch("label", over_points, *given, *outputs, capacity)]
+
+    def _motion(self) -> list[Launch]:
+        b = self._buffers
+        return [self._launch("move_prior", self._over_nodes, b.frames, b.states[0], b.seen, b.expected, b.priors)]
+
+    def _alignment(self) -> list[Launch]:
+        b, capacity = self._buffers, np.int32(self._buffers.capacity)
+        # Samples lie where the sorted points will: those come later.
+        sample = (b.frames, b.intake, b.standing, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
+        launches = [self._launch("sample_residuals", (2 * self._backend.device.units, GROUP), *sample)]
+        fitting = GROUP if self._backend.device.lanes > 1 else 1
+        fit = (b.frames, b.sorted, b.sample_counts, b.samples_found, *b.fit_parts, b.fit.buffer)
+        for k, sigma in enumerate(FIT_SIGMAS):
+            step = (*fit, np.float32(exponent(sigma)), np.int32(k), capacity)
+            launches.append(self._launch("fit_tilt", (FIT_GROUPS, fitting), *step))
+        return launches
+
+
+def order_of(launches: Sequence[Launch]) -> Order:
+    """Phases one after the other, except those that may run beside others."""
+    order: dict[str, tuple[str, ...]] = {}
+    ends: list[str] = []  # what the next phase waits for
+    for launch in launches:
+        phase = launch.phase or launch.kernel
+        if phase in order:
+            continue
+        beside = order.get(_BESIDE.get(phase, ""))
+        order[phase] = tuple(ends) if beside is None else beside
+        ends = [phase] if beside is None else [*ends, phase]
+    return order

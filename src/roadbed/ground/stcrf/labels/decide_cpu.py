@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Ground or not, from a point's height over the surface, what stands in the pillars around, and the kind of place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roadbed.ground.stcrf.labels.heights_cpu import list_near, near_from
+from roadbed.ground.stcrf.model import (
+    FOOT_BY_RATIO,
+    FOOT_BY_SUPPORT,
+    MANY_ALIKE,
+    OPEN,
+    SMOOTH,
+)
+from roadbed.ground.stcrf.points.select_cpu import PILLAR
+from roadbed.kernels.jit import inlined
+from roadbed.kernels.numeric import F, U, inner, njit
+from roadbed.kernels.simd import STEP, load, numbers, splat, store
+
+
+class Scratch(NamedTuple):
+    """Of `decide_nodes`, whose loop over points makes no arrays."""
+
+    nothing: np.ndarray  # (BANDS_ROOM,) zeros
+    around: np.ndarray  # (pillars, BANDS_ROOM) int32, sums over the pillars around each of a node
+    summed_for: np.ndarray  # (pillars,) whose node's sums `around` holds; -1: nobody's
+
+
+@njit(inline="always")
+def _step_across(node, place, side):
+    """A place one beyond its node's border, as place in the neighbouring node."""
+    if place < 0:
+        return node - 1, place + side
+    if place >= side:
+        return node + 1, place - side
+    return node, place
+
+
+@inlined()
+def _sum_around(bands, band_count, node, place, shape, side):
+    """Band counts summed over the 3 x 3 pillars around one, across node borders; node and place are (row, column)."""
+    sums = splat(np.int32(0))
+    for row in range(place[0] - 1, place[0] + 2):
+        y, inside_y = _step_across(node[0], row, side)
+        if y < 0 or y >= shape.rows:
+            continue
+        for column in range(place[1] - 1, place[1] + 2):
+            x, inside_x = _step_across(node[1], column, side)
+            if x < 0 or x >= shape.columns:
+                continue
+            node_there = U(y * shape.columns + x)
+            if band_count[node_there] > 0:
+                sums = sums + load(bands, (node_there, U(inside_y * side + inside_x), U(0)))
+    return sums
+
+
+@njit(inline="always")
+def _is_standing(counts, ratio):
+    """A connected structure rises here: returns in the lower and the upper bands, and more of them than at the foot."""
+    middle, high = np.int64(counts[1]) + np.int64(counts[2]), np.int64(counts[3])
+    return middle > 0 and high > 0 and middle + high > ratio * np.int64(counts[0])
+
+
+# What is known of a low point from its own pillar alone.
+_NO, _YES, _ASK_AROUND = 0, 1, 2
+
+
+@inlined()
+def _low_by_own_pillar(d, own, kind, rules):
+    """Up to the threshold: ground, unless it is the foot of something."""
+    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
+        return _ASK_AROUND
+    if rules.foot_by_ratio and kind & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
+        return _NO
+    if d < rules.foot:
+        return _YES
+    if rules.pillars and _is_standing(own, rules.ratio):
+        return _NO
+    return _ASK_AROUND if rules.pillars_around and d >= rules.foot_around else _YES
+
+
+@inlined()
+def _low_by_pillars_around(around, kind, rules):
+    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
+        return around[1] + around[2] + around[3] == 0
+    return not _is_standing(around, rules.ratio_around)
+
+
+@inlined()
+def _raised_is_ground(d, around, kind, support, rules):
+    """Above the threshold: grass and banks, only where nothing stands."""
+    if around[3] + around[4] > 0:
+        return False
+    open_ground = rules.open_ground and kind & OPEN != 0
+    firm = support >= rules.firm
+    if d < rules.clear_threshold:
+        return around[2] == 0 or (rules.banks and firm) or open_ground
+    return (rules.steep_banks and firm and around[2] >= MANY_ALIKE and around[1] > 0) or open_ground
+
+
+@inlined()
+def _list_lower(first, last, dz, rules, near, place):
+    """Adds the points of a node below those that are near to their list, in which there is room for all of them."""
+    lowest = near_from(rules)
+    for k in range(first, last, STEP):
+        d = load(dz, k)
+        place = list_near((d < lowest) & (d >= -rules.low_outlier) & (numbers() < F(last - k)), k, near, place)
+    return place
+
+
+@inner()
+def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch):
+    """Ground or not for every point of a range of listed nodes, before the vote."""
+    start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
+    near, band_count, along, across = work.near, work.band_count, work.places[0], work.places[1]
+    nothing, around, summed_for = scratch
+    for i in range(first_listed, last_listed):
+        c = np.int64(points.listed.nodes[i])
+        kind = work.kinds[c]
+        node_row = c // shape.columns
+        node_column = c - node_row * shape.columns
+        support = p00[node_row + 1, node_column + 1]
+        at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
+        limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
+        # Elsewhere than at feet only the listed points are in question: the others were decided by their height.
+        last = U(start[c]) + U(work.near_count[c])
+        if at_foot:
+            last = _list_lower(U(start[c]), U(start[c + 1]), dz, rules, near, last)
+        for place_listed in range(U(start[c]), last):
+            k = U(near[place_listed])
+            d = dz[k]
+            if d >= limit or d < -rules.low_outlier:
+                ground[k] = False
+                continue
+            if d < rules.foot and not at_foot:
+                ground[k] = True
+                continue
+            inside = np.int64(pillar[k] & PILLAR)
+            if d < rules.threshold:
+                own = bands[c, inside] if band_count[c] > 0 else nothing
+                answer = _low_by_own_pillar(d, own, kind, rules)
+                if answer != _ASK_AROUND:
+                    ground[k] = answer == _YES
+                    continue
+            if summed_for[inside] != c:
+                summed_for[inside] = c
+                place = np.int64(along[inside]), np.int64(across[inside])
+                sums = _sum_around(bands, band_count, (node_row, node_column), place, shape, side)
+                store(around, (inside, 0), sums)
+            if d < rules.threshold:
+                ground[k] = _low_by_pillars_around(around[inside], kind, rules)
+            else:
+                ground[k] = _raised_is_ground(d, around[inside], kind, support, rules)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Neighbours at equal height above the surface are labelled alike: one round of votes in small cells.
+
+A cell spans two pillars to each side and one layer of heights; +1 per ground point, -1 per other point.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.ground.stcrf.model import VOTE_LAYER, VOTE_LAYERS, VOTE_LOWEST, VOTE_PILLARS, VOTE_TOP
+from roadbed.ground.stcrf.points.select_cpu import PILLAR
+from roadbed.kernels.numeric import ONE, F, U, inner, njit
+
+PLANES = 16  # layers with an empty one at each end, filled up so that a cell lies in one cache line
+_PILLARS = np.uint64(VOTE_PILLARS)
+
+
+def empty_votes(rows, columns):
+    """Votes over so many pillars, with a border of empty cells: no loop asks where they end."""
+    cells = [-(-along // VOTE_PILLARS) + 2 for along in (rows, columns)]
+    return np.zeros((*cells, PLANES), np.int16)
+
+
+def places_in_node(side):
+    """Row and column of each pillar inside its node: a table, because a division per point costs more."""
+    return np.stack(np.divmod(np.arange(side * side, dtype=np.uint64), np.uint64(side)))
+
+
+@njit(inline="always")
+def cell_of(node_place, place):
+    """Row or column of a cell below the border, from where the node begins (in pillars) and the place in it."""
+    return (node_place + place) // _PILLARS
+
+
+@njit(inline="always")
+def _layer(d):
+    return U(min(np.int64((d - VOTE_LOWEST) * (F(1) / VOTE_LAYER)), VOTE_LAYERS - 1))
+
+
+@inner()
+def cast_votes(first_listed, last_listed, points, shape, side, work):
+    """+1 for ground, -1 against, into the cell of every point that stands low enough; of a range of listed nodes."""
+    start, pillar, columns = points.start, points.pillar, shape.columns
+    dz, ground, votes, near, near_count = work.dz, work.ground, work.votes, work.near, work.near_count
+    along, across = work.places[0], work.places[1]
+    for i in range(first_listed, last_listed):
+        c = np.int64(points.listed.nodes[i])
+        if near_count[c] == 0:
+            continue
+        row = c // columns
+        top, left = U(row * side), U((c - row * columns) * side)
+        for place in range(U(start[c]), U(start[c]) + U(near_count[c])):
+            k = U(near[place])
+            d = dz[k]
+            if d >= VOTE_LOWEST and d < VOTE_TOP:
+                inside = U(pillar[k] & PILLAR)
+                y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
+                votes[y + ONE, x + ONE, _layer(d) + ONE] += np.int16(1) if ground[k] else np.int16(-1)
+
+
+@inner()
+def clear_votes(nodes, work, columns, side):
+    """Empty the cells of nodes whose points may have voted, and forget these."""
+    votes, near_count = work.votes, work.near_count
+    for i in range(nodes.shape[0]):
+        c = np.int64(nodes[i])
+        work.band_count[c] = 0
+        if near_count[c] == 0:
+            continue
+        near_count[c] = 0
+        row = c // columns
+        top, left = row * side, (c - row * columns) * side
+        for y in range(U(top // VOTE_PILLARS + 1), U((top + side - 1) // VOTE_PILLARS + 2)):
+            for x in range(U(left // VOTE_PILLARS + 1), U((left + side - 1) // VOTE_PILLARS + 2)):
+                for plane in range(U(PLANES)):
+                    votes[y, x, plane] = np.int16(0)
+
+
+@inner()
+def outvoted(y, x, d, is_ground, votes):
+    """The label of the majority of the 3 x 3 x 3 cells around a point of cell (y, x); a tie changes nothing."""
+    layer = _layer(d)
+    total = 0
+    for row in range(U(3)):
+        for other in range(U(3)):
+            for height in range(U(3)):
+                total += votes[y + row, x + other, layer + height]
+    return is_ground if total == 0 else total > 0

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scan's pose corrected against the prior surface: what an engine is told, and what becomes of what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roadbed.config.ground import TimeConfig
+from roadbed.ground.engine import FrameInput, Misalignment
+from roadbed.ground.stcrf.motion.grid_pose import Place
+
+
+class ScanAlignment:
+    """`roadbed.ground.engine.Alignment` of one scan; its `place` is corrected once it is known how it lies."""
+
+    def __init__(self, config: TimeConfig, place: Place, given: FrameInput, notes: list[str]) -> None:
+        self.radius, self.trust = config.alignment_radius, config.alignment_trust
+        self.place, self.warm = place, given.warm
+        self._given, self._notes = given, notes
+
+    @property
+    def poses(self) -> tuple[float, ...]:
+        place = self.place
+        return (*place.from_corner(place.T_lattice_sensor), *place.from_corner(place.T_lattice_vehicle))
+
+    def lay(self, found: Misalignment | None) -> bool:
+        if found is not None and found.fits:
+            self.place = self.place.corrected(found, self.trust)
+        elif found is not None:
+            near = f"{100 * found.share:.0f} % of its points near it"
+            self._notes.append(f"scan does not fit the prior surface ({near}): started cold")
+            self.warm = False
+        return self.warm
+
+    @property
+    def given(self) -> FrameInput:
+        place = self.place
+        return replace(self._given, placement=place.placement, vehicle=place.vehicle, road=place.road, warm=self.warm)

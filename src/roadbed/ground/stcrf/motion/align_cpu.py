@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Pose noise absorbed: a scan's height and tilt against the prior surface, by reweighted least squares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
+from roadbed.kernels.numeric import (
+    FAST,
+    HALF_LOG2_E,
+    ONE,
+    F,
+    U,
+    exp2_negative,
+    fast_normal_equations,
+    inner,
+    njit,
+    solve3,
+)  # fmt: skip
+from roadbed.runtime.primitives_cpu import along, turn_of
+
+
+class Samples(NamedTuple):
+    """Room for samples: x, y from the sensor and height over the prior's plane (3, n), their nodes, and their number
+    per node, which is zero before and after."""
+
+    values: np.ndarray
+    node: np.ndarray
+    count: np.ndarray
+
+
+@njit(cache=True, allocates=False)
+def sample_residuals(points, standing, stride, rotation, translation, shape, radius, information, mean, samples):
+    """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
+
+    What stands says nothing about how the ground lies: four layers see more sides of cars than road, and would be
+    lifted onto them. Returns how many samples were written.
+    """
+    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
+    centre_x, centre_y = translation[0], translation[1]
+    sample, node, count = samples.values, samples.node, samples.count
+    scale, wide, long = F(1) / spacing, F(columns), F(rows)
+    some_stand = standing.shape[0] > 0
+    to_x, to_y, to_z = turn_of(rotation, translation)
+    n = 0
+    # Without branches: which points lie over firm nodes cannot be foretold. What does not count is written over.
+    for i in range(U(0), U(points.shape[0]), U(stride)):
+        px, py, pz = points[i, 0], points[i, 1], points[i, 2]
+        x, y = along(to_x, px, py, pz), along(to_y, px, py, pz)
+        u, v = x * scale, y * scale
+        is_near = (x - centre_x) ** 2 + (y - centre_y) ** 2 < radius * radius
+        is_return = (px != F(0)) | (py != F(0)) | (pz != F(0))
+        inside = (u >= F(0)) & (v >= F(0)) & (u < wide) & (v < long) & is_near & is_return
+        if some_stand:
+            inside &= not standing[i]
+        column, row = U(np.int32(u if inside else F(0))), U(np.int32(v if inside else F(0)))
+        planes = mean[row + ONE]
+        h, sx, sy = planes[0, column + ONE], planes[1, column + ONE], planes[2, column + ONE]
+        dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
+        dz = along(to_z, px, py, pz) - (h + sx * dx + sy * dy)
+        counts = inside & (information[row + ONE, 0, column + ONE] >= FIRM) & (abs(dz) < FARTHEST_SAMPLE)
+        cell = row * U(columns) + column
+        sample[0, n], sample[1, n], sample[2, n], node[n] = x - centre_x, y - centre_y, dz, cell
+        count[cell] += counts
+        n += counts
+    return n
+
+
+@inner(fastmath=FAST)
+def _weigh(x, y, dz, limited, plane, sigma, weight):
+    """Weight of each sample around the present plane, and how much of them lies on it."""
+    lift, a, b = plane
+    scale = HALF_LOG2_E / (sigma * sigma)
+    near = F(0)
+    for k in range(U(x.shape[0])):
+        rest = dz[k] - (lift + a * x[k] + b * y[k])
+        weight[k] = limited[k] * exp2_negative(rest * rest * scale)
+    for k in range(U(x.shape[0])):
+        rest = dz[k] - (lift + a * x[k] + b * y[k])
+        near += limited[k] if abs(rest) < NEAR_SAMPLE else F(0)
+    return near
+
+
+@njit(cache=True)
+def fit_tilt(samples, n):
+    """dz = lift + a x + b y over the samples; returns lift, a, b and the share of samples then on the surface."""
+    sample, node, count = samples.values, samples.node, samples.count
+    x, y, dz = sample[0, :n], sample[1, :n], sample[2, :n]
+    limited, weight = np.empty(n, np.float32), np.empty(n, np.float32)
+    total = 0.0
+    for k in range(n):
+        limited[k] = F(min(1.0, NODE_LIMIT / count[node[k]]))
+        total += limited[k]
+    lift = a = b = 0.0
+    share = 0.0
+    for step in range(FIT_STEPS):
+        near = _weigh(x, y, dz, limited, (F(lift), F(a), F(b)), F(FIT_SIGMAS[step]), weight)
+        lift, a, b = solve3(*fast_normal_equations(x, y, dz, weight, 1.0))
+        share = near / max(total, 1e-9)
+    for k in range(n):
+        count[node[k]] = 0
+    return lift, a, b, share

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the lattice lies: around the vehicle, level, fixed to the world or to the vehicle; and its prior with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import sub
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.config import Config
+from roadbed.core.device_arrays import to_host
+from roadbed.core.frames import Mounting
+from roadbed.core.geometry import Lattice, Pose, rotation_to_level
+from roadbed.core.timeline import Link, Moment
+from roadbed.ground.engine import (
+    FrameOutput,
+    GroundEngine,
+    Misalignment,
+    MovingMask,
+    Placement,
+    Rolled,
+    Turned,
+    Vehicle,
+)
+from roadbed.ground.stcrf.model import KNOWN_PRIOR
+from roadbed.ground.stcrf.sizes import lattice_of
+from roadbed.mapping.recall import Recall
+from roadbed.mapping.tiles import TileMap
+from roadbed.runtime.backend import OnDevice
+
+_HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one: float32 stays fine
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One scan on the lattice."""
+
+    lattice: Lattice
+    base: float  # m, height in the lattice frame from which the engine counts
+    T_lattice_sensor: Pose
+    T_lattice_vehicle: Pose
+    T_world_lattice: Pose | None  # None without odometry
+
+    @cached_property
+    def corner(self) -> tuple[float, float, float]:
+        """m, the lattice's outer corner at the base height."""
+        x_min, _, y_min, _ = self.lattice.extent
+        return x_min, y_min, self.base
+
+    def from_corner(self, pose: Pose) -> tuple[float, ...]:
+        """A pose's numbers, its translation counted from the lattice's corner."""
+        x, y, z = map(sub, pose.xyz, self.corner)
+        return (*pose.numbers[:9], x, y, z)
+
+    @cached_property
+    def placement(self) -> Placement:
+        numbers = np.array(self.from_corner(self.T_lattice_sensor))
+        return Placement(numbers[:9].reshape(3, 3), numbers[9:], self.base)
+
+    @cached_property
+    def vehicle(self) -> Vehicle:
+        pose = self.T_lattice_vehicle
+        (x, y, _), (x_min, y_min, _) = pose.xyz, self.corner
+        up_x, up_y, up_z = pose.turned(0.0, 0.0, 1.0)
+        return Vehicle(x - x_min, y - y_min, pose.yaw, -up_x / up_z, -up_y / up_z)
+
+    @property
+    def road(self) -> float:
+        """Height of the road under the vehicle over the base."""
+        return self.T_lattice_vehicle.xyz[2] - self.base
+
+    def mask(self, cells: Lattice, moving: NDArray[np.bool_] | OnDevice) -> MovingMask:
+        (x_min, _, y_min, _), (own_x, own_y, _) = cells.extent, self.corner
+        corner = x_min - own_x, y_min - own_y
+        if isinstance(moving, OnDevice):
+            return MovingMask(moving, cells.shape, corner, cells.spacing)
+        return MovingMask(np.ascontiguousarray(moving, np.bool_), moving.shape, corner, cells.spacing)
+
+    def corrected(self, by: Misalignment, trust: float) -> Place:
+        """The scan laid onto the prior surface: turned about the sensor's foot point, then lowered by what is left."""
+        turn = rotation_to_level(trust * by.slope_x, trust * by.slope_y)
+        x, y, _ = self.T_lattice_sensor.xyz
+        u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, self.base)
+        correction = Pose.of_numbers((*turn, x - u, y - v, self.base - w - trust * by.lift))
+        sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
+        return Place(self.lattice, self.base, sensor, vehicle, self.T_world_lattice)
+
+
+class Places:
+    """Follows the vehicle with the lattice, and brings the engine's prior along; nodes that leave go to the map."""
+
+    def __init__(self, config: Config, engine: GroundEngine, long_term_map: TileMap | None) -> None:
+        self._rolls = config.ground.time.motion == "rolling"
+        self._engine, self._map = engine, long_term_map
+        self.around_vehicle = lattice_of(config.ground)
+        self._prior_lattice, self._prior_base = self.around_vehicle, 0.0
+        self._alone: Place | None = None
+        self._recall = None if long_term_map is None else Recall(self.around_vehicle, long_term_map.surface)
+        self.reset()
+
+    def reset(self) -> None:
+        """The next drive may be level another way; what the prior holds goes to the map when it begins."""
+        self._T_lattice_world = self._map.T_lattice_world if self._map is not None else None
+
+    def of_one_alone(self, mounting: Mounting) -> Place:
+        """A scan without odometry: the lattice frame is the vehicle's. The last one where the sensor sits as before."""
+        pose = mounting.T_vehicle_sensor
+        if self._alone is None or self._alone.T_lattice_sensor.numbers != pose.numbers:
+            self._alone = Place(self.around_vehicle, 0.0, pose, Pose.identity(), None)
+        return self._alone
+
+    def follow(self, T_world_vehicle: Pose | None, mounting: Mounting, moment: Moment) -> tuple[Place, bool]:
+        """The place of a scan of the vehicle there, and whether the engine's prior can be used."""
+        if T_world_vehicle is None:
+            return self.of_one_alone(mounting), False
+        if moment.link is Link.FIRST:
+            self._store(np.ones(self._prior_lattice.shape, np.bool_))
+            self._engine.forget()
+            if self._recall is not None:
+                self._recall.forget()
+        if not self._rolls:
+            if moment.link is Link.NEXT:
+                self._engine.move(Turned(moment.T_old_new, self.around_vehicle.x0, self.around_vehicle.y0))
+            place = replace(self.of_one_alone(mounting), T_world_lattice=T_world_vehicle)
+            return place, moment.link is Link.NEXT
+        if self._T_lattice_world is None:
+            self._T_lattice_world = _level_world(T_world_vehicle, mounting)
+            if self._map is not None:
+                self._map.begin(self._T_lattice_world)
+        T_lattice_vehicle = self._T_lattice_world @ T_world_vehicle
+        lattice, base = self._roll(T_lattice_vehicle, first=moment.link is Link.FIRST)
+        T_lattice_sensor = T_lattice_vehicle @ mounting.T_vehicle_sensor
+        place = Place(lattice, base, T_lattice_sensor, T_lattice_vehicle, self._T_lattice_world.inverse())
+        known = moment.link is not Link.FIRST or (self._map is not None and self._knows_something())
+        return place, known
+
+    def keep(self, output: FrameOutput) -> None:
+        """The engine's result becomes its prior, and what the map will take is brought up to date."""
+        self._engine.keep()
+        if self._recall is not None and self._prior_lattice is not self.around_vehicle:
+            elevation, slope = to_host(output.elevation), to_host(output.slope)
+            self._recall.notice(self._engine.prior, elevation - np.float32(self._prior_base), slope)
+
+    def save_map(self) -> None:
+        """Write everything known to the long-term map."""
+        if self._map is not None:
+            self._store(np.ones(self._prior_lattice.shape, np.bool_))
+            self._map.flush()
+
+    def _roll(self, T_lattice_vehicle: Pose, first: bool) -> tuple[Lattice, float]:
+        """Shift the prior by whole nodes, and count heights from the road again after a climb."""
+        x, y, z = T_lattice_vehicle.xyz
+        old, lattice, base = self._prior_lattice, self.around_vehicle.around(x, y), z
+        columns = rows = 0
+        if not first:
+            columns, rows = old.steps_to(lattice)
+            if self._map is not None and (columns or rows):
+                self._store(old.outside(columns, rows))
+            climb = z - self._prior_base
+            if abs(climb) <= _HIGHEST_CLIMB:
+                climb, base = 0.0, self._prior_base
+            if columns or rows or climb:
+                self._engine.move(Rolled(columns, rows, climb))
+                if self._recall is not None:
+                    self._recall.roll(columns, rows, climb)
+        self._prior_lattice, self._prior_base = lattice, base
+        if self._map is not None:
+            self._load(np.ones(lattice.shape, np.bool_) if first else lattice.outside(-columns, -rows))
+        return lattice, base
+
+    def _store(self, leaving: NDArray[np.bool_]) -> None:
+        """Nodes that leave go to the long-term map, if there is one."""
+        if self._map is None or self._recall is None or self._prior_lattice is self.around_vehicle:
+            return
+        if leaving.any():
+            self._map.store(self._prior_lattice, self._recall.information, self._prior_base, leaving)
+
+    def _load(self, entering: NDArray[np.bool_]) -> None:
+        """Nodes that enter are undefined, or what the map knows of them."""
+        if self._map is None or self._recall is None or not entering.any():
+            return
+        information = self._engine.prior
+        if self._map.load(self._prior_lattice, information, self._prior_base, entering):
+            self._engine.prior = information
+            self._recall.take(information, entering)
+
+    def _knows_something(self) -> bool:
+        return bool((self._engine.prior[0] > KNOWN_PRIOR).any())
+
+
+def _level_world(T_world_vehicle: Pose, mounting: Mounting) -> Pose:
+    """The world itself where the mounting is given; else turned level and lifted at the first vehicle position."""
+    if not mounting.estimated:
+        return Pose.identity()
+    up_x, up_y, up_z = T_world_vehicle.turned(0.0, 0.0, 1.0)
+    level = Pose.of_numbers((*rotation_to_level(-up_x / up_z, -up_y / up_z), 0.0, 0.0, 0.0))
+    x, y, z = T_world_vehicle.xyz
+    u, v, w = level.of(x, y, z)
+    return Pose.of_numbers((*level.numbers[:9], x - u, y - v, -w))

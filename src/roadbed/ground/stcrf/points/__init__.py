@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points sorted into nodes; which of them shape the surface."""

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Which part of the lattice is worth computing, and how to share it among threads."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
+from roadbed.ground.stcrf.motion.motion_cpu import clear_between
+from roadbed.ground.stcrf.points.select_cpu import reserve
+from roadbed.kernels.numeric import F, U, inner, njit
+from roadbed.kernels.simd import LANES, STEP, bits, larger, load, splat, store, where
+
+VECTOR = 8  # nodes handled at once by vectorised loops
+CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
+_KNOWN = F(1e-4)  # effective points from which a prior says anything
+NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this many points
+
+
+@njit(cache=True)
+def find_spans(listed, prior, use_prior, shape, reach, spans):
+    """Per row the columns [lo, hi) within `reach` nodes of a listed node or of prior information.
+
+    Columns are counted with the border (first node = 1); spans are filled up to whole vectors, maybe beyond the last
+    node; `wide` spans also cover the rows below and above.
+    """
+    rows, columns = shape.rows, shape.columns
+    lo, hi, wide_lo, wide_hi = spans.lo, spans.hi, spans.wide_lo, spans.wide_hi
+    own_lo = np.full(rows, columns + 1, np.int32)
+    own_hi = np.zeros(rows, np.int32)
+    for row in range(rows):
+        first, last = listed.row[row], listed.row[row + 1]
+        if first < last:
+            own_lo[row] = listed.nodes[first] - row * columns + 1
+            own_hi[row] = listed.nodes[last - 1] - row * columns + 2
+        if use_prior:
+            known = prior[row + 1, 0]
+            column, end = 1, own_lo[row]
+            while column + LANES <= end and not bits(load(known, column) > _KNOWN):
+                column += LANES
+            while column < end and not known[column] > _KNOWN:
+                column += 1
+            own_lo[row] = column
+            column, end = columns, max(own_hi[row], column)
+            while column - LANES >= end and not bits(load(known, column - LANES + 1) > _KNOWN):
+                column -= LANES
+            while column >= end and not known[column] > _KNOWN:
+                column -= 1
+            own_hi[row] = max(own_hi[row], column + 1 if column >= own_lo[row] else 0)
+    for row in range(rows):
+        lo[row], hi[row] = columns + 1, 0
+        for other in range(max(0, row - reach), min(rows, row + reach + 1)):
+            if own_hi[other] > 0:
+                lo[row] = min(lo[row], max(own_lo[other] - reach, 1))
+                hi[row] = max(hi[row], min(own_hi[other] + reach, columns + 1))
+        if hi[row] > lo[row]:
+            hi[row] = lo[row] + (hi[row] - lo[row] + VECTOR - 1) // VECTOR * VECTOR
+    for r in range(rows + 2):
+        wide_lo[r], wide_hi[r] = columns + 1, 0
+        for row in range(max(0, r - 2), min(rows, r + 1)):
+            if hi[row] > lo[row]:
+                wide_lo[r] = min(wide_lo[r], lo[row])
+                wide_hi[r] = max(wide_hi[r], hi[row])
+        if wide_hi[r] > wide_lo[r]:
+            whole = (wide_hi[r] - wide_lo[r] + VECTOR - 1) // VECTOR * VECTOR
+            wide_lo[r] = max(1, min(wide_lo[r], columns + 1 + VECTOR - whole))
+            wide_hi[r] = wide_lo[r] + whole
+
+
+@njit(cache=True, allocates=False)
+def clear_outside(buffers, written, spans):
+    """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not; `written`
+    becomes its spans."""
+    for row in range(spans.lo.shape[0]):
+        lo, hi = spans.lo[row], max(spans.lo[row], spans.hi[row])
+        first, last = written[0, row], written[1, row]
+        written[0, row], written[1, row] = lo, hi
+        if first >= lo and last <= hi:
+            continue
+        for buffer in range(buffers.shape[0]):
+            clear_between(buffers[buffer, row + 1], first, min(lo, last))
+            clear_between(buffers[buffer, row + 1], max(hi, first), last)
+
+
+@njit(cache=True, allocates=False)
+def share_known(listed, length, prior, columns, known_from):
+    """Share of the nodes with points that shape the surface of which the prior knows `known_from` or more."""
+    seen = known = 0
+    for row in range(listed.row.shape[0] - 1):
+        for i in range(listed.row[row], listed.row[row + 1]):
+            c = listed.nodes[i]
+            seen += length[c] > 0
+            known += length[c] > 0 and prior[row + 1, 0, c - row * columns + 1] > known_from
+    return known / max(1, seen)
+
+
+@njit(cache=True, allocates=False)
+def fill_expected(expected, spans, height):
+    """A level surface at `height` as what to expect."""
+    for row in range(spans.lo.shape[0]):
+        r = U(row + 1)
+        for c in range(U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row])), STEP):
+            store(expected, (r, U(0), c), splat(height))
+            store(expected, (r, U(1), c), splat(F(0)))
+            store(expected, (r, U(2), c), splat(F(0)))
+
+
+@inner()
+def share_rows(reserved, shape, chunks, node_cost):
+    """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
+    rows, columns = shape.rows, shape.columns
+    row_cost = columns * node_cost
+    total = reserved[rows * columns] + rows * row_cost
+    chunk = 1
+    chunks[0] = 0
+    parts = chunks.shape[0] - 1
+    for row in range(rows):
+        done = reserved[(row + 1) * columns] + (row + 1) * row_cost
+        while chunk < parts and done * parts >= chunk * total:
+            chunks[chunk] = row + 1
+            chunk += 1
+    while chunk <= parts:
+        chunks[chunk] = rows
+        chunk += 1
+
+
+@njit(cache=True, allocates=False)
+def share_points(start, listed, limit, anchored, shape, reserved, row_chunks, point_chunks):
+    """Where the points are kept that shape the surface, and ranges of rows that cost about the same: nodes with these
+    points, and all points.
+
+    Some rows of nodes hold a whole number of vote cells, so that no two threads share one.
+    """
+    reserve(start, listed, limit, anchored, shape.columns, reserved)
+    share_rows(reserved, shape, row_chunks, NODE_COST)
+    share_rows(start, shape, point_chunks, NODE_COST)
+    for i in range(point_chunks.shape[0] - 1):
+        point_chunks[i] = point_chunks[i] // VOTE_PILLARS * VOTE_PILLARS
+
+
+@njit(cache=True)
+def begin_spans(listed, use_prior, shape, reach, spans, prior, information, written, data, data_ends):
+    """The spans of a frame; what earlier frames have left outside of them is emptied."""
+    find_spans(listed, prior, use_prior, shape, reach, spans)
+    clear_outside(information, written, spans)
+    clear_outside(data, data_ends, spans)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def keep_seen(first_row, last_row, arrays, information, spans, use_prior, ends, planes):
+    """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined. What it
+    knows lies within columns [ends[0], ends[1]) of each row, before and after.
+
+    Inside of spans `planes` take theirs, also of nodes that others tell enough, and what was expected of the rest: the
+    next frame's coarse lattice starts there. All of this for some rows.
+
+    A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
+    """
+    before = F(1) if use_prior else F(0)
+    for row in range(first_row, last_row):
+        r, first, last = row + 1, spans.lo[row], max(spans.hi[row], spans.lo[row])
+        own, out, new = arrays.data[r], arrays.prior[r], information[r]
+        mean, expected = arrays.mean[r], arrays.expected[r]
+        for c in range(U(first), U(last), STEP):
+            stays = larger(load(own, (0, c)), load(out, (0, c)) * before) > STAYS_FROM
+            is_told = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
+            for k in range(9):
+                store(out, (k, c), where(stays, load(new, (k, c)), splat(F(0))))
+            for k in range(3):
+                store(planes, (r, k, c), where(is_told, load(mean, (k, c)), load(expected, (k, c))))
+        clear_between(out, ends[0, row], min(first, ends[1, row]))
+        clear_between(out, max(last, ends[0, row]), ends[1, row])
+        ends[0, row], ends[1, row] = first, last

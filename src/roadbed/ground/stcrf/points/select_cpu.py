@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Pillars inside each node: which points may shape the surface, and the lowest ones for the coarse start."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
+from roadbed.kernels.jit import inlined
+from roadbed.kernels.numeric import FAST, ONE, F, U, bits_of_float, float_from_bits, inner, njit
+from roadbed.kernels.simd import (
+    LANES,
+    STEP,
+    larger,
+    load,
+    none_of,
+    numbers,
+    smaller,
+    splat,
+    store,
+    store_first,
+    where,
+    whole,
+)
+from roadbed.kernels.simd_reductions import chosen, how_many, least
+from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+
+PAD = 8  # points of a node are filled up to a multiple of this
+PILLAR = np.uint16(0x3FFF)  # bits of a point's `pillar` that number it inside its node
+WALL = np.uint16(0x8000)  # set where the pillar holds a vertical structure
+LEFT_OUT = np.uint16(0x4000)  # set while selecting
+UNSEEN = F(1e9)  # m, height of a part in which nothing was seen
+
+
+class Selection(NamedTuple):
+    """WallConfig and the like as plain numbers."""
+
+    limit: int  # points per node; 0: all
+    side: np.int32  # pillars along a node
+    wall_low: np.float32
+    wall_high: np.float32  # 0: walls are not looked for
+    walls_out: bool
+    low_side: np.int32  # parts along a node whose lowest point is wanted; 0: none
+
+
+@njit(cache=True, allocates=False)
+def mark_anchors(shape, x0, y0, yaw, plane, anchored, planes):
+    """Marks nodes under the vehicle at (x0, y0), and gives them the plane (h, sx, sy) of its wheels."""
+    cosine, sine, spacing = np.cos(yaw), np.sin(yaw), np.float64(shape.spacing)
+    reach = np.int64(np.hypot(FOOTPRINT_X, FOOTPRINT_Y) / spacing) + 2
+    row0, column0 = np.int64(y0 / spacing), np.int64(x0 / spacing)
+    for row in range(max(row0 - reach, 0), min(row0 + reach + 1, shape.rows)):
+        for column in range(max(column0 - reach, 0), min(column0 + reach + 1, shape.columns)):
+            x, y = (column + 0.5) * spacing - x0, (row + 0.5) * spacing - y0
+            if abs(cosine * x + sine * y) < FOOTPRINT_X and abs(cosine * y - sine * x) < FOOTPRINT_Y:
+                node = row * shape.columns + column
+                anchored[node] = 1
+                planes[node, 0] = plane[0] + plane[1] * x + plane[2] * y
+                planes[node, 1], planes[node, 2] = plane[1], plane[2]
+
+
+@njit(cache=True, allocates=False)
+def reserve(start, listed, limit, anchored, columns, reserved):
+    """`reserved[c]`: where the points of a listed node c that shape the surface are kept, and where a row's begin."""
+    total = 0
+    for row in range(listed.row.shape[0] - 1):
+        reserved[row * columns] = total
+        for i in range(listed.row[row], listed.row[row + 1]):
+            c = listed.nodes[i]
+            reserved[c] = total
+            n = start[c + 1] - start[c]
+            if limit > 0:
+                n = min(n, limit)
+            if anchored[c]:
+                n += ANCHORS
+            total += (n + PAD - 1) // PAD * PAD
+    reserved[start.shape[0] - 1] = total
+
+
+@njit(inline="always")
+def _square(x, y, half, scale, side):
+    """Which of side x side squares of the node a point lies in."""
+    column = min(max(np.int32((x + half) * scale), np.int32(0)), side - np.int32(1))
+    row = min(max(np.int32((y + half) * scale), np.int32(0)), side - np.int32(1))
+    return row * side + column
+
+
+@inner()
+def _number_pillars(points, first, last, half, scale, side):
+    """Number of each point's pillar inside its node."""
+    lowest, highest, end = splat(F(0)), splat(F(side - 1)), first + (last - first) // STEP * STEP
+    for k in range(first, end, STEP):
+        column = whole(smaller(larger((load(points.x, k) + half) * scale, lowest), highest))
+        row = whole(smaller(larger((load(points.y, k) + half) * scale, lowest), highest))
+        store(points.pillar, k, row * side + column)
+    for k in range(end, last):  # what follows is another thread's
+        points.pillar[k] = np.uint16(_square(points.x[k], points.y[k], half, scale, side))
+
+
+@inner(fastmath=FAST)
+def _height_of_all(z):
+    """From the lowest to the highest point of a node; as whole numbers in the same order, whose extremes vectorise."""
+    low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
+    for k in range(U(z.shape[0])):
+        bits = bits_of_float(z[k])
+        ordered = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        low, high = min(low, ordered), max(high, ordered)
+    low ^= (low >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    high ^= (high >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    return float_from_bits(high) - float_from_bits(low)
+
+
+@inlined(fastmath=FAST)
+def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
+    """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one."""
+    if not _height_of_all(z) > wall_low:  # as on most of the road: no pillar can be one
+        return False
+    for inside in range(U(lowest.shape[0])):
+        lowest[inside] = UNSEEN
+        is_wall[inside] = np.uint16(0)
+    n = U(z.shape[0])
+    for k in range(n):
+        lowest[pillar[k]] = min(lowest[pillar[k]], z[k])
+    # Without branches from here on: which pillars are walls cannot be foretold.
+    walls = np.uint16(0)
+    for k in range(n):
+        above = z[k] - lowest[pillar[k]]
+        mark = WALL if (above > wall_low) & (above < wall_high) else np.uint16(0)
+        is_wall[pillar[k]] |= mark
+        walls |= mark
+    for k in range(n if walls else U(0)):
+        pillar[k] |= is_wall[pillar[k]]
+    return walls > 0
+
+
+@inner(fastmath=FAST)
+def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
+    """Points in cells that move do not shape the surface."""
+    mask, corner, scale = moving.mask, moving.corner, moving.scale
+    for k in range(x.shape[0]):
+        u = (node_x + x[k] - corner[0]) * scale
+        v = (node_y + y[k] - corner[1]) * scale
+        inside = u >= F(0) and v >= F(0) and u < mask.shape[1] and v < mask.shape[0]
+        if inside and mask[np.int32(v), np.int32(u)]:
+            pillar[k] |= LEFT_OUT
+
+
+@inner()
+def _leave_out_standing(stands, pillar):
+    """Points that cannot be ground do not shape the surface."""
+    for k in range(stands.shape[0]):
+        if stands[k]:
+            pillar[k] |= LEFT_OUT
+
+
+@inlined()
+def _count_usable(pillar, first, last, out):
+    """How many points of a node shape the surface: those with none of the marks `out`."""
+    n = 0
+    for k in range(first, last, STEP):
+        n += how_many(none_of(pillar, k, out) & (numbers() < F(last - k)))
+    return n
+
+
+@inlined()
+def _border(place, side):
+    """Between two parts of a node; points on its own border belong to the part beside it."""
+    return F(place) if 0 < place < side else F(-np.inf) if place == 0 else F(np.inf)
+
+
+@inlined()
+def _keep_lower(is_there, z, place, best, best_place):
+    """In each lane the lower of two points, of equal ones the first, and which it is."""
+    lower = is_there & (z < best)
+    return where(lower, z, best), where(lower, place, best_place)
+
+
+@inlined()
+def _note_lowest(points, first, best, place, low, part):
+    """The lowest of all lanes, of equal ones the first; where there is none, any point at the height UNSEEN."""
+    lowest = least(best)
+    k = first + U(least(where(splat(lowest) >= best, place, splat(UNSEEN))))
+    low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], lowest
+
+
+@inlined()
+def _find_lowest(points, first, last, out, spacing, side, low):
+    """The lowest of these in each of side x side parts of the node, four at once: most nodes are a vector or two."""
+    half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
+    across = (side + 1) // 2  # pairs of parts; the second of the last one may lie beyond the node
+    for pair in range(across * across):
+        row, column = 2 * (pair // across), 2 * (pair % across)
+        part = row * side + column
+        left, between, right = _border(column, side), _border(column + 1, side), _border(column + 2, side)
+        bottom, middle, top = _border(row, side), _border(row + 1, side), _border(row + 2, side)
+        best0 = best1 = best2 = best3 = none
+        place = place0 = place1 = place2 = place3 = numbers()
+        for k in range(first, last, STEP):
+            u, v, z = (load(points.x, k) + half) * scale, (load(points.y, k) + half) * scale, load(points.z, k)
+            usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
+            west, east = usable & (u >= left) & (u < between), usable & (u >= between) & (u < right)
+            south, north = (v >= bottom) & (v < middle), (v >= middle) & (v < top)
+            best0, place0 = _keep_lower(west & south, z, place, best0, place0)
+            best1, place1 = _keep_lower(east & south, z, place, best1, place1)
+            best2, place2 = _keep_lower(west & north, z, place, best2, place2)
+            best3, place3 = _keep_lower(east & north, z, place, best3, place3)
+            place = place + F(LANES)
+        _note_lowest(points, first, best0, place0, low, part)
+        if column + 1 < side:
+            _note_lowest(points, first, best1, place1, low, part + 1)
+        if row + 1 < side:
+            _note_lowest(points, first, best2, place2, low, part + side)
+        if column + 1 < side and row + 1 < side:
+            _note_lowest(points, first, best3, place3, low, part + side + 1)
+
+
+@inlined()
+def _copy_all(points, first, last, place, shaping):
+    """All points of a node, and maybe some after them: there is room for whole vectors."""
+    for k in range(first, last, STEP):
+        store(shaping.x, place, load(points.x, k))
+        store(shaping.y, place, load(points.y, k))
+        store(shaping.z, place, load(points.z, k))
+        place += STEP
+
+
+@inlined()
+def _copy_usable(points, first, last, out, place, shaping):
+    """The points of a node with none of the marks `out`, in scan order; returns the next free place."""
+    for k in range(first, last, STEP):
+        usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
+        n = how_many(usable)
+        store_first(shaping.x, place, chosen(usable, load(points.x, k)), n)
+        store_first(shaping.y, place, chosen(usable, load(points.y, k)), n)
+        store_first(shaping.z, place, chosen(usable, load(points.z, k)), n)
+        place += U(n)
+    return place
+
+
+@inlined()
+def _copy_some(points, first, out, usable, stride, place, shaping):
+    """Every `stride`-th of the `usable` points from `first` on, in scan order; returns the next free place."""
+    x, y, z, pillar = points.x, points.y, points.z, points.pillar
+    k, turn, end = first, U(0), place + (usable + stride - ONE) // stride
+    while place < end:
+        shaping.x[place], shaping.y[place], shaping.z[place] = x[k], y[k], z[k]  # written over where it does not count
+        is_usable = U((pillar[k] & out) == 0)
+        place += is_usable & U(turn == U(0))
+        turn += is_usable
+        turn = U(0) if turn == stride else turn
+        k += ONE
+    return place
+
+
+@inlined()
+def _copy_points(points, first, last, out, usable, stride, place, shaping):
+    """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
+    if usable < last - first and stride == ONE:
+        return _copy_usable(points, first, last, out, place, shaping)
+    if usable < last - first:
+        return _copy_some(points, first, out, usable, stride, place, shaping)
+    if stride == ONE:  # as on most of the road
+        _copy_all(points, first, last, place, shaping)
+        return place + usable
+    for k in range(first, last, stride):
+        shaping.x[place], shaping.y[place], shaping.z[place] = points.x[k], points.y[k], points.z[k]
+        place += ONE
+    return place
+
+
+@inner(fastmath=FAST)
+def _add_anchors(plane, quarter, place, shaping):
+    """The plane of the wheels as points of a node under the vehicle."""
+    for a in range(ANCHORS):
+        x = quarter if a % 2 else -quarter
+        y = quarter if a // 2 else -quarter
+        shaping.x[place], shaping.y[place] = x, y
+        shaping.z[place] = plane[0] + plane[1] * x + plane[2] * y
+        place += 1
+    return place
+
+
+@inner(fastmath=FAST)
+def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low, pillars, shaping):
+    (anchored, anchor_plane), spacing = anchors, shape.spacing
+    half = spacing * F(0.5)
+    side, low_side = rules.side, rules.low_side
+    lowest, is_wall = pillars
+    out, some_move = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT, moving.mask.shape[0] > 0
+    first_node, last_node = first_row * shape.columns, last_row * shape.columns
+    begin, end = points.start[first_node], points.start[last_node]
+    _number_pillars(points, U(begin), U(end), half, F(side) / spacing, side)
+    for i in range(points.listed.row[first_row], points.listed.row[last_row]):
+        c = points.listed.nodes[i]
+        first, last = points.start[c], points.start[c + 1]
+        place = shaping.reserved[c]
+        if first < last:
+            x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
+            pillar = points.pillar[first:last]
+            marked = some_move or points.stands.shape[0] > 0
+            if rules.wall_high > F(0):
+                marked |= _mark_walls(z, pillar, lowest, is_wall, rules.wall_low, rules.wall_high)
+            if some_move:
+                node_x = (F(c % shape.columns) + F(0.5)) * spacing
+                node_y = (F(c // shape.columns) + F(0.5)) * spacing
+                _leave_out_moving(x, y, pillar, node_x, node_y, moving)
+            if points.stands.shape[0] > 0:
+                _leave_out_standing(points.stands[first:last], pillar)
+            n = _count_usable(points.pillar, U(first), U(last), out) if marked else np.int64(last - first)
+            _find_lowest(points, U(first), U(last), out, spacing, low_side, low[c])
+            stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else np.int64(1)
+            place = np.int64(_copy_points(points, U(first), U(last), out, U(n), U(stride), U(place), shaping))
+        if anchored[c]:
+            place = _add_anchors(anchor_plane[c], spacing * F(0.25), place, shaping)
+        while (place - shaping.reserved[c]) % PAD:
+            shaping.x[place], shaping.y[place], shaping.z[place] = F(0), F(0), FAR_ABOVE
+            place += 1
+        shaping.length[c] = place - shaping.reserved[c]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def select_points(crew, chunks, points, shape, rules, anchors, moving, low, shaping):
+    """Fill `shaping` with the points that shape the surface, `low` with the lowest of each part of a node."""
+    parts = chunks.shape[0] - 1
+    pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint16)  # scratch
+    i = take_part(crew, 0)
+    while i < parts:
+        _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, pillars, shaping)
+        i = take_next(crew, 0)
+    wait_for_all(crew, 0, parts)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coarse start on the CPU: the EM on wide nodes, from the last frame's surface or from a level one."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from roadbed.config.ground import GroundConfig
+from roadbed.core.geometry import Float32
+from roadbed.ground.engine import Vehicle
+from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints, Spans
+from roadbed.ground.stcrf.em.em_cpu import EmRules, em_rules, run_em
+from roadbed.ground.stcrf.points.active_columns_cpu import CHUNKS, VECTOR, clear_outside
+from roadbed.ground.stcrf.points.select_cpu import PAD
+from roadbed.ground.stcrf.sizes import low_side_of, ratio_of
+from roadbed.ground.stcrf.start.slope_start_cpu import (
+    climb_arrays,
+    count_explained,
+    expect_envelope,
+    find_heights,
+    lower_envelope,
+    may_be_better,
+    take_better,
+)  # fmt: skip
+from roadbed.ground.stcrf.start.start_cpu import begin_coarse, expect_carried, spread_coarse, start_level
+from roadbed.kernels.entrance import Entrances
+from roadbed.kernels.parallel import spread
+
+F = np.float32
+
+
+class CoarseStart:
+    """`low` takes the lowest points of fine nodes; `find` gives wide planes, `spread` what fine nodes are to expect."""
+
+    def __init__(self, config: GroundConfig, fine: Shape) -> None:
+        self._stcrf, self._fine, self._ratio = config.stcrf, fine, ratio_of(config)
+        self._enter = Entrances()
+        wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
+        spacing = config.stcrf.spacing * self._ratio
+        self._level, self._climbing = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
+        self._rules = cache(self._make_rules)
+        self._climb_arrays = climb_arrays(*wide)
+        self.low = np.zeros((fine.rows * fine.columns, low_side_of(config) ** 2, 3), F)
+        x, y, z = np.zeros((3, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
+        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, Listed.none(*wide))
+
+    def find(
+        self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None, alone: bool = False
+    ) -> None:
+        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`.
+
+        `alone`: no thread but this one is worth waking.
+        """
+        stcrf, level, lowest = self._stcrf, self._level, self._lowest
+        level.cut(alone)
+        field = level.shape, level.information, level.spans, level.written, level.row_chunks
+        lattice = self._fine, self._ratio, stcrf.reach
+        self._enter(begin_coarse)(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
+        if carried is not None:
+            self._enter(expect_carried)(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
+            run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up), alone)
+            return
+        self._enter(start_level)(F(road), level.spans, level.expected, level.mean)
+        run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up), alone)
+        if stcrf.coarse.climb:
+            self._climb(vehicle, road, alone)
+
+    def spread(self, spans: Spans, before: Float32, expected: Float32, grain: int) -> None:
+        """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`.
+
+        `grain`: rows that are worth a thread.
+        """
+        self._spread(spans, True, before, expected, grain)
+
+    def spread_outside(self, spans: Spans, expected: Float32, grain: int) -> None:
+        """The same for the other nodes, in place."""
+        self._spread(spans, False, expected, expected, grain)
+
+    def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
+        level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
+        wide = level.posterior, level.mean, level.spans, level.shape
+        given = wide, self._ratio, most, columns, spans, inside, before, expected
+        spread(self._enter(spread_coarse), rows, *given, grain=grain)
+
+    def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
+        """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
+        stcrf, level, climbing, lowest = self._stcrf, self._level, self._climbing, self._lowest
+        shape, (heights, counts, sums) = level.shape, self._climb_arrays
+        self._enter(count_explained)(lowest, level.mean, shape, counts[1])
+        if not may_be_better(counts, sums):
+            return
+        slope = F(stcrf.slope_limit)
+        find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
+        lower_envelope(heights, slope, shape)
+        expect_envelope(heights[0], F(road), slope, shape, climbing.expected)
+        for own, ends in zip(climbing.spans, level.spans):
+            own[:] = ends
+        clear_outside(climbing.information, climbing.written, climbing.spans)
+        climbing.row_chunks = level.row_chunks
+        run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up), alone)
+        count_explained(lowest, climbing.mean, shape, counts[2])
+        take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)
+
+    def _make_rules(self, iterations: int, sigma_up: float) -> EmRules:
+        stcrf, wide = self._stcrf, self._ratio
+        return em_rules(
+            stcrf,
+            iterations=iterations,
+            from_prior=False,
+            gamma=F(0),
+            sigma_up_early=F(sigma_up),
+            sigma_up=F(sigma_up),
+            pull=F(stcrf.coarse.pull),
+            height_information=F(stcrf.height_information),
+            # Over a wide node a slope matters more: its information grows with the lever arm.
+            slope_information=F(stcrf.slope_information * (wide**2 / 4 if wide > 1 else 1)),
+        )

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""A second coarse start, for hillsides: it climbs the lowest returns, and is taken where it explains clearly more.
+
+The level start never reaches a hillside: its points lie far above the surface and weigh nothing. The climbing one
+begins at the lower envelope of all slopes up to the limit, so it does not depend on how the lattice is tilted; but it
+also climbs onto what hides the ground. Both are computed, and each region takes the better explanation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roadbed.ground.stcrf.model import (
+    CLIMB_BETTER,
+    CLIMB_MANY_MORE,
+    CLIMB_NEARLY_ALL,
+    CLIMB_REGION,
+    CLIMB_SOME_MORE,
+    CLIMB_STEPS,
+    EXPLAINED,
+    FAR_ABOVE,
+)  # fmt: skip
+from roadbed.ground.stcrf.points.node_classes_cpu import box_sum
+from roadbed.ground.stcrf.points.select_cpu import UNSEEN
+from roadbed.kernels.numeric import FAST, F, U, inner, njit
+from roadbed.kernels.simd import STEP, load, splat, where
+from roadbed.kernels.simd_reductions import total
+
+
+class ClimbArrays(NamedTuple):
+    """Scratch of the climbing start, made once per lattice."""
+
+    heights: np.ndarray  # (2, rows + 2, columns + 2) the envelope, twice
+    counts: np.ndarray  # (3, rows, columns) lowest points: all, explained by the level start, by the climbing one
+    sums: np.ndarray  # (4, rows, columns) the same over regions, then scratch
+
+
+def climb_arrays(rows: int, columns: int) -> ClimbArrays:
+    """Empty scratch for a lattice of so many wide nodes."""
+    heights = np.full((2, rows + 2, columns + 2), UNSEEN, np.float32)
+    return ClimbArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((4, rows, columns), np.int32))
+
+
+@njit(cache=True, allocates=False)
+def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
+    """The second lowest point of each wide node, so that one stray return below ground counts for nothing."""
+    z, reserved, length = lowest.z, lowest.reserved, lowest.length
+    for row in range(shape.rows):
+        for column in range(shape.columns):
+            node = row * shape.columns + column
+            first = second = UNSEEN
+            for k in range(reserved[node], reserved[node] + length[node]):
+                if z[k] < first:
+                    first, second = z[k], first
+                elif z[k] < second:
+                    second = z[k]
+            if second >= FAR_ABOVE:
+                second = first if first < FAR_ABOVE else UNSEEN
+            heights[row + 1, column + 1] = second
+    row, column = np.int32(vehicle_y / shape.spacing), np.int32(vehicle_x / shape.spacing)
+    if 0 <= row < shape.rows and 0 <= column < shape.columns:
+        heights[row + 1, column + 1] = min(heights[row + 1, column + 1], road)
+
+
+@njit(cache=True, allocates=False, fastmath=FAST)
+def lower_envelope(heights, slope, shape):
+    """No node higher over a neighbour than `slope` allows, as many nodes far as rounds; ends in heights[0]."""
+    straight = slope * shape.spacing
+    across = straight * F(np.sqrt(2))
+    for step in range(CLIMB_STEPS):
+        old, new = heights[step % 2], heights[1 - step % 2]
+        for r in range(1, shape.rows + 1):
+            below, here, above, out = old[r - 1], old[r], old[r + 1], new[r]
+            for c in range(U(1), U(shape.columns + 1)):
+                beside = min(min(here[c - U(1)], here[c + U(1)]), min(below[c], above[c])) + straight
+                corner = min(min(below[c - U(1)], below[c + U(1)]), min(above[c - U(1)], above[c + U(1)])) + across
+                out[c] = min(here[c], min(beside, corner))
+
+
+@inner()
+def _height_or(heights, r, c, road):
+    return heights[r, c] if heights[r, c] < FAR_ABOVE else road
+
+
+@njit(cache=True, allocates=False)
+def expect_envelope(heights, road, slope, shape, expected):
+    """The envelope as expected planes; at the border, and where nothing is known, level."""
+    double = F(2) * shape.spacing
+    for row in range(shape.rows):
+        r = row + 1
+        for column in range(shape.columns):
+            c = column + 1
+            expected[r, 0, c] = _height_or(heights, r, c, road)
+            expected[r, 1, c] = expected[r, 2, c] = F(0)
+            if 0 < row < shape.rows - 1 and 0 < column < shape.columns - 1:
+                rise_x = _height_or(heights, r, c + 1, road) - _height_or(heights, r, c - 1, road)
+                rise_y = _height_or(heights, r + 1, c, road) - _height_or(heights, r - 1, c, road)
+                expected[r, 1, c] = min(max(rise_x / double, -slope), slope)
+                expected[r, 2, c] = min(max(rise_y / double, -slope), slope)
+
+
+@njit(cache=True, allocates=False)
+def count_explained(lowest, mean, shape, explained):
+    """How many of each node's lowest points lie on its plane; what they are filled up with lies far above."""
+    for row in range(shape.rows):
+        for column in range(shape.columns):
+            node = row * shape.columns + column
+            explained[row, column] = 0
+            if lowest.length[node] == 0:
+                continue
+            h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
+            first, n = U(lowest.reserved[node]), splat(F(0))
+            for k in range(first, first + U(lowest.length[node]), STEP):
+                dz = load(lowest.z, k) - (h + sx * load(lowest.x, k) + sy * load(lowest.y, k))
+                n = n + where((dz < EXPLAINED) & (dz > -EXPLAINED), splat(F(1)), splat(F(0)))
+            explained[row, column] = np.int32(total(n))
+
+
+@njit(inline="always")
+def _is_better(points, level, climbing):
+    """Clearly more explained, and either many points more or nearly all there are."""
+    more = climbing - level
+    nearly_all = more > CLIMB_SOME_MORE and F(climbing) > CLIMB_NEARLY_ALL * F(points)
+    return F(climbing) > CLIMB_BETTER * F(level) and (more > CLIMB_MANY_MORE or nearly_all)
+
+
+@njit(cache=True, allocates=False)
+def may_be_better(counts, sums):
+    """Whether the climbing start would be taken anywhere if it explained everything; regions' sums stay in `sums`."""
+    box_sum(counts[0], CLIMB_REGION, sums[3], sums[0])
+    box_sum(counts[1], CLIMB_REGION, sums[3], sums[1])
+    for row in range(counts.shape[1]):
+        for column in range(counts.shape[2]):
+            if _is_better(sums[0, row, column], sums[1, row, column], sums[0, row, column]):
+                return True
+    return False
+
+
+@njit(cache=True, allocates=False)
+def take_better(counts, sums, climbed, climbed_mean, information, mean):
+    """Where the climbing start explains its region better, its information and planes replace the level start's."""
+    box_sum(counts[2], CLIMB_REGION, sums[3], sums[2])
+    for row in range(counts.shape[1]):
+        for column in range(counts.shape[2]):
+            if _is_better(sums[0, row, column], sums[1, row, column], sums[2, row, column]):
+                for k in range(9):
+                    information[row + 1, k, column + 1] = climbed[row + 1, k, column + 1]
+                for k in range(3):
+                    mean[row + 1, k, column + 1] = climbed_mean[row + 1, k, column + 1]

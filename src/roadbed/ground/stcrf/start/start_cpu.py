@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The coarse start: the lowest points on a lattice of wide nodes, and its surface as the fine nodes' expectation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
+from roadbed.ground.stcrf.points.active_columns_cpu import (
+    NODE_COST,
+    clear_outside,
+    fill_expected,
+    find_spans,
+    share_rows,
+)
+from roadbed.ground.stcrf.points.select_cpu import PAD, UNSEEN
+from roadbed.kernels.numeric import FAST, ONE, F, U, inner, njit
+from roadbed.kernels.simd import LANES, STEP, load, splat, store, where
+
+
+@inner(allocates=True, fastmath=FAST)
+def _gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, counts):
+    """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants.
+
+    `counts` takes how many there are.
+    """
+    total = count = 0
+    next_listed = np.empty(ratio, np.int32)  # of each row of the block
+    middle = F(0.5) * F(ratio - 1)
+    x, y, z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
+    rows, columns, spacing = shape.rows, shape.columns, shape.spacing
+    for coarse_row in range(coarse_shape.rows):
+        shaping.listed.row[coarse_row] = count
+        first_row, last_row = coarse_row * ratio, min((coarse_row + 1) * ratio, rows)
+        if listed.row[first_row] == listed.row[last_row]:
+            first, last = coarse_row * coarse_shape.columns, (coarse_row + 1) * coarse_shape.columns
+            reserved[first:last], length[first:last], counts[coarse_row] = total, 0, 0
+            continue
+        for row in range(first_row, last_row):
+            next_listed[row - first_row] = listed.row[row]
+        for coarse_column in range(coarse_shape.columns):
+            c = coarse_row * coarse_shape.columns + coarse_column
+            reserved[c] = total
+            for row in range(first_row, last_row):
+                while next_listed[row - first_row] < listed.row[row + 1]:
+                    node = listed.nodes[next_listed[row - first_row]]
+                    column = node - row * columns
+                    if column >= (coarse_column + 1) * ratio:
+                        break
+                    next_listed[row - first_row] += 1
+                    if start[node] == start[node + 1]:
+                        continue
+                    for part in range(low.shape[1]):
+                        # Written over where nothing was seen: cheaper than a branch.
+                        x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
+                        y[total] = low[node, part, 1] + (F(row - coarse_row * ratio) - middle) * spacing
+                        z[total] = low[node, part, 2]
+                        total += low[node, part, 2] < UNSEEN
+            counts[coarse_row, coarse_column] = total - reserved[c]
+            while (total - reserved[c]) % PAD:
+                x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
+                total += 1
+            length[c] = total - reserved[c]
+            shaping.listed.nodes[count] = c  # written over where it does not count
+            count += length[c] > 0
+    shaping.listed.row[coarse_shape.rows] = count
+    reserved[coarse_shape.rows * coarse_shape.columns] = total
+
+
+@njit(cache=True, fastmath=FAST)
+def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
+    """Lowest points of wide nodes, the spans around them, and ranges of rows that cost about the same.
+
+    `field` is the coarse lattice: its shape, information, spans, which columns were written, and those ranges.
+    """
+    coarse_shape, information, spans, written, chunks = field
+    _gather_lowest(points.start, points.listed, low, shape, ratio, coarse_shape, lowest, counts)
+    find_spans(lowest.listed, information[0], False, coarse_shape, reach, spans)
+    clear_outside(information, written, spans)
+    share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
+
+
+@njit(cache=True, allocates=False)
+def start_level(height, spans, expected, mean):
+    """A level surface as what to expect within the spans, and everywhere as the first plane: where no point is near,
+    not what an earlier scan has left there."""
+    fill_expected(expected, spans, height)
+    mean[:, 0], mean[:, 1:] = height, F(0)
+
+
+@njit(cache=True, allocates=False)
+def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
+    """The carried plane in the middle of each wide node is where its EM starts."""
+    for coarse_row in range(coarse_shape.rows):
+        row = min(coarse_row * ratio + ratio // 2, shape.rows - 1)
+        for coarse_column in range(coarse_shape.columns):
+            column = min(coarse_column * ratio + ratio // 2, shape.columns - 1)
+            for k in range(3):
+                plane = planes[row + 1, k, column + 1]
+                mean[coarse_row + 1, k, coarse_column + 1] = plane
+                expected[coarse_row + 1, k, coarse_column + 1] = plane
+
+
+@inner()
+def _wide_before(place, ratio):
+    """The wide node whose middle lies at or before that of a fine one, and how far beyond it, in wide nodes.
+
+    Counted in halves of fine nodes: in the very middle of a wide node those beside it weigh nothing, where the rounding
+    of a fraction would leave them more than a node that hardly knows anything.
+    """
+    halves = np.int32(2 * place + 1 - ratio)
+    before = halves // np.int32(2 * ratio)
+    return before, F(halves - np.int32(2 * ratio) * before) / F(2 * ratio)
+
+
+@inner(fastmath=FAST)
+def _between_nodes(ratio, columns, last, aside):
+    """How far each fine node lies to the east of the wide one before it, and of the two that it is blended of."""
+    for c in range(columns):
+        i, beyond = _wide_before(c, ratio)
+        west, east = max(i, 0), min(i + 1, last)
+        aside[0, c], aside[1, c], aside[2, c] = beyond, F(i - west) + beyond, F(i - east) + beyond
+
+
+@inner()
+def _blend_row(information, mean, weight, across, most, first, last, sums):
+    """Adds a row of wide nodes, `across` m away, to weights, weighted heights and weighted slopes."""
+    for i in range(U(first), U(last), STEP):
+        known, slope_y = load(information, (0, i)), load(mean, (2, i))
+        w = where(known < most, known, splat(most)) * weight
+        store(sums, (0, i), load(sums, (0, i)) + w)
+        store(sums, (1, i), load(sums, (1, i)) + w * (load(mean, (0, i)) + slope_y * across))
+        store(sums, (2, i), load(sums, (2, i)) + w * load(mean, (1, i)))
+        store(sums, (3, i), load(sums, (3, i)) + w * slope_y)
+
+
+@inner()
+def _repeat(sums, wide, ratio, first, last, west, east):
+    """Sums of the `wide` nodes to both sides, where the border is counted, for each fine one in a range of columns.
+
+    Whole vectors are written, and written over by the next wide node's.
+    """
+    i = (first - ratio // 2) // ratio
+    while i < wide and ratio // 2 + i * ratio < last:
+        begin, a, b = ratio // 2 + i * ratio, U(max(i, 0) + 1), U(min(i + 1, wide - 1) + 1)
+        for c in range(U(max(begin, 0)), U(min(begin + ratio, last)), STEP):
+            for k in range(U(4)):
+                store(west, (k, c), splat(sums[k, a]))
+                store(east, (k, c), splat(sums[k, b]))
+        i += 1
+
+
+@inner()
+def _blend_columns(sums, between, shape, ratio, columns, before, expected):
+    """The planes between the wide nodes of a row, in whole vectors of a range of columns; `between` is room for what is
+    known to both sides, and how far aside it lies."""
+    (west, east, aside), (first, last), spacing = between, columns, shape.spacing
+    if last <= first:
+        return
+    _repeat(sums, shape.columns, ratio, first, last + LANES, west, east)
+    for c in range(U(first), U(last), STEP):
+        right = load(aside, (0, c))
+        left = F(1) - right
+        total = left * load(west, (0, c)) + right * load(east, (0, c))
+        is_known = total > COARSE_KNOWS
+        divisor = where(is_known, total, splat(F(1)))
+        height_west = load(west, (1, c)) + load(aside, (1, c)) * spacing * load(west, (2, c))
+        height_east = load(east, (1, c)) + load(aside, (2, c)) * spacing * load(east, (2, c))
+        height = left * height_west + right * height_east
+        slope_x = left * load(west, (2, c)) + right * load(east, (2, c))
+        slope_y = left * load(west, (3, c)) + right * load(east, (3, c))
+        at = c + ONE
+        store(expected, (0, at), where(is_known, height / divisor, load(before, (0, at))))
+        store(expected, (1, at), where(is_known, slope_x / divisor, load(before, (1, at))))
+        store(expected, (2, at), where(is_known, slope_y / divisor, load(before, (2, at))))
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def spread_coarse(first_row, last_row, wide, ratio, most, columns, spans, inside, before, expected):
+    """Blend the four coarse planes around each fine node of some rows, weighted by what they know: `inside` of the
+    spans, or outside of them. `wide` is the coarse lattice: its information, planes, spans and shape.
+
+    Where they know nothing, what was expected `before` still is; outside of spans that is in the same place, and what
+    lies inside is undefined then.
+    """
+    information, mean, known, shape = wide
+    spacing, last_line = shape.spacing, shape.rows - 1
+    sums = np.empty((4, mean.shape[2]), np.float32)
+    room = columns + 2 * LANES
+    between = np.zeros((4, room), np.float32), np.zeros((4, room), np.float32), np.zeros((3, room), np.float32)
+    _between_nodes(ratio, columns, shape.columns - 1, between[2])
+    for row in range(first_row, last_row):
+        j, beyond = _wide_before(row, ratio)
+        lo, hi = known.wide_lo[j + 1], max(known.wide_lo[j + 1], known.wide_hi[j + 1])
+        first, last = spans.lo[row] - 1, max(spans.lo[row], spans.hi[row]) - 1
+        begin, end = (first, last) if inside else (max((lo - 2) * ratio, 0), min(hi * ratio, columns))
+        covered = lo == hi or (first <= begin and end <= last)
+        if begin == end or (covered and not inside):
+            continue
+        sums[:] = F(0)
+        for line, weight in ((max(j, 0), F(1) - beyond), (min(j + 1, last_line), beyond)):
+            across = (F(j - line) + beyond) * spacing
+            _blend_row(information[line + 1], mean[line + 1], weight, across, most, lo, hi, sums)
+        old, new = before[row + 1], expected[row + 1]
+        if inside or first == last:
+            _blend_columns(sums, between, shape, ratio, (begin, end), old, new)
+        else:
+            _blend_columns(sums, between, shape, ratio, (begin, min(first, end)), old, new)
+            _blend_columns(sums, between, shape, ratio, (max(last, begin), end), old, new)

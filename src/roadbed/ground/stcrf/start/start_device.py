@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coarse start on an accelerator: the same EM on a lattice of wide nodes, in one launch where that can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from roadbed.config import Config
+from roadbed.ground.stcrf.model import FAR_ABOVE
+from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, TEAM, EmLayout, coarse_program, exponent
+from roadbed.runtime.backend import Backend, Launch
+
+_MESSAGES = 17  # per node, of both starts (first_surface.cl)
+_MOST_HEIGHTS = 4096  # nodes whose heights local memory holds twice (slope_start.cl)
+_NEIGHBOURS = 8  # work-items of a node, of which each asks one
+
+
+class CoarseLattice:
+    """The EM on wide nodes, which gives the first surface: a program of its own with the wide lattice's constants."""
+
+    def __init__(self, backend: Backend, config: Config, slots: int) -> None:
+        self._backend, self._stcrf, self._slots = backend, config.ground.stcrf, slots
+        program = coarse_program(config)
+        self._shape = int(program.definitions["ROWS"]), int(program.definitions["COLUMNS"])
+        self._nodes = int(program.definitions["NODES"])
+        self.program = backend.build(program)
+        zeros = backend.zeros
+        self._per_node = int(program.definitions["PER_NODE"])
+        # Places of nodes beyond the fine lattice are never written: no points there.
+        nowhere = np.array([0, 0, FAR_ABOVE, 0], np.float32)
+        self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node + SPARE))
+        self._states = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
+        self.expected = zeros(slots * self._nodes * 4, np.float32)
+        self._surface = zeros(slots * self._nodes * 4, np.float32)
+        first = np.arange(self._nodes, dtype=np.int32) * self._per_node
+        segments = np.stack([first, np.full_like(first, self._per_node)], axis=1)
+        self._segments = backend.upload(np.tile(segments, (slots, 1)))
+        # On a GPU all nodes are listed as having some points, or many: work-items share each accordingly.
+        numbers = np.arange(self._nodes, dtype=np.int32)
+        listed = np.stack([numbers, segments[:, 0], segments[:, 1], np.zeros_like(numbers)], axis=1)
+        self._lists = backend.upload(np.tile(listed, (slots, 3, 1)))
+        cursors = [0, self._nodes, 0, 0, 0, 0] if self._per_node <= SOME else [0, 0, self._nodes, 0, 0, 0]
+        self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
+        self.result = self._states[0]
+        self._groups = 0 if slots > 1 else self._groups_together()  # per start, of the one launch that does it all
+        if self._groups:
+            self._mail = zeros((1 + _MESSAGES * self._nodes) * 4, np.uint32)
+        self._shaping = self.points if backend.device.lanes > 1 else backend.zeros(self.points.shape, np.float32)
+        if self._stcrf.coarse.climb:
+            self._climbing = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
+            self._envelope = zeros(slots * self._nodes * 4, np.float32)
+            self._heights = zeros(slots * self._nodes * 2, np.float32)
+            self._counts = zeros(slots * self._nodes * 4, np.int32)
+
+    def start(self, carried: bool) -> Any:
+        """The states from which the EM ends in `result`."""
+        return self._states[self._iterations_of(carried) % 2]
+
+    def launches(self, frames: Any, carried: bool) -> list[Launch]:
+        """The EM from the last frame's surface; or from a level one, the one that climbs, and the better of both."""
+        coarse = self._stcrf.coarse
+        count = self._iterations_of(carried)
+        if self._groups:
+            groups = self._groups * (2 if coarse.climb and not carried else 1)
+            given = frames, self.points, self.expected, self.result, self._mail, np.int32(count)
+            return [replace(self._launch("coarse", "first_surface", groups, *given), size=TEAM, together=True)]
+        launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
+        if self._shaping is not self.points:
+            packing = self.points, self._shaping, self._lists
+            launches = [self._launch("pack", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
+        return [*launches, *self._climb(frames)] if coarse.climb and not carried else launches
+
+    def _groups_together(self) -> int:
+        """0 where the groups of both starts cannot wait for each other, or a node holds too many points."""
+        groups = -(-self._nodes * self._backend.device.lanes // TEAM)
+        if self._per_node > SOME or self._nodes > _MOST_HEIGHTS or self._backend.device.lanes < _NEIGHBOURS:
+            return 0
+        return groups if 2 * groups <= self._backend.groups_at_once(self.program, "first_surface", TEAM) else 0
+
+    def _iterations_of(self, carried: bool) -> int:
+        coarse = self._stcrf.coarse
+        return coarse.warm_iterations if carried else coarse.iterations
+
+    def _climb(self, frames: Any) -> list[Launch]:
+        coarse, over_nodes = self._stcrf.coarse, -(-self._nodes // GROUP)
+        climbing = self._climbing[0]
+        start = self._climbing[coarse.climb_iterations % 2]
+        envelope = frames, self._heights, self._envelope, start
+        alone = GROUP if self._backend.device.lanes > 1 else 1
+        iterations = (coarse.climb_iterations, coarse.climb_sigma_up, self._climbing, self._envelope)
+        return [
+            self._launch("climb", "find_heights", over_nodes, frames, self.points, self._heights),
+            replace(self._launch("climb", "expect_envelope", 1, *envelope), size=alone),
+            *self._iterations("climb", *iterations),
+            self._launch("better", "count_explained", over_nodes, self.points, self.result, climbing, self._counts),
+            self._launch("better", "take_better", over_nodes, self._counts, climbing, self.result),
+        ]
+
+    def _iterations(
+        self, phase: str, iterations: int, sigma_up: float, states: list[Any], expected: Any
+    ) -> list[Launch]:
+        """EM launches from one state buffer to the other; the result is left in the first."""
+        device = self._backend.device
+        layout = EmLayout.of(device, *self._shape, self._per_node)
+        if device.lanes > 1:  # every node is listed as one of two kinds
+            layout = EmLayout(0, device.units, 2 * device.units)
+        launches = []
+        for k in range(iterations):
+            source, target = states[(iterations - k) % 2], states[(iterations - 1 - k) % 2]
+            arguments = (
+                self.points, source, target, target, expected, self._segments, self._shaping, self._lists,
+                self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
+                np.int32(layout.per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
+            )  # fmt: skip
+            launches.append(Launch("iterate", layout.groups, layout.size, arguments, self._slots, phase, self.program))
+        return launches
+
+    def _launch(self, phase: str, kernel: str, groups: int, *arguments: object) -> Launch:
+        return Launch(kernel, groups, GROUP, arguments, self._slots, phase, self.program)

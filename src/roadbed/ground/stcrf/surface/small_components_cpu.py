@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Islands of the surface: few nodes apart from all others are a crown or a sign, not the ground."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
+from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.simd import STEP, bits, load
+from roadbed.runtime.components_cpu import root_of
+
+
+@inner()
+def _are_above(variance, column, limit):
+    """Whether a whole vector of nodes from a column on is above a limit, as most of a lattice is."""
+    return column + STEP <= U(variance.shape[0]) and not bits(load(variance, column) <= limit)
+
+
+@inner()
+def _find_runs(variance, first, runs):
+    """Clean nodes of a row, as runs [from, to) of columns from number `first` on; returns the number after the last."""
+    n, inside, column = first, False, U(0)
+    while column < U(variance.shape[0]):
+        if not inside and _are_above(variance, column, CLEAN_VARIANCE):
+            column += STEP
+            continue
+        clean = variance[column] <= CLEAN_VARIANCE
+        if clean and not inside:
+            runs[n, 0] = column
+        if inside and not clean:
+            runs[n, 1] = column
+            n += 1
+        inside = clean
+        column += ONE
+    if inside:
+        runs[n, 1] = variance.shape[0]
+        n += 1
+    return n
+
+
+@inner()
+def _join_rows(runs, below, first, last, parent):
+    """Runs first..last of a row hang on those of the row before it, below..first, that they touch, if only a corner."""
+    other = below
+    for run in range(first, last):
+        parent[run] = run
+        while other < first and runs[other, 1] < runs[run, 0]:
+            other += 1
+        touching = other
+        while touching < first and runs[touching, 0] <= runs[run, 1]:
+            one, two = root_of(parent, run), root_of(parent, touching)
+            parent[max(one, two)] = min(one, two)
+            touching += 1
+
+
+@inner()
+def _mark_mainland(runs, row_runs, parent, size, least, mainland):
+    """1 on the nodes of large components; `mainland` has one node more on each side."""
+    for row in range(row_runs.shape[0] - 1):
+        for run in range(row_runs[row], row_runs[row + 1]):
+            if F(size[root_of(parent, run)]) >= least:
+                mainland[row + 1, runs[run, 0] + 1 : runs[run, 1] + 1] = 1
+
+
+@njit(cache=True)
+def drop_islands(fewest, largest_variance, unknown_variance, elevation, slope, variance):
+    """Unknown becomes what has no clean node beside it whose component is large: `fewest` nodes, or a share of all.
+
+    Leaves of a crown lie at many heights, so its nodes disagree and few of them are clean.
+    """
+    rows, columns = variance.shape
+    runs, row_runs = np.empty((rows * (columns // 2 + 1), 2), np.int32), np.zeros(rows + 1, np.int32)
+    parent = np.empty(runs.shape[0], np.int32)
+    known = 0
+    for row in range(rows):
+        row_runs[row + 1] = _find_runs(variance[row], row_runs[row], runs)
+        _join_rows(runs, row_runs[max(row - 1, 0)], row_runs[row], row_runs[row + 1], parent)
+        for column in range(U(columns)):
+            known += variance[row, column] <= largest_variance
+    size = np.zeros(row_runs[rows], np.int32)
+    for run in range(size.shape[0]):
+        size[root_of(parent, run)] += runs[run, 1] - runs[run, 0]
+    mainland = np.zeros((rows + 2, columns + 2), np.uint8)
+    _mark_mainland(runs, row_runs, parent, size, min(F(fewest), ISLAND_SHARE * F(known)), mainland)
+    beside = np.empty(columns + 2, np.uint8)
+    for row in range(rows):
+        for c in range(U(columns + 2)):
+            beside[c] = mainland[row, c] | mainland[row + 1, c] | mainland[row + 2, c]
+        c = U(0)
+        while c < U(columns):
+            if _are_above(variance[row], c, largest_variance):
+                c += STEP
+                continue
+            if variance[row, c] <= largest_variance and not (beside[c] | beside[c + ONE] | beside[c + U(2)]):
+                variance[row, c] = unknown_variance
+                elevation[row, c] = slope[row, c, 0] = slope[row, c, 1] = F(np.nan)
+            c += ONE

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The surface as lattice layers, with its uncertainty. Row by row, in lanes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roadbed.ground.stcrf.model import (
+    FILLED_VARIANCE,
+    GAP_UNEVENNESS,
+    NODE_UNEVENNESS,
+    POINT_NOISE,
+    POINT_UNEVENNESS,
+    SEEN_FROM,
+    SIDES,
+    SLOPE_VARIANCE,
+)  # fmt: skip
+from roadbed.ground.stcrf.surface.report_cpu import report_row
+from roadbed.kernels.jit import inlined
+from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.simd import LANES, STEP, bits, larger, load, splat, store, where
+from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+
+
+@inner()
+def _mark_seen(own, before, use_prior, lo, hi, seen):
+    """1 where a node of a row was seen, now or before; nodes around its span were not."""
+    weight = F(1) if use_prior else F(0)
+    seen[:] = F(0)
+    for c in range(U(lo), U(hi), STEP):
+        enough = splat(SEEN_FROM) < load(own, c) + load(before, c) * weight
+        store(seen, c, where(enough, splat(F(1)), splat(F(0))))
+
+
+@inner()
+def _sum_along_x(seen, out):
+    """How many of the three nodes of a row around each were seen."""
+    for c in range(ONE, U(seen.shape[0] - LANES), STEP):
+        store(out, c, load(seen, c - ONE) + load(seen, c) + load(seen, c + ONE))
+
+
+@inlined()
+def _three_rows(lines, r, c):
+    """Sum of a row and of those beside it."""
+    return load(lines, (r - ONE, c)) + load(lines, (r, c)) + load(lines, (r + ONE, c))
+
+
+@inlined()
+def _height_variance(p, height_information, slope_information, c):
+    """[(P + P0)^-1]_00 by the L D L^T of the solve."""
+    p1, p2 = load(p, (1, c)), load(p, (2, c))
+    inverse0 = F(1) / (load(p, (0, c)) + height_information)
+    l1, l2 = p1 * inverse0, p2 * inverse0
+    inverse1 = F(1) / (load(p, (3, c)) + slope_information - l1 * p1)
+    t = load(p, (4, c)) - l1 * p2
+    l3 = t * inverse1
+    lever = l1 * l3 - l2
+    d2 = load(p, (5, c)) + slope_information - l2 * p2 - l3 * t
+    return inverse0 + l1 * l1 * inverse1 + lever * lever / d2
+
+
+class SurfaceRules(NamedTuple):
+    """StcrfConfig as plain numbers; see there."""
+
+    seen_only: bool
+    height_information: np.float32
+    slope_information: np.float32
+    scale: np.float32  # m^2 of one effective point
+    disagreement: np.float32  # doubt per squared difference from the neighbours' planes
+    gamma: np.float32  # of the last frame's information, zero where it was not used
+    spacing: np.float32  # m
+    largest_variance: np.float32  # m^2, beyond it the surface is unknown
+    base: np.float32  # m, added to heights
+
+
+class Evidence(NamedTuple):
+    """What is reported of nodes once it is clear which are known; one empty node around the lattice."""
+
+    planes: np.ndarray  # (rows + 2, 3, stride) h, sx, sy
+    certainty: (
+        np.ndarray
+    )  # (rows + 2, 2, stride) [(P + P0)^-1]_00, and m^2 by which the expected slope's variance counts
+    seen: np.ndarray  # (rows + 2, stride) 1 where a node was seen
+    beside: np.ndarray  # how many of three nodes along x were
+    bump: np.ndarray  # m^2, mean squared difference from the planes of the seen nodes beside
+
+    @classmethod
+    def none(cls, rows: int, stride: int) -> Evidence:
+        """Of nothing; what lies outside of a frame's spans may be left from an earlier one."""
+        seen, beside, bump = np.zeros((3, rows + 2, stride), np.float32)
+        planes, certainty = (np.zeros((rows + 2, n, stride), np.float32) for n in (3, 2))
+        return cls(planes, certainty, seen, beside, bump)
+
+
+@inner()
+def _judge_row(r, information, mean, rules, evidence, first, last, out):
+    """How far a node is in doubt, m^2: of what was seen, or lies between seen nodes."""
+    seen, spacing = evidence.seen, rules.spacing
+    unknown, most, share = rules.scale / rules.height_information, rules.largest_variance, rules.disagreement
+    uneven = GAP_UNEVENNESS if share > F(0) else F(np.inf)
+    for c in range(first, last, STEP):
+        near = _height_variance(information, rules.height_information, rules.slope_information, c) * rules.scale
+        own, beside, height = load(seen, (r, c)), _three_rows(evidence.beside, r, c), load(mean, (r, 0, c))
+        squares = splat(F(0))
+        for j in range(3):
+            row, down = r + U(j) - ONE, F(1 - j) * spacing
+            for i in range(3):
+                at, left = c + U(i) - ONE, F(1 - i) * spacing
+                plane = load(mean, (row, 0, at)) + load(mean, (row, 1, at)) * left + load(mean, (row, 2, at)) * down
+                apart = plane - height
+                squares = squares + load(seen, (row, at)) * apart * apart  # its own plane agrees with it
+        bump = squares / larger(beside - own, splat(F(1)))
+        store(evidence.bump, (r, c), bump)
+        filled = where(beside >= F(SIDES), near + FILLED_VARIANCE, splat(unknown))
+        hollow = (most >= filled) & (uneven < bump)
+        value = where(F(0) < own, near, where(hollow, splat(unknown), filled))
+        store(out, c, where(most >= value, value + bump * share, value))
+
+
+@inlined()
+def _may_be_known(evidence, rules, r, c):
+    """Whether any of the nodes c and on was seen, or lies between seen ones: no other is known."""
+    near = larger(load(evidence.seen, (r, c)) * F(SIDES), _three_rows(evidence.beside, r, c)) >= F(SIDES)
+    return bits(near) != 0 or rules.largest_variance >= rules.scale / rules.height_information
+
+
+@inner()
+def _end_of_known(evidence, rules, r, first, last):
+    """Where vectors of nodes end of which some may be known, from `first` on."""
+    c = first
+    while c < last and _may_be_known(evidence, rules, r, c):
+        c += STEP
+    return c
+
+
+@inner()
+def _judge_known(r, information, arrays, rules, evidence, first, last, doubt):
+    """What is reported of a row between two columns; nodes that cannot be known are passed over."""
+    given = information, arrays.data[r], arrays.prior[r]
+    while first < last:
+        end = _end_of_known(evidence, rules, r, first, last)
+        _judge_row(r, information, arrays.mean, rules, evidence, first, end, doubt)
+        report_row(given, arrays.expected[r], rules, first, end, evidence.planes[r], evidence.certainty[r])
+        first = end + STEP
+
+
+@inner(allocates=True)
+def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence, layers):
+    """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen."""
+    mean, weak = arrays.mean, (rules.height_information, rules.slope_information)
+    doubt = np.empty(mean.shape[2], np.float32)
+    for row in range(first_row, last_row):
+        r = U(row + 1)
+        first, last = U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row]))
+        doubt[:] = rules.scale / rules.height_information
+        planes = mean[r]
+        if rules.seen_only:
+            planes = evidence.planes[r]
+            _judge_known(r, information[r], arrays, rules, evidence, first, last, doubt)
+        else:
+            for c in range(first, last, STEP):
+                store(doubt, c, _height_variance(information[r], *weak, c) * rules.scale)
+        _write_row(planes, rules, doubt, layers[0][row], layers[1][row], layers[2][row])
+
+
+SURFACE_PHASES = 2
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def describe_surface(crew, chunks, information, arrays, use_prior, spans, rules, evidence, layers):
+    """Elevation and slope, NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
+
+    Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
+    Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
+    `chunks` are ranges of rows, `layers` elevation, slope and doubt.
+    """
+    parts, seen = chunks.shape[0] - 1, evidence.seen
+    for phase in range(SURFACE_PHASES):
+        part = take_part(crew, phase)
+        while part < parts:
+            first, last = chunks[part], chunks[part + 1]
+            if phase == 1:
+                _judge_rows(first, last, information, arrays, spans, rules, evidence, layers)
+            elif rules.seen_only:
+                for r in range(first + 1, last + 1):
+                    span = spans.lo[r - 1], max(spans.lo[r - 1], spans.hi[r - 1])
+                    _mark_seen(arrays.data[r, 0], arrays.prior[r, 0], use_prior, *span, seen[r])
+                    _sum_along_x(seen[r], evidence.beside[r])
+            part = take_next(crew, phase)
+        wait_for_all(crew, phase, parts)
+
+
+@njit(cache=True)
+def tell_variance(spans, evidence, rules, variance):
+    """The doubt of known nodes becomes their variance, m^2: points fix the ground as well as it is even around them.
+
+    What the planes around disagree by is a point's variance, in place of a fixed one; what a node itself disagrees by
+    stays, whatever its points. So does what rests on a slope that no point tells, as beside a single ring of points.
+    """
+    rows, columns = variance.shape
+    seen, bump, most = evidence.seen, evidence.bump, rules.largest_variance
+    told = np.empty(seen.shape[1], np.float32)
+    for row in range(rows):
+        r, known, out = U(row + 1), evidence.certainty[row + 1], variance[row]
+        for c in range(U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row])), STEP):
+            if not _may_be_known(evidence, rules, r, c):
+                continue
+            around = splat(F(0))
+            for j in range(3):
+                for i in range(3):
+                    at = r + U(j) - ONE, c + U(i) - ONE
+                    around = around + load(seen, at) * load(bump, at)
+            point = around * POINT_UNEVENNESS / larger(_three_rows(evidence.beside, r, c), splat(F(1))) + POINT_NOISE
+            uneven = load(bump, (r, c)) * NODE_UNEVENNESS
+            store(told, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * SLOPE_VARIANCE)
+        for c in range(U(max(spans.lo[row] - 1, 0)), U(max(min(spans.hi[row] - 1, columns), 0))):
+            out[c] = min(told[c + ONE], most) if out[c] <= most else out[c]
+
+
+@inner()
+def _write_row(planes, rules, doubt, elevation, slope, out):
+    """From a row with borders to one without."""
+    nothing = F(np.nan)
+    for c in range(U(out.shape[0])):
+        out[c] = doubt[c + ONE]
+    for c in range(U(out.shape[0])):
+        elevation[c] = planes[0, c + ONE] + rules.base if out[c] <= rules.largest_variance else nothing
+    for c in range(U(out.shape[0])):
+        known = out[c] <= rules.largest_variance
+        slope[c, 0] = planes[1, c + ONE] if known else nothing
+        slope[c, 1] = planes[2, c + ONE] if known else nothing

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The ground is opaque: returns that a beam passed beneath, or that stand above each other, are not ground."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.ground.visibility.model import (
+    AZIMUTH_ERROR,
+    BEAM,
+    BEHIND,
+    BEHIND_LOWER,
+    BENEATH,
+    BETWEEN,
+    FAR,
+    FAR_APART,
+    FAR_STEEP,
+    GAP,
+    GAP_GROWTH,
+    GROUND_SHARE,
+    NEAR,
+    NEAREST,
+    RANGE_NOISE,
+    RISE,
+    STEEP,
+    WALL,
+    WALL_RISE,
+)  # fmt: skip
+from roadbed.kernels.numeric import U, inner
+from roadbed.runtime.primitives_cpu import fast_azimuth
+
+
+@inner()
+def _turn(east, north, r, per_radian, borders):
+    """The direction's number; by the angle from the border between two only where the fast angle could mistake it.
+
+    Only sums, products and quotients, which every device rounds alike.
+    """
+    part = (fast_azimuth(east, north) + np.pi) * per_radian
+    nearest = np.floor(part + 0.5)
+    if abs(part - nearest) < AZIMUTH_ERROR * per_radian:
+        border = np.int32(nearest)
+        beyond = (north * borders[border, 1] - east * borders[border, 2]) / r
+        part = (borders[border, 0] + beyond + np.pi) * per_radian
+    return np.int32(part)
+
+
+@inner()
+def find_directions(first, last, views, cell, place, level):
+    """Of points in a range: `cell`, their sensor and direction, -1 for what is none; `place` (N, 2), range and height
+    over the sensor, m; and `level` (N, 3), along the level axes, which is no number where there is no return.
+    """
+    points, rotation, origins, sensor, borders = views
+    directions = borders.shape[0] - 1
+    per_radian = directions / (2 * np.pi)
+    for i in range(U(first), U(last)):
+        cell[i], seen_by = -1, U(sensor[i])
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        if (x == 0 and y == 0 and z == 0) or not np.isfinite(x + y + z):
+            level[i, 0] = level[i, 1] = level[i, 2] = np.nan
+            continue
+        for axis in range(3):
+            level[i, axis] = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
+        x, y, z = x - origins[seen_by, 0], y - origins[seen_by, 1], z - origins[seen_by, 2]
+        east = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z
+        north = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z
+        r = np.sqrt(east * east + north * north)
+        place[i, 0], place[i, 1] = r, rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
+        if r >= NEAREST:
+            cell[i] = seen_by * U(directions) + U(min(_turn(east, north, r, per_radian, borders), directions - 1))
+
+
+@inner()
+def sort_by_direction(cell, place, start, order, seen):
+    """Points in the order of their cells, `order`, and `seen` (2, N), their ranges and heights; `start` (cells + 1,)
+    zeros: where each cell begins. Returns how many have any."""
+    for c in cell:
+        if c >= 0:
+            start[c] += 1
+    used, total = 0, 0
+    for c in range(start.shape[0]):
+        used += start[c] > 0
+        total += start[c]
+        start[c] = total
+    for i in range(cell.shape[0] - 1, -1, -1):  # from the last, so that the ends of cells become their beginnings
+        if cell[i] >= 0:
+            start[cell[i]] -= 1
+            k = start[cell[i]]
+            order[k], seen[0, k], seen[1, k] = i, place[i, 0], place[i, 1]
+    return used
+
+
+@inner()
+def _is_undercut(r, z, other_r, other_z):
+    """Whether the beam of the other return passed well beneath this one and went on."""
+    return other_r - r > GAP + GAP_GROWTH * r and z - r * other_z / other_r > BENEATH
+
+
+@inner()
+def _mark_direction(ranges, heights, slope, stands, stood):
+    """One direction's returns against each other: `stands` becomes 1 of those that cannot be ground."""
+    n = U(ranges.shape[0])
+    for a in range(n):
+        slope[a], stands[a] = heights[a] / ranges[a], np.uint8(0)
+    for a in range(n):
+        r, z = ranges[a], heights[a]
+        for b in range(n):
+            other_r, other_z = ranges[b], heights[b]
+            if _is_undercut(r, z, other_r, other_z):
+                stands[a] = np.uint8(1)
+            rise, apart = other_z - z, abs(other_r - r)
+            if (rise <= RISE) | (apart >= NEAR) | (rise <= STEEP * apart):
+                continue
+            low_r, high_r = min(r, other_r) - NEAR, max(r, other_r) + NEAR
+            low_z, high_z = z - BETWEEN, other_z + BETWEEN
+            for c in range(n):
+                as_high = (low_z <= heights[c]) & (heights[c] <= high_z)
+                stands[c] |= np.uint8(as_high & (low_r <= ranges[c]) & (ranges[c] <= high_r))
+    _mark_far(ranges, heights, slope, stands)
+    _mark_undersides(ranges, heights, stands, stood)
+
+
+@inner()
+def _mark_far(ranges, heights, slope, stands):
+    """Far away two beams meet a car at its bonnet and its window: less steep than a wall, steeper than a hillside."""
+    n = ranges.shape[0]
+    for a in range(n):
+        if ranges[a] < FAR:
+            continue
+        nearest, other = np.inf, -1
+        for b in range(n):
+            above = slope[b] - slope[a]
+            if BEAM < above < nearest:
+                nearest, other = above, b
+        if other >= 0:
+            apart, rise = ranges[other] - ranges[a], heights[other] - heights[a]
+            if apart > 0 and rise > FAR_STEEP * apart:
+                stands[a] = np.uint8(1)
+
+
+@inner()
+def _mark_undersides(ranges, heights, stands, stood):
+    """What a beam met just behind and below the side of something is its underside or a wheel."""
+    n = U(ranges.shape[0])
+    for a in range(n):
+        stood[a] = stands[a]
+    for a in range(n):
+        for b in range(n if stood[a] == 0 else U(0)):
+            behind, lower = ranges[a] - ranges[b], heights[b] - heights[a]
+            near = (behind > 0) & (behind < BEHIND) & (lower > 0) & (lower < BEHIND_LOWER)
+            stands[a] |= stood[b] & np.uint8(near)
+
+
+@inner()
+def _sort_by_slope(ranges, heights, order, slope, spare_slope, spare_order):
+    """The returns of a direction, lowest beam first, and the slopes of their beams.
+
+    Beams come in turns from the top or from the bottom: runs that rise or fall are merged one after the other.
+    """
+    n, done = ranges.shape[0], 0
+    for k in range(n):
+        order[k], slope[k] = k, heights[k] / ranges[k]
+    while done < n:
+        end = done + 1
+        falls = end < n and slope[end] < slope[done]
+        while end < n and (slope[end] < slope[end - 1]) == falls:
+            end += 1
+        for k in range(end - done):
+            origin = end - 1 - k if falls else done + k
+            spare_slope[k], spare_order[k] = slope[origin], order[origin]
+        before, run, to = done - 1, end - done - 1, end - 1
+        while run >= 0:
+            earlier = before >= 0 and slope[before] > spare_slope[run]
+            slope[to] = slope[before] if earlier else spare_slope[run]
+            order[to] = order[before] if earlier else spare_order[run]
+            before, run, to = before - earlier, run - (not earlier), to - 1
+        done = end
+
+
+@inner()
+def _mark_foot(ranges, heights, stands, order, slope, spare_slope, spare_order):
+    """One direction's returns on a wall whose next return is right above them, where beams are far apart.
+
+    The lower beam may also have met the ground just before the wall, but few beams of all in that gap would.
+    """
+    n = ranges.shape[0]
+    stands[:n] = np.uint8(0)
+    _sort_by_slope(ranges, heights, order, slope, spare_slope, spare_order)
+    above = 0  # the first return of the next beam: farther up for every next return
+    for a in range(n):
+        if slope[a] >= 0:
+            break
+        r, z = ranges[order[a]], heights[order[a]]
+        while above < n and slope[above] < slope[a] + BEAM:
+            above += 1
+        if above == n or slope[above] - slope[a] <= FAR_APART:
+            continue
+        gap, b = slope[above] - slope[a], above
+        apart, rise = np.inf, 0.0
+        while b < n and slope[b] < slope[a] + gap + BEAM:
+            other = order[b]
+            if abs(ranges[other] - r) < apart:
+                apart, rise = abs(ranges[other] - r), heights[other] - z
+            b += 1
+        if apart < NEAR and rise > WALL_RISE + WALL * apart:
+            ground = -slope[a] * (apart + RANGE_NOISE) / r  # slopes of beams that end on the ground before the wall
+            stands[order[a]] = np.uint8(ground < GROUND_SHARE * gap)
+
+
+@inner(allocates=True)
+def mark_standing(first, last, order, start, seen, most, sparse, standing):
+    """`standing` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
+
+    `sparse`: by the rules for a few layers, else by the one for sixteen or thirty-two.
+    """
+    slope, spare = np.empty(most), np.empty(most)
+    stands, stood = np.empty(most, np.uint8), np.empty(most, np.uint8)
+    sorted_order, spare_order = np.empty(most, np.int32), np.empty(most, np.int32)
+    for c in range(first, last):
+        begin, end = start[c], start[c + 1]
+        if not 1 < end - begin <= most:
+            continue
+        ranges, heights = seen[0, begin:end], seen[1, begin:end]
+        if sparse:
+            _mark_direction(ranges, heights, slope, stands, stood)
+        else:
+            _mark_foot(ranges, heights, stands, sorted_order, slope, spare, spare_order)
+        for k in range(begin, end):
+            standing[order[k]] = stands[k - begin] > 0

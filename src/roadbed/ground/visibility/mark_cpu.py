@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""The rule that ground is opaque as one kernel, whose phases several threads share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roadbed.ground.visibility.directions_cpu import find_directions, mark_standing, sort_by_direction
+from roadbed.ground.visibility.model import MOST, SQUARES
+from roadbed.ground.visibility.neighbours_cpu import grow_standing, list_road, list_standing, release_feet
+from roadbed.kernels.numeric import njit
+from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+
+
+class Opaque(NamedTuple):
+    """What the phases hand on to each other, of N points."""
+
+    cell: np.ndarray  # (N,) sensor and direction
+    place: np.ndarray  # (N, 2) range and height over the sensor, m
+    level: np.ndarray  # (N, 3) along the level axes
+    start: np.ndarray  # (cells + 1,) zeros at first; where cells begin in
+    order: np.ndarray  # (N,) the points in the order of their cells, and
+    seen: np.ndarray  # (2, N) their ranges and heights
+    used: np.ndarray  # (1,) cells that hold any
+    squares: np.ndarray  # (2, SQUARES^2) zeros at first; lists of road and of what stands
+    following: np.ndarray  # (N,)
+
+    @classmethod
+    def of(cls, count: int, cells: int) -> Opaque:
+        """Room for so many points and cells."""
+        whole, seen = np.empty((3, count), np.int32), np.empty((7, count))
+        place, level = seen[:2].reshape(count, 2), seen[2:5].reshape(count, 3)
+        start, squares = np.zeros(cells + 1, np.int32), np.zeros((2, SQUARES**2), np.int32)
+        return cls(whole[0], place, level, start, whole[1], seen[5:], np.zeros(1, np.int32), squares, whole[2])
+
+
+FIND, SORT, MARK, LIST_ROAD, RELEASE, LIST_STANDING, GROW, PHASES = range(8)
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def find_standing(crew, parts, views, densest, layered, work, standing):
+    """`standing` (N,) of the points that cannot be ground, False at first; left so where the scan is dense.
+
+    `views`: points, rotation to level axes, where the sensors stand, which of them saw each point, and the borders of
+    directions.
+    """
+    count, cells = standing.shape[0], work.start.shape[0] - 1
+    for phase in range(PHASES):
+        mean = 0.0
+        if phase > SORT:
+            mean = work.start[cells] / max(work.used[0], 1)
+            if mean > layered or (mean > densest and phase > MARK):
+                return
+        shares = 1 if phase in (SORT, LIST_ROAD, LIST_STANDING) else parts
+        part = take_part(crew, phase)
+        while part < shares:
+            first_cell, last_cell = part * cells // shares, (part + 1) * cells // shares
+            first, last = part * count // shares, (part + 1) * count // shares
+            if phase == FIND:
+                find_directions(first, last, views, work.cell, work.place, work.level)
+            elif phase == SORT:
+                work.used[0] = sort_by_direction(work.cell, work.place, work.start, work.order, work.seen)
+            elif phase == MARK:
+                sparse = mean <= densest
+                most = MOST * (densest if sparse else layered)
+                mark_standing(first_cell, last_cell, work.order, work.start, work.seen, most, sparse, standing)
+            elif phase == LIST_ROAD:
+                ordered = work.order[: work.start[cells]]
+                list_road(ordered, work.level, work.squares[0], work.following, standing)
+            elif phase == RELEASE:
+                road = work.squares[0], work.following
+                release_feet(first_cell, last_cell, work.level, work.order, work.start, work.seen, *road, standing)
+            elif phase == LIST_STANDING:
+                list_standing(work.level, work.squares[1], work.following, standing)
+            else:
+                grow_standing(first, last, work.level, work.squares[1], work.following, standing)
+            part = take_next(crew, phase)
+        wait_for_all(crew, phase, shares)

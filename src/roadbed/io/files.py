@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regular files read whole: no pipe or device that never ends, nothing larger than the free memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from roadbed.core.errors import InputError
+from roadbed.core.memory import available_bytes
+
+_SURELY_FITS = 64 << 20  # bytes; not worth asking how much memory is free
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISDIR, "a folder"),
+)
+
+
+class _BoundedFile(io.BufferedReader):
+    """A file of which no more is asked for than there is: Python makes room for what is asked before it looks."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        super().__init__(io.FileIO(descriptor))
+        self._size = size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size if size is None else min(size, self._size))
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """The file open for reading; missing, unreadable or not a regular file: one line."""
+    try:
+        # Not to wait for a writer of a pipe; the flag means nothing to a regular file.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    status = os.fstat(descriptor)
+    mode = status.st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        found = next((name for matches, name in _KINDS if matches(mode)), "something else")
+        raise InputError(f"{path}: found {found}, expected a regular file")
+    return _BoundedFile(descriptor, status.st_size)
+
+
+def check_regular(path: str | Path) -> int:
+    """The size of a regular file that can be read; for those that a library opens by name."""
+    with open_regular(path) as file:
+        return os.fstat(file.fileno()).st_size
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The whole file; one line where it cannot be had."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        free = available_bytes() if size > _SURELY_FITS else None
+        if free is not None and size > free:
+            raise InputError(f"{path}: found {size} bytes, expected at most {free}, the memory that is free")
+        try:
+            return file.read()
+        except MemoryError:
+            raise too_large(path) from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def too_large(path: str | Path) -> InputError:
+    """The error for a file that did not fit into memory after all."""
+    return InputError(f"{path}: found {os.stat(path).st_size} bytes, expected a file that fits into the free memory")
+
+
+def read_text(path: str | Path) -> str:
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected text, found byte 0x{data[error.start]:02x} at {error.start}") from None
+
+
+def read_rows(path: Path, columns: int, dtype: DTypeLike = "<f4") -> NDArray:
+    """A headerless file of records of `columns` numbers, shape (N, columns)."""
+    data = read_bytes(path)
+    record = columns * np.dtype(dtype).itemsize
+    if len(data) % record:
+        raise InputError(
+            f"{path}: length: found {len(data)} bytes, expected a multiple of {record} "
+            f"({columns} x {np.dtype(dtype).name}); {len(data) // record} whole points and {len(data) % record} bytes"
+        )
+    return np.frombuffer(data, dtype).reshape(-1, columns)

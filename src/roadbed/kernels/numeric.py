@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Small numeric parts that every CPU kernel of the ground shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from roadbed.kernels.jit import inner, njit
+
+__all__ = [
+    "FAST", "HALF_LOG2_E", "ONE", "F", "U", "bits_of_float", "exp2_negative", "fast_normal_equations",
+    "float_from_bits", "inner", "njit", "normal_equations", "solve3",
+]  # fmt: skip
+
+# Everything of fastmath except the promise that no NaN or infinity occurs: raw scans contain both.
+FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
+F: Any = np.float32
+U: Any = np.uint64  # an unsigned index cannot mean "from the end", which would keep loops from vectorising
+ONE = np.uint64(1)
+HALF_LOG2_E: Any = np.float32(-0.5 * 1.4426950408889634)  # exp(-d^2 / 2 s^2) = 2^(this d^2 / s^2)
+
+
+@intrinsic
+def float_from_bits(_typing_context, _bits):
+    def codegen(_context, builder, _signature, arguments):
+        from llvmlite import ir
+
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.int32), codegen
+
+
+@intrinsic
+def bits_of_float(_typing_context, _value):
+    def codegen(_context, builder, _signature, arguments):
+        from llvmlite import ir
+
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.int32(types.float32), codegen
+
+
+@njit(inline="always", fastmath=True)
+def exp2_negative(x):
+    """2^x for x <= 0 to 5e-6, without a branch or a call, so that loops around it vectorise."""
+    limited = max(x, F(-80.0))
+    whole = np.floor(limited)
+    part = limited - whole
+    # 2^part on [0, 1): the polynomial of degree 4 with the smallest largest relative error.
+    series = F(1.000002593) + part * (
+        F(0.693003834) + part * (F(0.241442757) + part * (F(0.052011461) + part * F(0.013534168)))
+    )
+    return series * float_from_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
+
+
+def _normal_equations(x_, y_, z_, weight_, ridge):
+    """What `solve3` takes for the plane z = level + slope_x x + slope_y y through weighted points, in float64.
+
+    `ridge` holds the slopes of a narrow view at bay.
+    """
+    s = sx = sy = sxx = sxy = syy = sz = szx = szy = 0.0
+    for k in range(U(x_.shape[0])):
+        x, y, z, weight = np.float64(x_[k]), np.float64(y_[k]), np.float64(z_[k]), np.float64(weight_[k])
+        s += weight
+        sx += weight * x
+        sy += weight * y
+        sxx += weight * x * x
+        sxy += weight * x * y
+        syy += weight * y * y
+        sz += weight * z
+        szx += weight * z * x
+        szy += weight * z * y
+    return s + 1e-6, sx, sy, sxx + ridge, sxy, syy + ridge, sz, szx, szy
+
+
+normal_equations = inner()(_normal_equations)
+fast_normal_equations = inner(fastmath=FAST)(_normal_equations)  # in any order: for many points
+
+
+@inner()
+def solve3(a00, a01, a02, a11, a12, a22, b0, b1, b2):
+    """Solution of a symmetric positive 3 x 3 system by an unrolled L D L^T."""
+    l1, l2 = a01 / a00, a02 / a00
+    d1 = a11 - l1 * a01
+    t = a12 - l1 * a02
+    l3 = t / d1
+    y1 = b1 - l1 * b0
+    third = (b2 - l2 * b0 - l3 * y1) / (a22 - l2 * a02 - l3 * t)
+    second = y1 / d1 - l3 * third
+    return b0 / a00 - l1 * second - l2 * third, second, third

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Eight float32 or int32 at once, said outright: `load(x, k) * 2 + load(y, k)` is vector instructions on every machine.
+
+LLVM makes vectors of plain loops only where it can see that no two arrays overlap, and then leaves the last numbers of
+a short loop to scalars: of a row of fifty nodes a half. Loops over lanes step by STEP, and keep all in registers.
+
+    for k in range(first, last, STEP):
+        store(out, k, where(load(x, k) < limit, load(x, k), splat(limit)))
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from roadbed.kernels.jit import inlined
+
+LANES = 8
+STEP = np.uint64(LANES)
+FLAGS = ("contract", "nsz")  # products and sums may be one instruction; no sum is reordered
+_FLOATS, _BITS, _WHOLE = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(1), ir.IntType(32)))
+
+
+class _Floats(types.Type):
+    """Eight numbers; they live in kernels only."""
+
+
+class _Wholes(types.Type):
+    """Eight whole numbers."""
+
+
+class _Mask(types.Type):
+    """Eight answers to a comparison."""
+
+
+FLOATS, WHOLES, MASK = _Floats("float32x8"), _Wholes("int32x8"), _Mask("bool_x8")
+
+
+@register_model(_Floats)
+class _FloatsModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, _FLOATS)
+
+
+@register_model(_Wholes)
+class _WholesModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, _WHOLE)
+
+
+@register_model(_Mask)
+class _MaskModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, _BITS)
+
+
+def _in_all(builder, number):
+    """The same number in every lane."""
+    undefined = ir.Constant(ir.VectorType(number.type, LANES), ir.Undefined)
+    first = builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_WHOLE, [0] * LANES))
+
+
+_LANES_OF = {types.float32: FLOATS, types.int32: WHOLES}
+_NUMBERS = (FLOATS, FLOATS), (FLOATS, types.float32), (types.float32, FLOATS)  # one number is in all lanes
+_WHOLE_NUMBERS = (WHOLES, WHOLES), (WHOLES, types.int32)
+
+
+def _register(function, pairs, result, write):
+    """`write(builder, a, b)` is what an operator does to lanes."""
+    cases = [signature(result, *pair) for pair in pairs]
+    infer_global(function)(type("Lanes", (ConcreteTemplate,), {"key": function, "cases": cases}))
+
+    def lower(_context, builder, sig, arguments):
+        lanes = [_in_all(builder, a) if kind in _LANES_OF else a for kind, a in zip(sig.args, arguments)]
+        return write(builder, *lanes)
+
+    for pair in pairs:
+        lower_builtin(function, *pair)(lower)
+
+
+def _compared(builder, a, b, sign):
+    return builder.fcmp_ordered(sign, a, b, flags=("nsz",))
+
+
+_register(operator.add, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b, flags=FLAGS))
+_register(operator.sub, _NUMBERS, FLOATS, lambda builder, a, b: builder.fsub(a, b, flags=FLAGS))
+_register(operator.mul, _NUMBERS, FLOATS, lambda builder, a, b: builder.fmul(a, b, flags=FLAGS))
+_register(operator.truediv, _NUMBERS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=FLAGS))
+
+
+def rounded_sum(a, b):
+    """A sum of lanes that is never made one instruction with the product in it: rounded alike on every machine."""
+    return a + b
+
+
+_register(rounded_sum, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b))
+for _function, _sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">=")):
+    _register(_function, _NUMBERS, MASK, partial(_compared, sign=_sign))
+_register(operator.add, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.add(a, b))
+_register(operator.mul, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.mul(a, b))
+_register(operator.and_, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.and_(a, b))
+_register(operator.ne, _WHOLE_NUMBERS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
+_register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
+_register(operator.or_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.or_(a, b))
+
+
+def _pointer(context, builder, signature, arguments, kind=None):
+    """To the first of the lanes of an array that begin at an index: of its last axis, if it has two."""
+    kind = kind or ir.VectorType(context.get_data_type(signature.args[0].dtype), LANES)
+    array, index = signature.args[0], arguments[1]
+    inside = cgutils.unpack_tuple(builder, index) if isinstance(signature.args[1], types.BaseTuple) else [index]
+    given = list(getattr(signature.args[1], "types", [signature.args[1]]))
+    places = [context.cast(builder, place, number, types.intp) for place, number in zip(inside, given)]
+    beside = [ir.Constant(places[0].type, 0)] * (array.ndim - len(places))  # of points all axes
+    held, checked = context.make_array(array)(context, builder, arguments[0]), context.enable_boundscheck
+    if checked:
+        last = [*places[:-1], builder.add(places[-1], ir.Constant(places[-1].type, LANES - 1)), *beside]
+        cgutils.get_item_pointer(context, builder, array, held, last, boundscheck=True)
+    found = cgutils.get_item_pointer(context, builder, array, held, [*places, *beside], boundscheck=checked)
+    return builder.bitcast(found, kind.as_pointer())
+
+
+@intrinsic
+def load(_typing_context, array, index):
+    """LANES numbers of an array from `index` on, or of its row k from column c on: `load(array, (k, c))`.
+
+    Of whole numbers without sign there may be fewer bits.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        held = builder.load(_pointer(context, builder, signature, arguments), align=array.dtype.bitwidth // 8)
+        return held if array.dtype in _LANES_OF else builder.zext(held, _WHOLE)
+
+    return _LANES_OF.get(array.dtype, WHOLES)(array, index), codegen
+
+
+@intrinsic
+def store(_typing_context, array, index, lanes):
+    """The opposite of `load`."""
+
+    def codegen(context, builder, signature, arguments):
+        size, kept = array.dtype.bitwidth, arguments[2]
+        if array.dtype not in _LANES_OF:
+            kept = builder.trunc(kept, ir.VectorType(ir.IntType(size), LANES))
+        builder.store(kept, _pointer(context, builder, signature, arguments), align=size // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, _LANES_OF.get(array.dtype, WHOLES)), codegen
+
+
+def _flat_pointer(context, builder, signature, arguments):
+    """To the first of the lanes of an array that begin at a place, counted from its first number."""
+    held, place = context.make_array(signature.args[0])(context, builder, arguments[0]), arguments[1]
+    if context.enable_boundscheck:
+        last = builder.add(place, ir.Constant(place.type, LANES - 1))
+        cgutils.do_boundscheck(context, builder, last, held.nitems)
+    return builder.bitcast(builder.gep(held.data, [place]), _FLOATS.as_pointer())
+
+
+@intrinsic
+def load_flat(_typing_context, array, place):
+    """LANES float32 of an array without gaps, whatever its axes, from its number `place` on.
+
+    Arrays of equal shape share their places: a pointer to each plane of each of them is more than a processor can keep.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(_flat_pointer(context, builder, signature, arguments), align=4)
+
+    return FLOATS(array, types.intp), codegen
+
+
+@intrinsic
+def store_flat(_typing_context, array, place, lanes):
+    """The opposite of `load_flat`."""
+
+    def codegen(context, builder, signature, arguments):
+        builder.store(arguments[2], _flat_pointer(context, builder, signature, arguments), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, FLOATS), codegen
+
+
+@intrinsic
+def store_first(_typing_context, array, index, lanes, count):
+    """The first `count` of the lanes, maybe none, to an array of one axis; what follows there is left as it is."""
+
+    def codegen(context, builder, signature, arguments):
+        kind, wanted = signature.args[0], arguments[3]
+        order = ir.Constant(_WHOLE, list(range(LANES)))
+        mask = builder.icmp_signed("<", order, _in_all(builder, builder.trunc(wanted, ir.IntType(32))))
+        held = context.make_array(kind)(context, builder, arguments[0])
+        place, checked = context.cast(builder, arguments[1], signature.args[1], types.intp), context.enable_boundscheck
+        if checked:
+            enough = ir.Constant(wanted.type, LANES)
+            stored = builder.select(builder.icmp_signed("<", wanted, enough), wanted, enough)
+            last = builder.sub(builder.add(place, stored), ir.Constant(wanted.type, 1))
+            last = builder.select(builder.icmp_signed("<", last, place), place, last)
+            cgutils.get_item_pointer(context, builder, kind, held, [last], boundscheck=True)
+        first = cgutils.get_item_pointer(context, builder, kind, held, [place], boundscheck=checked)
+        first, align = builder.bitcast(first, arguments[2].type.as_pointer()), ir.Constant(ir.IntType(32), 4)
+        name = f"llvm.masked.store.v{LANES}{'f' if kind.dtype == types.float32 else 'i'}32.p0"
+        given = arguments[2], first, align, mask
+        function = ir.FunctionType(ir.VoidType(), [value.type for value in given])
+        builder.call(cgutils.get_or_insert_function(builder.module, function, name), given)
+        return context.get_dummy_value()
+
+    return types.void(array, index, _LANES_OF[array.dtype], types.int64), codegen
+
+
+@intrinsic
+def load_points(_typing_context, points, first):
+    """x, y and z of LANES points, from an array (N, 3) in which they lie one after the other."""
+
+    def codegen(context, builder, signature, arguments):
+        first = _pointer(context, builder, signature, arguments, _FLOATS)
+        held = [builder.load(builder.gep(first, [ir.Constant(_WHOLE.element, k)]), align=4) for k in range(3)]
+        lanes = []
+        for axis in range(3):
+            # One coordinate lies in another place of each of the three vectors: they are laid over each other, then put
+            # in order. As one vector of all, LLVM would take wider ones, for which processors slow down.
+            order = [axis + 3 * lane for lane in range(LANES)]
+            owner = {place % LANES: place // LANES for place in order}
+            two = ir.Constant(_WHOLE, [k + LANES * (owner[k] == 1) for k in range(LANES)])
+            three = ir.Constant(_WHOLE, [k + LANES * (owner[k] == 2) for k in range(LANES)])
+            laid = builder.shuffle_vector(builder.shuffle_vector(held[0], held[1], two), held[2], three)
+            order = ir.Constant(_WHOLE, [place % LANES for place in order])
+            lanes.append(builder.shuffle_vector(laid, laid, order))
+        return context.make_tuple(builder, signature.return_type, lanes)
+
+    return types.UniTuple(FLOATS, 3)(points, first), codegen
+
+
+@intrinsic
+def splat(_typing_context, number):
+    """The same number in every lane."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return _in_all(builder, arguments[0])
+
+    return _LANES_OF[number](number), codegen
+
+
+@intrinsic
+def where(_typing_context, mask, lanes, others):
+    """Of `lanes` where the mask says so, else of `others`."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return builder.select(*arguments)
+
+    return lanes(MASK, lanes, lanes), codegen
+
+
+@intrinsic
+def none_of(_typing_context, array, index, bits):
+    """Where the numbers of an array of uint16, or booleans, from `index` on have none of these bits."""
+
+    def codegen(context, builder, signature, arguments):
+        held = builder.load(_pointer(context, builder, signature, arguments), align=1)
+        marked = builder.and_(held, _in_all(builder, arguments[2]))
+        return builder.icmp_unsigned("==", marked, ir.Constant(held.type, [0] * LANES))
+
+    return MASK(array, index, types.uint8 if array.dtype == types.boolean else array.dtype), codegen
+
+
+@intrinsic
+def is_empty(_typing_context, array, index):
+    """Whether the whole numbers of an array from `index` on are all zero."""
+
+    def codegen(context, builder, signature, arguments):
+        kind = ir.IntType(LANES * signature.args[0].dtype.bitwidth)
+        held = builder.load(_pointer(context, builder, signature, arguments, kind), align=1)
+        return builder.icmp_unsigned("==", held, ir.Constant(kind, 0))
+
+    return types.boolean(array, index), codegen
+
+
+@intrinsic
+def store_mask(_typing_context, array, index, mask):
+    """Answers to an array of booleans, from `index` on."""
+    kind = ir.VectorType(ir.IntType(8), LANES)
+
+    def codegen(context, builder, signature, arguments):
+        pointer = _pointer(context, builder, signature, arguments, kind)
+        builder.store(builder.zext(arguments[2], kind), pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, index, MASK), codegen
+
+
+@intrinsic
+def bits(_typing_context, mask):
+    """Answers as the lowest bits of one number, that of the first lane lowest."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return builder.zext(builder.bitcast(arguments[0], ir.IntType(LANES)), ir.IntType(64))
+
+    return types.uint64(MASK), codegen
+
+
+@intrinsic
+def whole(_typing_context, lanes):
+    """Numbers without their fractions; of what is beyond 2^31, or none, anything."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return builder.fptosi(arguments[0], _WHOLE)
+
+    return WHOLES(FLOATS), codegen
+
+
+@intrinsic
+def numbers(_typing_context):
+    """0, 1, 2 and so on, one in each lane."""
+
+    def codegen(_context, _builder, _signature, _arguments):
+        return ir.Constant(_FLOATS, [float(lane) for lane in range(LANES)])
+
+    return FLOATS(), codegen
+
+
+@intrinsic
+def floor(_typing_context, lanes):
+    """The next whole number below each."""
+
+    def codegen(_context, builder, _signature, arguments):
+        kind = ir.FunctionType(_FLOATS, [_FLOATS])
+        floor = cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{LANES}f32")
+        return builder.call(floor, arguments)
+
+    return FLOATS(FLOATS), codegen
+
+
+@intrinsic
+def _power_of_two(_typing_context, whole):
+    """2^n for whole numbers -126..127."""
+
+    def codegen(_context, builder, _signature, arguments):
+        number = builder.fptosi(arguments[0], _WHOLE)
+        exponent = builder.add(number, ir.Constant(_WHOLE, [127] * LANES))
+        return builder.bitcast(builder.shl(exponent, ir.Constant(_WHOLE, [23] * LANES)), _FLOATS)
+
+    return FLOATS(FLOATS), codegen
+
+
+@inlined()
+def larger(a, b):
+    """The larger of two numbers in each lane; of `b` where `a` is none."""
+    return where(a >= b, a, b)
+
+
+@inlined()
+def smaller(a, b):
+    """The smaller of two numbers in each lane; of `b` where `a` is none."""
+    return where(a <= b, a, b)
+
+
+@inlined()
+def exp2_lanes(x):
+    """`cpu.exp2_negative` of each lane: 2^x for x <= 0 to 5e-6."""
+    limited = larger(x, splat(np.float32(-80)))
+    whole = floor(limited)
+    part = limited - whole
+    series = part * np.float32(0.013534168) + np.float32(0.052011461)
+    series = series * part + np.float32(0.241442757)
+    series = series * part + np.float32(0.693003834)
+    return (series * part + np.float32(1.000002593)) * _power_of_two(whole)

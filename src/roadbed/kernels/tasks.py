@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Several threads inside one plain kernel: its phases follow each other, the parts of a phase go to whoever is free.
+
+`prange` does this with Numba's threads, and compiles the body of each loop several times; `threads.spread` wakes its
+threads for every loop. `threads.together` wakes them once. Nobody waits for a thread that has taken no part: on a busy
+machine one may do all the work.
+
+    part = take_part(crew, phase)
+    while part < parts:
+        ...
+        part = take_next(crew, phase)
+    wait_for_all(crew, phase, parts)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from roadbed.kernels.jit import inlined
+
+TAKEN, DONE, ABANDONED, COUNTERS = 0, 1, 2, 8  # counters of a phase fill a cache line
+_PATIENCE = 4000  # looks at a counter before others may have the processor
+
+
+def new_crew(phases: int) -> np.ndarray:
+    """Counters for so many phases, none of which has begun."""
+    return np.zeros((phases, COUNTERS), np.int64)
+
+
+def _counter(context, builder, signature, arguments):
+    crew = context.make_array(signature.args[0])(context, builder, arguments[0])
+    place = builder.add(builder.mul(arguments[1], ir.Constant(ir.IntType(64), COUNTERS)), arguments[2])
+    return cgutils.gep_inbounds(builder, crew.data, place)
+
+
+@intrinsic
+def _add_one(_typing_context, crew, phase, counter):
+    """Counts up, whoever else does so at the same time; returns the number before."""
+
+    def codegen(context, builder, signature, arguments):
+        pointer = _counter(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", pointer, ir.Constant(ir.IntType(64), 1), "acq_rel")
+
+    return types.int64(crew, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _read(_typing_context, crew, phase, counter):
+    """What is written before another thread counts up is seen after this."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load_atomic(_counter(context, builder, signature, arguments), "acquire", 8)
+
+    return types.int64(crew, types.int64, types.int64), codegen
+
+
+_give_way = types.ExternalFunction("sched_yield", types.int32())
+
+
+@inlined()
+def take_part(crew, phase):
+    """The first part for this thread; none is left where the number is as large as that of all parts."""
+    return _add_one(crew, phase, TAKEN)
+
+
+@inlined()
+def take_next(crew, phase):
+    """The part before is done; another one."""
+    _add_one(crew, phase, DONE)
+    return _add_one(crew, phase, TAKEN)
+
+
+@inlined()
+def wait_for_all(crew, phase, parts):
+    """Until every part of the phase is done, by whomever; or one has failed, of which Python tells."""
+    looks = 0
+    while _read(crew, phase, DONE) < parts and _read(crew, 0, ABANDONED) == 0:
+        looks += 1
+        if looks > _PATIENCE:
+            _give_way()

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multi-sensor fusion: the grids of all sensors become one observation grid at the filter's time.
+
+Evidence is used once: a grid's probabilities enter at the first step after its scan. Until the sensor reports again
+only its observedness stays, fading with age, so that between two scans its cells still count as watched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadbed.config.occupancy import FusionConfig
+from roadbed.core.errors import ConfigError, InputError
+from roadbed.core.geometry import Float32
+from roadbed.kernels.parallel import spread
+from roadbed.occupancy.arrays import CHUNK, Observation, Reports
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.fusion.fuse_cpu import pool, unite
+from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
+from roadbed.occupancy.model import DEMPSTER, INDEPENDENT, LINEAR, LOGARITHMIC
+from roadbed.occupancy.registration.scan_history import Watched, WatchedGrids
+
+RULES = {"linear": LINEAR, "independent": INDEPENDENT, "logarithmic": LOGARITHMIC, "dempster": DEMPSTER}
+
+
+def fuse(
+    probability: ArrayLike,
+    observedness: ArrayLike,
+    reliability: ArrayLike | None = None,
+    rule: str = "linear",
+    clip: float = 1e-3,
+) -> tuple[Float32, Float32]:
+    """Pool (sensors, ...) probabilities and observedness; `reliability` is per sensor."""
+    if rule not in RULES:
+        raise ConfigError(f"fusion rule {rule!r}: expected one of {', '.join(RULES)}")
+    p, seen = (np.ascontiguousarray(grids, np.float32) for grids in (probability, observedness))
+    if p.shape != seen.shape or p.ndim < 1:
+        raise InputError(f"fusion: probabilities have shape {p.shape}, observedness {seen.shape}, expected the same")
+    sensors = p.shape[0]
+    trust = np.ones(sensors) if reliability is None else np.asarray(reliability, np.float64)
+    if trust.shape != (sensors,):
+        raise InputError(f"fusion: expected one reliability for each of the {sensors} sensors")
+    fused_p, fused_seen = np.empty(p[0].size, np.float32), np.empty(p[0].size, np.float32)
+    given = (RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip)
+    spread(pool, fused_p.size, *given, fused_p, fused_seen, grain=CHUNK)
+    return fused_p.reshape(p.shape[1:]), fused_seen.reshape(p.shape[1:])
+
+
+def _united(surface: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """The subcells that any sensor hit, of (sensors, rows, columns)."""
+    if len(surface) == 1:
+        return surface[0]
+    together = np.empty_like(surface[0])
+    spread(unite, together.size, surface.reshape(len(surface), -1), together.reshape(-1), grain=CHUNK)
+    return together
+
+
+class Fusion:
+    """Pools what sensors report now with what silent ones still count as watched."""
+
+    def __init__(self, spacing: float, config: FusionConfig | None = None, clip: float = 0.05) -> None:
+        self.config = config or FusionConfig()
+        self.spacing, self.clip = spacing, clip
+        self._watched: WatchedGrids[Float32] = WatchedGrids(self.config)
+
+    def forget(self) -> None:
+        self._watched.forget()
+
+    def move(self, motion: GridMotion) -> None:
+        """The grid has moved; what was watched stays where it is."""
+        self._watched.move(motion)
+
+    def __call__(self, time: float, reports: Reports) -> Observation:
+        """All sensors together: those that report now, and the silent ones."""
+        trust = [self._watched.trust(sensor) for sensor in reports.sensors]
+        layers = reports.probability, reports.observedness
+        probability, observedness = fuse(*layers, trust, self.config.rule, self.clip)
+        for factor, item in self._watched.silent(time, reports.sensors):
+            observedness = 1 - (1 - observedness) * (1 - np.float32(factor) * self._carried(item))
+        for sensor, grid in zip(reports.sensors, reports.observedness):
+            self._watched.remember(time, sensor, grid)
+        return Observation(probability, observedness, _united(reports.surface))
+
+    def _carried(self, item: Watched[Float32]) -> Float32:
+        """What was watched then on the grid of now; taken from the report itself, or many small moves would blur it."""
+        layers, motion = item.grid[None], item.motion
+        carried = np.empty_like(layers)
+        if motion.cells is not None:
+            spread(roll_layers, layers.shape[1], layers, *motion.cells, carried)
+        else:
+            spread(interpolate_layers, layers.shape[1], layers, *motion.between_centres(self.spacing), carried)
+        return carried[0]

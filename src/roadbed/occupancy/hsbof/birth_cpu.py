@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels that give birth to particles: in which cells, and with which velocities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import U
+from roadbed.occupancy.hsbof.resample_cpu import comb, next_tooth, units
+from roadbed.occupancy.model import (
+    BIRTH_PLACE,
+    BIRTH_SEED,
+    BIRTH_SEED_SPREAD,
+    BIRTH_TRAFFIC,
+    BIRTH_VELOCITY,
+    SEED_ATTEMPTS,
+    SEED_MASS,
+)
+from roadbed.runtime.philox_cpu import normals, turned, uniforms
+
+_BLOCK = 32  # cells that are passed over at once where none is chosen
+
+
+@njit(cache=True)
+def choose_birth_cells(birth, wanted, draw, cell, born_in):
+    """Systematic draw of birth cells, as often as their birth mass asks for. Returns the number of births."""
+    blocks = np.empty(-(-birth.shape[0] // _BLOCK), np.int64)  # mass of so many cells
+    total = np.int64(0)
+    for block in range(blocks.shape[0]):
+        mass = np.int64(0)
+        for c in range(U(block * _BLOCK), U(min((block + 1) * _BLOCK, birth.shape[0]))):
+            mass += units(birth[c])
+        blocks[block] = mass
+        total += mass
+    born_in[:] = 0
+    if total <= 0:
+        return 0
+    step, rest, place = comb(total, wanted, draw, 0)
+    count = 0
+    reached = carried = np.int64(0)
+    for block in range(blocks.shape[0]):
+        if reached + blocks[block] <= place:
+            reached += blocks[block]
+            continue
+        for c in range(block * _BLOCK, min((block + 1) * _BLOCK, birth.shape[0])):
+            reached += units(birth[c])
+            while count < wanted and place < reached:
+                cell[count] = c
+                born_in[c] += 1
+                count += 1
+                place, carried = next_tooth(place, carried, step, rest, wanted)
+    return count
+
+
+@njit(cache=True, inline="always")
+def prior_velocity(rule, draw, k):
+    """A velocity for something just discovered: a slow disc, the traffic around the own vehicle, or a fast disc."""
+    choice, radius, angle, _ = uniforms(draw.seed, draw.frame, BIRTH_VELOCITY, k)
+    if choice < rule.traffic:
+        nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_TRAFFIC, k)
+        direction = 1.0 if angle < 0.5 else -1.0
+        return direction * rule.own_x + rule.traffic_spread * nx, direction * rule.own_y + rule.traffic_spread * ny
+    reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed
+    speed = reach * math.sqrt(radius)
+    cosine, sine = turned(angle)
+    return speed * cosine, speed * sine
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
+    """New particles: uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
+    rows, columns = cells.rows, cells.columns
+    reach = 2 * rule.seed_cells + 1
+    for k in range(U(first), U(last)):
+        cell = born.cell[k]
+        row, column = cell // columns, cell % columns
+        px, py, choice, known = uniforms(draw.seed, draw.frame, BIRTH_PLACE, k)
+        born.x[k] = (column + px) * cells.spacing
+        born.y[k] = (row + py) * cells.spacing
+        born.vx[k], born.vy[k] = prior_velocity(rule, draw, k)
+        born.mass[k] = birth[row, column] / born_in[cell]
+        born.age[k] = 0
+        component = registered.label[row, column]
+        if component >= 0 and known < rule.registered and not math.isnan(registered.velocity[component, 0]):
+            nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_SEED_SPREAD, k)
+            born.vx[k] = registered.velocity[component, 0] + rule.registered_spread * nx
+            born.vy[k] = registered.velocity[component, 1] + rule.registered_spread * ny
+            born.age[k] = rule.registered_age
+            continue
+        if choice >= rule.seeded:
+            continue
+        for attempt in range(SEED_ATTEMPTS):
+            ux, uy, _, _ = uniforms(draw.seed, draw.frame, BIRTH_SEED, SEED_ATTEMPTS * k + attempt)
+            c = column + int(ux * reach) - rule.seed_cells
+            r = row + int(uy * reach) - rule.seed_cells
+            if 0 <= c < columns and 0 <= r < rows and velocities.mass[r, c] > SEED_MASS:
+                nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_SEED_SPREAD, k)
+                born.vx[k] = velocities.mean[r, c, 0] + rule.seed_spread * nx
+                born.vy[k] = velocities.mean[r, c, 1] + rule.seed_spread * ny
+                break

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The filter's memory on a device: what an observation is read from, and the state that stays there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.config.occupancy import FilterConfig
+from roadbed.core.errors import DeviceError
+from roadbed.occupancy.records import COMB, PARTICLE, STEP, TILE_STRIP
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.packed_outputs import SideBySide
+from roadbed.runtime.primitives import CellSort
+
+_PER_CELL = 2 * 5 * 4 + 4 + 6 * 4 + 2 + 2 * 8 + 8 + (4 + 4 + 2 + 4 + 2)  # bytes, of what is allocated below
+_PER_PARTICLE = 2 * PARTICLE.itemsize + 3 * 4 + 4 * 4
+_PER_MERGED = 4 + 4 + 8
+PARTICLE_WORDS = PARTICLE.itemsize // 4  # records are kept as words: not every library has arrays of records
+_MOST_SUM_GROUPS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class ObservationBuffers:
+    """What the sensors say, on the device: an `Observation` and a `Registered`, cell by cell."""
+
+    probability: Any  # float32
+    observedness: Any  # float32
+    surface: Any  # uint16
+    label: Any  # int32
+    velocity: Any  # float32 (components, 2)
+
+    @classmethod
+    def zeros(cls, backend: Backend, cells: int) -> ObservationBuffers:
+        zeros = backend.zeros
+        # Connected hits do not touch: of four cells at most one begins a component.
+        components = cells // 4 + cells // 2 + 2
+        return cls(
+            zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16), zeros(cells, np.int32),
+            zeros((components, 2), np.float32),
+        )  # fmt: skip
+
+
+class FilterBuffers:
+    """For a grid of `cells` cells and `particles` particles, of which `births` are born per step."""
+
+    def __init__(self, backend: Backend, cells: int, particles: int, births: int, group: int) -> None:
+        self._backend = backend
+        zeros, merged = backend.zeros, particles + births
+        self.step = backend.mailbox(STEP.itemsize)
+        self.prior = zeros(5 * cells, np.float32)
+        self.birth = zeros(cells, np.float32)  # newborn part of the dynamic mass
+        self.runs, self.drawn = zeros(2 * cells, np.int32), zeros(2 * cells, np.int32)
+        self.old_mass, self.moving_alone = zeros(cells, np.float32), zeros(-(-cells // 4) * 4, np.uint8)
+        self.birth_reached, self.birth_sums = zeros(cells, np.uint64), zeros(tiles_of(cells, group), np.uint64)
+        self.birth_comb, self.comb = (zeros(COMB.itemsize // 8, np.uint64) for _ in range(2))
+
+        self.particles, self.sorted = (zeros(particles * PARTICLE_WORDS, np.float32) for _ in range(2))
+        self.cells, self.source = zeros(particles, np.int32), zeros(particles, np.int32)
+        self.order = backend.upload(np.arange(particles, dtype=np.int32))
+        self.sort = CellSort(backend, particles, cells + 1)
+        self.born, self.born_cells = zeros(births * PARTICLE_WORDS, np.float32), zeros(births, np.int32)
+        self.merged_mass, self.merged_origin = zeros(merged, np.float32), zeros(merged, np.int32)
+        self.merged_reached, self.merged_sums = zeros(merged, np.uint64), zeros(tiles_of(merged, group), np.uint64)
+        self.sum_groups = min(-(-cells // group), _MOST_SUM_GROUPS)
+        self.results = SideBySide(
+            backend,
+            {
+                "velocity": (2 * cells, np.float32),
+                "velocity_covariance": (3 * cells, np.float32),
+                "moving": (-(-cells // 4) * 4, np.uint8),
+                "lost": (2 * self.sum_groups, np.float32),  # per work-group: uncarried dynamic mass, and all of it
+                "masses": (5 * cells, np.float32),
+            },
+        )
+        self.lost, self.moving, self.layers = (self.results[name] for name in ("lost", "moving", "masses"))
+        self.mean, self.covariance = self.results["velocity"], self.results["velocity_covariance"]
+
+    def particles_in(self, buffer: Any, count: int) -> NDArray[np.void]:
+        """The first particles of a buffer, as records of their own."""
+        return self._backend.download(buffer, 0, count * PARTICLE_WORDS).view(PARTICLE)
+
+
+def tiles_of(count: int, group: int) -> int:
+    """Tiles of a draw's sums, one per work-group."""
+    return -(-count // (group * TILE_STRIP))
+
+
+def bytes_needed(cells: int, particles: int, births: int) -> int:
+    """Device memory of the filter."""
+    merged = (particles + births) * _PER_MERGED
+    return cells * _PER_CELL + particles * _PER_PARTICLE + births * PARTICLE.itemsize + merged
+
+
+def births_of(config: FilterConfig) -> int:
+    """Particles born per step, at most."""
+    return max(1, int(config.particles * config.birth.share))
+
+
+def check_memory(backend: Backend, cells: int, config: FilterConfig, beside: int = 0) -> None:
+    """A clear error before anything is allocated for a grid that does not fit with `beside` bytes of others."""
+    particles, device = config.particles, backend.device
+    needed = bytes_needed(cells, particles, births_of(config)) + beside
+    if needed > device.memory or 5 * cells >= 2**31:
+        raise DeviceError(
+            f"{device.name}: occupancy.grid of {cells:,} cells with {particles:,} particles needs "
+            f"{needed / 2**20:,.0f} MiB, found {device.memory / 2**20:,.0f} MiB"
+        )

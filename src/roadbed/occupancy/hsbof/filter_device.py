@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hybrid sampling Bayesian occupancy filter on an accelerator. Twin: hsbof.py, step by step and bit by bit.
+
+A step is a recorded sequence of launches over the capacity of what it works on: nothing returns to the host within it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from roadbed.config.occupancy import FilterConfig
+from roadbed.core.geometry import Float32
+from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Velocities
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.hsbof.buffers import FilterBuffers, ObservationBuffers, births_of, check_memory, tiles_of
+from roadbed.occupancy.programs import GROUP, check_device
+from roadbed.occupancy.records import STEP, TILE_ROWS, filter_program
+from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
+from roadbed.runtime import primitives
+from roadbed.runtime.backend import Backend, Launch, Letter, Tape
+
+_NAN_BITS = 0x7FC00000
+# The paper's figure 6: what each phase waits for. Particles and priors are propagated side by side.
+FIGURE_6 = {
+    "propagate_particles": (),
+    "reorder_particles": ("propagate_particles",),
+    "propagate_priors": (),
+    "update_measurement": ("reorder_particles", "propagate_priors"),
+    "estimate_velocities": ("update_measurement",),
+    "give_birth": ("estimate_velocities",),
+    "resample": ("give_birth",),
+    "normalise": ("resample",),
+}
+_PARTS = (
+    ("propagate_particles", "reorder_particles"),
+    ("propagate_priors", "update_measurement", "estimate_velocities"),
+    ("give_birth", "resample", "normalise"),
+)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the same work is laid on a device; results do not depend on it."""
+
+    parallel: bool = False  # independent phases on queues of their own, else one after the other
+    group: int = GROUP  # work-items per work-group, a power of two
+    tile: int = 0  # columns of the tiles in local memory by which priors are interpolated; 0: without them
+
+
+class HsbofDevice:
+    """State and steps of the filter on a grid of `shape` (rows, columns) with cells of `spacing` metres.
+
+    `given` are buffers that other kernels fill before a step; without them `upload` does.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        shape: tuple[int, int],
+        spacing: float,
+        config: FilterConfig | None = None,
+        seed: int = 0,
+        given: ObservationBuffers | None = None,
+        tuning: Tuning | None = None,
+    ) -> None:
+        self.backend, self.config, self.seed = backend, config or FilterConfig(), seed
+        self.cells = Cells(*shape, spacing)
+        self.size, self.capacity = shape[0] * shape[1], self.config.particles
+        self.births = births_of(self.config)
+        check_device(backend)
+        check_memory(backend, self.size, self.config)
+        self.tuning = tuning or Tuning()
+        self._group = self.tuning.group
+        self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
+        self._given = given or ObservationBuffers.zeros(backend, self.size)
+        self._letter, self._dt = Letter(STEP, 1), math.nan  # seconds that these rules are for:
+        self._motion_rules: tuple[float, ...] = ()
+        self._moving_rule = MovingRule.of(self.config)
+        self._birth_rule = BirthRule.of(self.config, (0.0, 0.0), spacing)
+        self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
+        self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
+        self._clearing = backend.tape(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
+        self._forgetting = backend.tape(self._primitives, list(self._forget_launches()))
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing is known, and the random numbers begin again."""
+        self.frame = 0
+        self._clearing.run()
+        self._forgetting.run()
+
+    def forget_motion(self, gap: float) -> None:
+        """After a long gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades."""
+        kept = (math.exp(-gap / memory) for memory in (self.config.static_memory, self.config.free_memory))
+        arguments = (self._buffers.layers, *(np.float32(share) for share in kept), np.int32(self.size))
+        launch = Launch("fade", self._over(self.size), self._group, arguments)
+        self._fading = self.backend.tape(self._program, [launch])  # kept while it may be under way
+        self._fading.run()
+        self._forgetting.run()
+
+    def step(self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)) -> None:
+        """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
+        self.describe(dt, motion, own_velocity)
+        self._tape.run()
+
+    def profile(
+        self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)
+    ) -> dict[str, float]:
+        """The same, and the seconds of each step on the device."""
+        self.describe(dt, motion, own_velocity)
+        return self._tape.timed()
+
+    @cached_property
+    def parts(self) -> tuple[Tape, ...]:
+        """An iteration in three: particles moved and sorted, for which no observation is needed; what can be said of
+        velocities after it; and the rest."""
+        launches = list(self._launches())
+        chosen = [[one for one in launches if one.phase in phases] for phases in _PARTS]
+        return tuple(self.backend.tape(self._program, part) for part in chosen)
+
+    def expect(self, dt: float) -> None:
+        """Rules for a step of so many seconds, which most often is the next one."""
+        if dt != self._dt:
+            self._motion_rules = (*MotionRule.of(self.config, dt), *CellRules.of(self.config, dt, self.cells.spacing))
+            self._dt = dt
+
+    def describe(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> None:
+        """Tell the kernels of the next iteration, whose `parts` the caller runs."""
+        motion = motion or GridMotion()
+        self.frame += 1
+        (rows, columns, spacing), cells = self.cells, motion.cells
+        self.expect(dt)
+        (xx, xy), (yx, yy) = motion.rotation.tolist()
+        birth = self._birth_rule._replace(own_x=own_velocity[0], own_y=own_velocity[1])
+        between_centres = motion.between_centres(spacing)[1] if cells is None else cells
+        self._letter.write(
+            0, xx, xy, yx, yy, *motion.shift, *between_centres, spacing,
+            *self._motion_rules, *self._moving_rule, *birth,
+            rows, columns, self.size, cells is None, *(cells or (0, 0)), self.seed, self.frame,
+        )  # fmt: skip
+        self.backend.post(self._letter.array, self._buffers.step)
+
+    def upload(self, observation: Observation, registered: Registered) -> None:
+        """What the sensors say and how it moved, from the host, for the next step."""
+        given, upload = self._given, self.backend.upload
+        upload(observation.probability, given.probability)
+        upload(observation.observedness, given.observedness)
+        upload(observation.surface, given.surface)
+        upload(registered.label, given.label)
+        upload(registered.velocity, given.velocity)
+
+    def _launches(self) -> Iterator[Launch]:
+        """One step, in the paper's order; each phase is named as the CPU's."""
+        b, g, step = self._buffers, self._given, self._buffers.step
+        capacity, births, size = np.int32(self.capacity), np.int32(self.births), self.size
+        order, sorted_cells, sorting = self._sorting()
+
+        def phase(name: str, *launches: tuple[Any, ...]) -> Iterator[Launch]:
+            for kernel, count, *arguments in launches:
+                yield Launch(kernel, self._over(count), self._group, tuple(arguments), phase=name)
+
+        def draw(name: str, mass: Any, reached: Any, sums: Any, comb: Any, count: int, wanted: int) -> Iterator[Launch]:
+            tiles = tiles_of(count, self._group)
+            yield Launch("sum_tiles", tiles, self._group, (mass, reached, sums, np.int32(count)), phase=name)
+            which = np.uint32(comb is b.comb)
+            arguments = (step, sums, comb, np.int32(tiles), np.int32(wanted), which)
+            yield Launch("lay_comb", 1, self._group, arguments, phase=name)
+
+        yield from phase("propagate_particles", ("propagate", capacity, step, b.particles, b.cells, capacity))
+        yield from sorting
+        gather = ("gather", capacity, step, order, sorted_cells, b.particles, b.sorted, b.runs, capacity)
+        yield from phase("reorder_particles", gather)
+        yield self._priors()
+        seen = (g.probability, g.observedness, g.surface, g.label, g.velocity)
+        weights = b.particles  # its room: until they are drawn again nobody reads particles as they were before sorting
+        weigh = (step, b.prior, *seen, sorted_cells, b.sorted, weights, capacity)
+        update = (step, b.prior, *seen, b.runs, sorted_cells, weights, b.sorted, b.layers, b.birth, b.drawn)
+        yield from phase(
+            "update_measurement", ("weigh_particles", capacity, *weigh), ("update_measurement", size, *update)
+        )
+        velocities = (step, b.runs, b.sorted, b.layers, b.old_mass, b.mean, b.covariance, b.moving_alone)
+        yield from phase(
+            "estimate_velocities",
+            ("estimate_velocities", size, *velocities),
+            ("drop_lone_cells", size, step, b.moving_alone, b.mean, g.probability, b.moving),
+        )
+        yield from draw("give_birth", b.birth, b.birth_reached, b.birth_sums, b.birth_comb, size, self.births)
+        born = (step, b.birth_comb, b.birth_reached, b.birth_sums, b.birth, b.old_mass, b.mean, g.label, g.velocity)
+        yield from phase("give_birth", ("give_birth", births, *born, b.born, b.born_cells, births))
+        both, newborn = (step, b.sorted, sorted_cells), (b.born, b.born_cells)
+        merge = ("merge", capacity + births, *both, *newborn, b.merged_mass, b.merged_origin, capacity, births)
+        yield from phase("resample", merge)
+        merged = self.capacity + self.births
+        yield from draw("resample", b.merged_mass, b.merged_reached, b.merged_sums, b.comb, merged, self.capacity)
+        drawn = (step, b.comb, b.merged_reached, b.merged_sums, b.merged_origin, sorted_cells, b.born_cells)
+        yield from phase(
+            "resample",
+            ("resample", capacity, *drawn, b.source, b.cells, capacity, births),
+            ("note_drawn", capacity, step, b.cells, b.drawn, capacity),
+        )
+        lost = (step, b.layers, b.drawn, b.runs, b.lost)
+        yield Launch("drop_uncarried", b.sum_groups, self._group, lost, phase="normalise")
+        copied = (step, b.source, b.cells, b.drawn, b.layers, b.sorted, b.born, b.particles, capacity)
+        yield from phase("normalise", ("normalise", capacity, *copied))
+
+    def _priors(self) -> Launch:
+        b, tile, name = self._buffers, self.tuning.tile, "propagate_priors"
+        if not tile:
+            return Launch(name, self._over(self.size), self._group, (b.step, b.layers, b.prior), phase=name)
+        tiles = -(-self.cells.columns // tile) * -(-self.cells.rows // TILE_ROWS)
+        groups = min(tiles, (16 if self.backend.device.lanes > 1 else 4) * self.backend.device.units)
+        arguments = (b.step, b.layers, b.prior, np.int32(tile))
+        return Launch("propagate_priors_by_tiles", groups, self._group, arguments, phase=name)
+
+    def _sorting(self) -> tuple[Any, Any, list[Launch]]:
+        """Where the sorted order and its cells will lie, and the launches."""
+        launches, cells, order = self._buffers.sort.launches(self._buffers.cells, self._buffers.order, self.capacity)
+        named = [replace(one, phase="reorder_particles", program=self._primitives) for one in launches]
+        return order, cells, named
+
+    def _forget_launches(self) -> Iterator[Launch]:
+        b, size = self._buffers, self.size
+        yield primitives.fill(b.cells, size, self.capacity)
+        for runs in (b.runs, b.drawn):
+            yield primitives.fill(runs, 0, 2 * size)
+        yield primitives.fill(b.mean, _NAN_BITS, 2 * size)
+        yield primitives.fill(b.covariance, _NAN_BITS, 3 * size)
+        for values, count in ((b.old_mass, size), (b.moving, -(-size // 4)), (b.lost, 2 * b.sum_groups)):
+            yield primitives.fill(values, 0, count)
+
+    def _over(self, count: int) -> int:
+        """Work-groups over so many items; on a CPU device each work-item takes a run of them."""
+        device, all_of_them = self.backend.device, max(1, -(-int(count) // self._group))
+        return all_of_them if device.lanes > 1 else min(all_of_them, 16 * device.units)
+
+    def _download(self, buffer: Any, *shape: int) -> Any:
+        return self.backend.download(buffer, 0, math.prod(shape)).reshape(shape)
+
+    @property
+    def layers(self) -> Float32:
+        """The masses (5, rows, columns)."""
+        return self._download(self._buffers.layers, 5, *self.cells[:2])
+
+    @layers.setter
+    def layers(self, layers: Float32) -> None:
+        self.backend.upload(np.ascontiguousarray(layers, np.float32), self._buffers.layers)
+
+    @property
+    def masses(self) -> Masses:
+        return Masses.of(self.layers)
+
+    @property
+    def velocities(self) -> Velocities:
+        b, shape = self._buffers, self.cells[:2]
+        return Velocities(
+            self._download(b.old_mass, *shape),
+            self._download(b.mean, *shape, 2),
+            self._download(b.covariance, *shape, 3),
+            self._download(b.moving_alone, *shape).view(np.bool_),
+        )
+
+    @property
+    def moving(self) -> Any:
+        return self._download(self._buffers.moving, *self.cells[:2]).view(np.bool_)
+
+    def particle_masses(self) -> tuple[Any, Float32]:
+        """The cell and the mass of every particle in use."""
+        cells = self._download(self._buffers.cells, self.capacity)
+        particles = self._buffers.particles_in(self._buffers.particles, self.capacity)
+        used = cells < self.size
+        return cells[used], particles["mass"][used]
+
+    @property
+    def uncarried(self) -> float:
+        """Share of the dynamic mass that found no particle in the last iteration."""
+        return self.share_of(self._download(self._buffers.lost, self._buffers.sum_groups, 2))
+
+    @staticmethod
+    def share_of(lost: Float32) -> float:
+        """Of the masses without particles, and all of them, per work-group."""
+        without, total = lost.sum(axis=0, dtype=np.float64).tolist()
+        return without / total if total > 0 else 0.0

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the masses of one cell change: the filter's equations as functions of numbers. Twin: cells.cl.
+
+Masses per cell: s static, d dynamic, e empty, u unknown = 1 - s - d - e; `born` is newborn dynamic mass.
+"""
+
+from __future__ import annotations
+
+from roadbed.kernels.jit import njit
+from roadbed.occupancy.model import (
+    ARRIVAL_CEILING,
+    CEILING,
+    CLEAR,
+    HIT,
+    LONGEST_FREE,
+    MATURING,
+    NORMALISE,
+    NOTHING_LEFT,
+    ODDS,
+    OLDEST,
+    PROBABLY_FREE,
+    WATCHED,
+)
+
+
+@njit(cache=True, inline="always")
+def forget_and_vacate(s, d, e, seen, rules):
+    """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty.
+
+    Their sum is still to be limited.
+    """
+    if seen <= 0:
+        s *= rules.keep_static
+        # What is not seen may be entered at any moment: soon it is no longer surely free, but probably, for a while.
+        probable = min(e, PROBABLY_FREE)
+        e = probable * rules.keep_free + (e - probable) * rules.keep_sure
+    return s, e + rules.vacated * seen * d
+
+
+@njit(cache=True, inline="always")
+def limit_sum(s, e):
+    """Static and empty mass, together not more than 1."""
+    total = s + e
+    return (s / total, e / total) if total > 1 else (s, e)
+
+
+@njit(cache=True, inline="always")
+def seen_free(seconds, p_z, seen, rules):
+    """Seconds in which a cell was seen free, after the update."""
+    if p_z > HIT:
+        return seconds * rules.free_decay
+    if seen > WATCHED and p_z < CLEAR:
+        return min(seconds + rules.time_step, LONGEST_FREE)
+    return seconds
+
+
+@njit(cache=True, inline="always")
+def matured(q, s, p_z, seen, rules):
+    """Seconds of static life of a cell after the update."""
+    if p_z > HIT and s > MATURING:
+        return min(q + rules.time_step, OLDEST)
+    if seen > WATCHED and p_z < CLEAR:
+        return q * rules.maturity_decay
+    return q
+
+
+@njit(cache=True, inline="always")
+def transit(s, e, mature, beside, rules):
+    """P9: empty and static mass become static or newborn dynamic mass; `beside` what moves more of it does."""
+    e_sd = rules.static_to_dynamic
+    e_ed = (rules.beside if beside else rules.empty_to_dynamic) * (1 - mature)
+    e_es = rules.empty_to_static + mature * (rules.maturity_static - rules.empty_to_static)
+    born = e_sd * s + e_ed * e
+    s = (1 - e_sd) * s + e_es * e
+    e = (1 - e_es - e_ed) * e
+    return s, e, born
+
+
+@njit(cache=True, inline="always")
+def claim(s, u, seen, tested, rules):
+    """What nobody has looked at is more likely something that stands than what seems to arrive there, unless its motion
+    was put to the test: `tested` is that share of it."""
+    claimed = rules.claimed * (1 - tested) * seen * u
+    return s + claimed, u - claimed
+
+
+@njit(cache=True, inline="always")
+def compose(s, arriving, e, born, u, rules):
+    """P10: static and arriving dynamic mass exclude each other; the other masses fill the rest."""
+    if rules.compose == NORMALISE:
+        total = s + arriving + e + born + u
+        return s / total, arriving / total, e / total, born / total, u / total
+    if rules.compose == ODDS:
+        d = min(arriving, ARRIVAL_CEILING)
+        only_static, only_dynamic, neither = s * (1 - d), d * (1 - s), (1 - s) * (1 - d)
+        total = only_static + only_dynamic + neither
+        s, d, rest = only_static / total, only_dynamic / total, neither / total
+    else:
+        d = min(arriving, 1 - s)
+        rest = 1 - s - d
+    others = e + born + u
+    if others <= NOTHING_LEFT:
+        return s + rest, d, 0.0, 0.0, 0.0
+    scale = rest / others
+    return s, d, e * scale, born * scale, u * scale
+
+
+@njit(cache=True, inline="always")
+def compose_without_arrivals(s, e, born, u, rules):
+    """P10 where no particle is: odds and static-first then say the same, as s + (1 - s) is 1 to the last bit."""
+    if rules.compose == NORMALISE:
+        total = s + e + born + u
+        return s / total, e / total, born / total, u / total
+    rest, others = 1 - s, e + born + u
+    if others <= NOTHING_LEFT:
+        return s + rest, 0.0, 0.0, 0.0
+    scale = rest / others
+    return s, e * scale, born * scale, u * scale
+
+
+@njit(cache=True, inline="always")
+def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
+    """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
+    k = seen * u if rules.keep_unknown else u
+    if hit:
+        k_d = rules.hit_dynamic * (1 - mature)
+        k_s = rules.hit_static + rules.hit_dynamic * mature
+    else:
+        k_s, k_d = rules.free_static, rules.free_dynamic
+    return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
+
+
+@njit(cache=True, inline="always")
+def looked_at(s, d, e, born, u, p_z):
+    """U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown. Static and empty mass after the update,
+    and the gain of what is dynamic."""
+    z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u
+    gain = p_z / z
+    return min(s * gain, CEILING), min((1 - p_z) * e / z, CEILING), gain

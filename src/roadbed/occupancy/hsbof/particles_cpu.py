@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels of the filter that work on particles: propagate, reorder, resample, normalise.
+
+Positions are metres from the grid's lower left corner, velocities metres per second along the grid's axes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.numeric import F, U
+from roadbed.kernels.scratch import scratch
+from roadbed.occupancy.hsbof.resample_cpu import comb, next_tooth, units
+from roadbed.occupancy.model import PROPAGATE
+from roadbed.occupancy.observation.no_evidence_cpu import bring, take
+from roadbed.runtime.philox_cpu import normals
+
+_BLOCK = 64  # particles
+_X, _Y, _VX, _VY, _AX, _AY, _EX, _EY, _ORIGIN, _CELL = (U(k * _BLOCK) for k in range(10))
+_ROOM = 10 * _BLOCK
+
+
+@inlined(allocates=False)
+def _cell_at(x, y, cells):
+    """As a whole number that is a float, which a vector of them stays; -1 outside."""
+    column, row = np.floor(x / cells.spacing), np.floor(y / cells.spacing)
+    inside = (column >= 0) & (row >= 0) & (column < cells.columns) & (row < cells.rows)
+    return row * cells.columns + column if inside else -1.0
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def propagate(first, last, particles, rule, rotation, shift, cells, draw):
+    """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
+
+    The origin is the cell of the new grid in which the particle was before. Particles are taken in blocks whose numbers
+    lie in one array at constant distances: what is computed of a block becomes vector instructions.
+    """
+    block = scratch(_ROOM, np.float64)
+    for begin in range(first, last, _BLOCK):
+        count = U(min(_BLOCK, last - begin))
+        bring(block, _X, particles.x, U(begin), count)
+        bring(block, _Y, particles.y, U(begin), count)
+        bring(block, _VX, particles.vx, U(begin), count)
+        bring(block, _VY, particles.vy, U(begin), count)
+        _draw_block(U(begin), draw, block)
+        _move_block(rule, rotation, shift, cells, block)
+        take(block, _X, particles.x, U(begin), count)
+        take(block, _Y, particles.y, U(begin), count)
+        take(block, _VX, particles.vx, U(begin), count)
+        take(block, _VY, particles.vy, U(begin), count)
+        take(block, _ORIGIN, particles.origin, U(begin), count)
+        take(block, _CELL, particles.cell, U(begin), count)
+
+
+@inlined(allocates=False)
+def _draw_block(begin, draw, block):
+    seed, frame = draw.seed, draw.frame
+    for i in range(U(_BLOCK)):
+        ax, ay, ex, ey = normals(seed, frame, PROPAGATE, begin + i)
+        block[_AX + i] = ax
+        block[_AY + i] = ay
+        block[_EX + i] = ex
+        block[_EY + i] = ey
+
+
+@inlined(allocates=False)
+def _move_block(rule, rotation, shift, cells, block):
+    dt, shift_x, shift_y = rule.dt, shift[0], shift[1]
+    xx, xy, yx, yy = rotation[0, 0], rotation[1, 0], rotation[0, 1], rotation[1, 1]  # from the old axes to the new
+    for i in range(U(_BLOCK)):
+        vx, vy = F(block[_VX + i]), F(block[_VY + i])
+        # What is slow cannot turn or speed up as fast as it could with more momentum behind it: people walk steadily.
+        q = min(rule.acceleration, rule.at_rest + rule.per_speed2 * (vx * vx + vy * vy))
+        ax, ay = block[_AX + i] * q, block[_AY + i] * q
+        px, py = block[_X + i] - shift_x, block[_Y + i] - shift_y
+        block[_ORIGIN + i] = _cell_at(xx * px + xy * py, yx * px + yy * py, cells)
+        px += vx * dt + 0.5 * ax * dt * dt + rule.diffusion * block[_EX + i]
+        py += vy * dt + 0.5 * ay * dt * dt + rule.diffusion * block[_EY + i]
+        qx, qy = vx + ax * dt, vy + ay * dt
+        x, y = float(F(xx * px + xy * py)), float(F(yx * px + yy * py))
+        block[_X + i] = x
+        block[_Y + i] = y
+        block[_VX + i] = xx * qx + xy * qy
+        block[_VY + i] = yx * qx + yy * qy
+        block[_CELL + i] = _cell_at(x, y, cells)
+
+
+@njit(cache=True, allocates=False)
+def reorder(count, cell, start, order):
+    """Stable counting sort by cell: `order` lists the particles, cell c owns [start[c], start[c + 1]). Returns how many
+    are inside the grid."""
+    cells = start.shape[0] - 1
+    start[:] = 0
+    for i in range(count):
+        if cell[i] >= 0:
+            start[cell[i]] += 1
+    inside = 0
+    for c in range(cells):
+        inside += start[c]
+        start[c] = inside
+    start[cells] = inside
+    # Ends become beginnings while cells are filled from their ends.
+    for i in range(count - 1, -1, -1):
+        c = cell[i]
+        if c >= 0:
+            start[c] -= 1
+            order[start[c]] = i
+    return inside
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def gather(first, last, order, particles, out):
+    """Copy particles into the order found."""
+    for k in range(U(first), U(last)):
+        i = order[k]
+        out.x[k] = particles.x[i]
+        out.y[k] = particles.y[i]
+        out.vx[k] = particles.vx[i]
+        out.vy[k] = particles.vy[i]
+        out.mass[k] = particles.mass[i]
+        out.age[k] = particles.age[i]
+        out.tested[k] = particles.tested[i]
+        out.cell[k] = particles.cell[i]
+        out.origin[k] = particles.origin[i]
+
+
+@njit(cache=True, allocates=False)
+def resample(count, persistent, births, born, wanted, draw, source, out_cell, drawn):
+    """Systematic draw of `wanted` particles from persistent and newborn ones, both sorted, merged by cell.
+
+    `source[k]` is the persistent index, or -1 - the newborn index; `drawn` counts per cell. Returns the number drawn.
+    """
+    cell, mass, born_cell, born_mass = persistent.cell, persistent.mass, born.cell, born.mass
+    total = np.int64(0)
+    for i in range(count):
+        total += units(mass[i])
+    for i in range(births):
+        total += units(born_mass[i])
+    drawn[:] = 0
+    if total <= 0:
+        return 0
+    step, rest, offset = comb(total, wanted, draw, 1)
+    reached = carried = np.int64(0)
+    place = offset
+    out = i = j = 0
+    while i < count or j < births:
+        if j >= births or (i < count and cell[i] <= born_cell[j]):
+            reached += units(mass[i])
+            c, where = cell[i], i
+            i += 1
+        else:
+            reached += units(born_mass[j])
+            c, where = born_cell[j], -1 - j
+            j += 1
+        while out < wanted and place < reached:
+            source[out] = where
+            out_cell[out] = c
+            drawn[c] += 1
+            out += 1
+            place, carried = next_tooth(place, carried, step, rest, wanted)
+    return out
+
+
+@njit(cache=True, allocates=False)
+def drop_uncarried(dynamic, drawn):
+    """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns that mass and the whole."""
+    lost = total = 0.0
+    for c in range(dynamic.shape[0]):
+        d = dynamic[c]
+        if d > 0:
+            total += d
+            if drawn[c] == 0:
+                lost += d
+                dynamic[c] = 0
+    return lost, total
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def normalise(first, last, source, drawn, dynamic, persistent, born, out):
+    """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
+    for k in range(U(first), U(last)):
+        i = source[k]
+        if i >= 0:
+            out.x[k], out.y[k] = persistent.x[i], persistent.y[i]
+            out.vx[k], out.vy[k] = persistent.vx[i], persistent.vy[i]
+            out.age[k] = persistent.age[i] + 1
+            out.tested[k] = persistent.tested[i]
+        else:
+            j = -1 - i
+            out.x[k], out.y[k] = born.x[j], born.y[j]
+            out.vx[k], out.vy[k] = born.vx[j], born.vy[j]
+            out.age[k] = born.age[j] + 1
+            out.tested[k] = 0
+        cell = out.cell[k]
+        out.mass[k] = dynamic[cell] / drawn[cell]

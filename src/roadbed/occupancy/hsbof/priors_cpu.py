@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels that bring layers of cells to where the grid is now: float32 arrays (layers, rows, columns)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.numeric import U
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def roll_layers(first, last, layers, columns, rows, out):
+    """P6, rolling: the grid moved by whole cells; cells that enter are zero, which is unknown."""
+    count, height, width = layers.shape
+    begin = min(max(0, -columns), width)  # of the columns that were there before
+    end = max(min(width, width - columns), begin)
+    for row in range(first, last):
+        old_row = row + rows
+        stays = 0 <= old_row < height
+        for layer in range(count):
+            for column in range(U(begin if stays else width)):
+                out[layer, row, column] = 0
+            for column in range(U(begin), U(end if stays else begin)):
+                out[layer, row, column] = layers[layer, old_row, U(np.int64(column) + columns)]
+            for column in range(U(end if stays else width), U(width)):
+                out[layer, row, column] = 0
+
+
+@njit(cache=True, nogil=True)
+def interpolate_layers(first, last, layers, rotation, shift, out):
+    """P6, interpolating (the paper's): each new cell from four old ones; `p_old = rotation p_new + shift`, in cells."""
+    places = np.empty((6, layers.shape[2]))  # of a row's cells: column and row of the first old one, the four's weights
+    for row in range(first, last):
+        _place_row(row, rotation, shift, places)
+        _interpolate_row(row, layers, places, out)
+
+
+@inner()
+def _place_row(row, rotation, shift, places):
+    xx, xy, yx, yy = rotation[0, 0], rotation[0, 1], rotation[1, 0], rotation[1, 1]
+    shift_x, shift_y = shift[0], shift[1]
+    for column in range(U(places.shape[1])):
+        x = xx * np.int64(column) + xy * row + shift_x
+        y = yx * np.int64(column) + yy * row + shift_y
+        left, low = np.floor(x), np.floor(y)
+        fx, fy = x - left, y - low
+        places[0, column] = left
+        places[1, column] = low
+        places[2, column] = (1 - fx) * (1 - fy)
+        places[3, column] = fx * (1 - fy)
+        places[4, column] = (1 - fx) * fy
+        places[5, column] = fx * fy
+
+
+@inner()
+def _interpolate_row(row, layers, places, out):
+    """By runs of cells whose old ones lie in the same two rows, beside each other: nearly all of a row."""
+    count, height, width = layers.shape
+    begin = 0
+    while begin < width:
+        low, offset = int(places[1, begin]), int(places[0, begin]) - begin
+        end = begin + 1
+        while end < width and places[0, end] == end + offset and places[1, end] == low:
+            end += 1
+        # Those of the run of whose old cells none lies outside of the grid.
+        first = min(max(-offset, begin), end) if 0 <= low < height - 1 else end
+        last = max(min(width - 1 - offset, end), first)
+        for layer in range(count):
+            for column in range(begin, first):
+                out[layer, row, column] = _at_rim(layers[layer], column + offset, low, places, column)
+            if first < last:
+                old, after = first + offset, last + offset + 1
+                _blend(
+                    layers[layer, low, old:after], layers[layer, low + 1, old:after], places[2, first:last],
+                    places[3, first:last], places[4, first:last], places[5, first:last], out[layer, row, first:last],
+                )  # fmt: skip
+            for column in range(last, end):
+                out[layer, row, column] = _at_rim(layers[layer], column + offset, low, places, column)
+        begin = end
+
+
+@inlined(allocates=False)
+def _blend(lower, upper, lower_left, lower_right, upper_left, upper_right, out):
+    for k in range(U(out.shape[0])):
+        total = lower_left[k] * lower[k] + lower_right[k] * lower[k + U(1)]
+        out[k] = total + upper_left[k] * upper[k] + upper_right[k] * upper[k + U(1)]
+
+
+@inlined(allocates=False)
+def _at_rim(layer, left, low, places, column):
+    """One cell, some of whose old cells may lie outside of the grid: there everything is unknown."""
+    total = 0.0
+    for k in range(4):
+        old_column, old_row = left + (k & 1), low + (k >> 1)
+        if 0 <= old_row < layer.shape[0] and 0 <= old_column < layer.shape[1]:
+            total += places[2 + k, column] * layer[old_row, old_column]
+    return total

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels that find each cell's velocity from its particles, and which cells surely move."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import U
+from roadbed.occupancy.model import ALIKE, ALIKE_REACH, HIT, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
+
+_BLOCK = 32  # cells of a row
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def estimate_velocities(first, last, start, particles, masses, rule, out):
+    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
+
+    Particles whose motion was put to the test lately count most: inside a large object any velocity survives a while.
+    """
+    vx, vy, mass, age, tested = particles.vx, particles.vy, particles.mass, particles.age, particles.tested
+    # Flat, as finding the row of a cell takes longer than all the rest where no particle is.
+    velocity, covariance = out.mean.reshape(-1), out.covariance.reshape(-1)
+    out_mass, moving = out.mass.reshape(-1), out.moving.reshape(-1)
+    static, dynamic, free = masses.static.reshape(-1), masses.dynamic.reshape(-1), masses.free.reshape(-1)
+    velocity[2 * first : 2 * last] = np.nan
+    covariance[3 * first : 3 * last] = np.nan
+    out_mass[first:last] = 0
+    moving[first:last] = False
+    for cell in range(first, last):
+        if start[cell] == start[cell + 1]:
+            continue
+        old = m = mx = my = mxx = mxy = myy = 0.0
+        for i in range(start[cell], start[cell + 1]):
+            if age[i] >= rule.age:
+                old += mass[i]
+                w = mass[i] * (rule.untested + (1 - rule.untested) * min(2 * tested[i], np.float32(1)))
+                m += w
+                mx += w * vx[i]
+                my += w * vy[i]
+                mxx += w * vx[i] * vx[i]
+                mxy += w * vx[i] * vy[i]
+                myy += w * vy[i] * vy[i]
+        out_mass[cell] = old
+        if old <= LEAST_MASS:
+            continue
+        mx /= m
+        my /= m
+        cxx = max(mxx / m - mx * mx, LEAST_VARIANCE)
+        cyy = max(myy / m - my * my, LEAST_VARIANCE)
+        cxy = mxy / m - mx * my
+        velocity[2 * cell], velocity[2 * cell + 1] = mx, my
+        doubt = old / m  # 1 where every particle was tested, up to 1 / untested
+        covariance[3 * cell] = cxx * doubt
+        covariance[3 * cell + 1] = cxy * doubt
+        covariance[3 * cell + 2] = cyy * doubt
+
+        s, d = static[cell], dynamic[cell]
+        occupancy = 0.5 * (1 + s + d - free[cell])  # S + D + U/2
+        if occupancy <= rule.occupancy or d <= rule.dynamic_share * (s + d) or old < rule.old_share * d:
+            continue
+        if mx * mx + my * my <= rule.speed**2:
+            continue
+        a, c = cxx + STANDSTILL_VARIANCE, cyy + STANDSTILL_VARIANCE
+        distance = (c * mx * mx - 2 * cxy * mx * my + a * my * my) / (a * c - cxy * cxy)
+        moving[cell] = distance > rule.mahalanobis
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def drop_lone_cells(first, last, velocities, probability, rule, out):
+    """A cell moves only together with others: enough of the cells around it must move the same way."""
+    moving, velocity = velocities.moving, velocities.mean
+    columns = moving.shape[1]
+    for row in range(first, last):
+        for begin in range(0, columns, _BLOCK):
+            end, some = min(begin + _BLOCK, columns), False
+            for column in range(U(begin), U(end)):
+                out[row, column] = False
+                some |= moving[row, column]
+            for column in range(begin, end if some else begin):
+                if moving[row, column]:
+                    out[row, column] = _together(moving, velocity, probability, row, column, rule)
+
+
+@inner()
+def _together(moving, velocity, probability, row, column, rule):
+    """Whether enough of the cells around one move as it does, by their number and of those that are hit.
+
+    A bank or a tree is hit in many cells, of which a few seem to move; of a mover's cells nearly all do.
+    """
+    rows, columns = moving.shape
+    vx, vy = velocity[row, column, 0], velocity[row, column, 1]
+    limit = ALIKE * (vx * vx + vy * vy)
+    alike, hits = -1, 0  # the cell itself will be counted as alike
+    for r in range(max(row - ALIKE_REACH, 0), min(row + ALIKE_REACH + 1, rows)):
+        for c in range(max(column - ALIKE_REACH, 0), min(column + ALIKE_REACH + 1, columns)):
+            hits += probability[r, c] > HIT and (r != row or c != column)
+            if moving[r, c]:
+                dx, dy = velocity[r, c, 0] - vx, velocity[r, c, 1] - vy
+                alike += dx * dx + dy * dy <= limit
+    return alike >= rule.neighbours and alike >= rule.alike * hits

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records and arrays that the kernels of objects pass on together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.config.occupancy import ObjectsConfig
+from roadbed.core.geometry import Float32
+
+# What moves alike in one frame: its box, the mean velocity of its cells, and which points it owns.
+CLUSTER = np.dtype(
+    [
+        ("cells", np.int64),
+        ("first", np.int64),  # of its points
+        ("last", np.int64),  # behind its last point
+        ("x", np.float64),  # m, middle of its box
+        ("y", np.float64),
+        ("heading", np.float64),  # rad, of its box; forward is where it moves
+        ("length", np.float64),  # m along its heading
+        ("width", np.float64),  # m across
+        ("vx", np.float64),  # m/s
+        ("vy", np.float64),
+        ("xx", np.float64),  # covariance of its velocity
+        ("xy", np.float64),
+        ("yy", np.float64),
+    ]
+)
+Clusters = NDArray[np.void]  # of CLUSTER
+NO_CLUSTERS: Clusters = np.empty(0, CLUSTER)
+
+
+class MovingLayers(NamedTuple):
+    """Layers from which clusters are made, one cell after the other."""
+
+    velocity: Float32  # (N, 2)
+    covariance: Float32  # (N, 3) xx, xy, yy
+    surface: NDArray[np.uint16]  # subcells that returned a beam, bit by bit
+    observation: Float32  # p_z
+    dynamic: Float32
+    static: Float32
+
+    @classmethod
+    def of(cls, velocity: Float32, covariance: Float32, surface: NDArray[np.uint16], *others: Float32) -> MovingLayers:
+        """From layers (rows, columns, ...), in this order."""
+        flat = (layer.reshape(-1) for layer in others)
+        return cls(velocity.reshape(-1, 2), covariance.reshape(-1, 3), surface.reshape(-1), *flat)
+
+
+class CellGrid(NamedTuple):
+    """Its size, the middle of the first cell, and the distance to the next."""
+
+    rows: int
+    columns: int
+    x0: float
+    y0: float
+    spacing: float
+
+
+class ClusterRule(NamedTuple):
+    """Which cells make a thing."""
+
+    reach: int  # cells
+    min_cells: int
+    body_gap: float  # m
+    body_length: float
+    body_width: float
+    keep: float  # s
+
+    @classmethod
+    def of(cls, config: ObjectsConfig, spacing: float) -> ClusterRule:
+        reach = max(1, round(config.join / spacing))
+        return cls(reach, config.min_cells, config.body_gap, config.body_length, config.body_width, config.keep)
+
+
+class Moment(NamedTuple):
+    """When a frame was taken, and from where; NaN where that is unknown."""
+
+    time: float
+    x: float
+    y: float
+
+
+class TrackRule(NamedTuple):
+    """How things are followed."""
+
+    gate: float  # m
+    lag: float  # s
+    velocity_variance: float  # m^2/s^2
+    keep: float  # s
+    vehicle_length: float  # m
+    vehicle_width: float
+
+    @classmethod
+    def of(cls, config: ObjectsConfig) -> TrackRule:
+        vehicle = config.vehicle_length, config.vehicle_width
+        return cls(config.gate, config.lag, config.velocity_noise**2, config.keep, *vehicle)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things that move, followed over time: identity, box, velocity, acceleration, and how sure it is that they exist."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.config.occupancy import ObjectsConfig
+from roadbed.core.geometry import Pose
+from roadbed.core.tracked_objects import NO_TRACKS, TRACK, Tracks
+from roadbed.occupancy.objects.arrays import Clusters, Moment, TrackRule
+from roadbed.occupancy.objects.tracks_cpu import follow_clusters
+
+_ROOM = 64  # tracks at first
+
+
+class ObjectTracker:
+    """Gives the clusters of successive frames stable ids."""
+
+    def __init__(self, config: ObjectsConfig | None = None) -> None:
+        self._rule = TrackRule.of(config or ObjectsConfig())
+        self._tracks: Tracks = np.empty(_ROOM, TRACK)
+        self._counters = np.array([0, 1])  # tracks there are, and the next id
+
+    @property
+    def known(self) -> Tracks:
+        """Those that were seen lately."""
+        return self._tracks[: self._counters[0]]
+
+    def reset(self) -> None:
+        """Forget the objects; ids are never given twice."""
+        self._counters[0] = 0
+
+    def move(self, T_before_now: Pose) -> None:
+        """The grid's axes turned and moved; objects stay where they are in the world, and go on as they went."""
+        tracks, turn = self.known, T_before_now.rotation[:2, :2]
+        places = np.stack([tracks["x"], tracks["y"]], axis=1) - T_before_now.translation[:2]
+        tracks["x"], tracks["y"] = (places @ turn).T
+        tracks["heading"] -= T_before_now.yaw
+        both = np.kron(np.eye(2), turn)  # velocity and acceleration
+        tracks["state"] = tracks["state"] @ both
+        tracks["covariance"] = both.T @ tracks["covariance"] @ both
+
+    def update(self, clusters: Clusters, time: float, viewpoint: tuple[float, float] = (math.nan, math.nan)) -> Tracks:
+        """The objects of this frame, seen from `viewpoint`; a cluster continues the nearest object within the gate."""
+        count, new = int(self._counters[0]), len(clusters)
+        if not count and not new:
+            return NO_TRACKS
+        if count + new > len(self._tracks):
+            self._tracks = np.concatenate([self._tracks, np.empty(count + new, TRACK)])
+        return follow_clusters(self._tracks, self._counters, clusters, Moment(time, *viewpoint), self._rule)

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// The observation grids of a scan's sensors: points to polar tables and cell counts, counts to probabilities.
+//
+// Minima, whole-number sums and bits do not depend on the order of the points. Tables and counts are left as they were
+// found, empty, for the next scan. SLOT is a sensor.
+
+#define GROUND_SEEN 0x10000u  // in a cell's marks, above the bits of its subcells
+
+// The ground's layers to where they are near: cells read them in no order, and the ground's may lie in host memory.
+KERNEL take_layers(GLOBAL const View *views, GLOBAL const float *layers_in, GLOBAL float *layers) {
+    GLOBAL const float *from = AT(float, views->layers, layers_in);
+    FOR_EACH(i, 4 * views->ground_columns * views->ground_rows) layers[i] = from[i];
+}
+
+// Every point into the table of its sensor and into its cell. `doubted` holds frames: see vertical_faces.cl.
+KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const float *heights,
+               GLOBAL const uchar *belongs, GLOBAL const float *layers, GLOBAL const uint *lowest,
+               GLOBAL const uint *highest, GLOBAL const int *doubted, GLOBAL uint *table, GLOBAL uint *cover,
+               GLOBAL int *weights, GLOBAL uint *marks) {
+    GLOBAL const float *points = AT(float, views->points, points_in);
+    int count = views->count;
+#if LANES > 1
+    LOCAL_ARRAY float tile[3 * GROUP];
+    for (int begin = GROUP_ID * GROUP; begin < count; begin += GROUP_COUNT * GROUP) {
+        BARRIER();
+        read_points(points, begin, count, tile);
+        BARRIER();
+        int i = begin + LOCAL_ID;
+        if (i >= count) continue;
+        float px = tile[3 * LOCAL_ID], py = tile[3 * LOCAL_ID + 1], pz = tile[3 * LOCAL_ID + 2];
+#else
+    FOR_EACH(i, count) {
+        float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
+#endif
+        int sensor = sensor_of(views, belongs, i, px, py, pz);
+        if (sensor < 0) continue;
+        GLOBAL const View *v = &views[sensor];
+        Place p = placed(v, px, py, pz);
+        float height = AT(float, v->heights, heights)[i];
+        double over;
+        if (v->face > 0 && is_on_face(v, p, height, lowest, highest, &over)) height = (float)over;
+        int known = is_finite(height);
+        double dz = known ? height : p.z - plane_at(v, p.x, p.y);
+        if (dz <= -v->low_outlier || p.distance < v->min_range) continue;
+
+        // The last range bin whose centre the beam passed, a margin before its end.
+        int last = whole((p.distance - v->range_margin) / v->grid_spacing - 0.5) - 1;
+        if (last >= 0) {
+            int ray = v->table + azimuth_bin(p.dx, p.dy, v->azimuth_bins) * v->range_bins;
+            uint slope = ordered((float)((p.z - v->origin[2]) / p.distance));
+            GLOBAL uint *passed = &table[ray + min(last, v->range_bins - 1)];
+            if (slope < *passed) ATOMIC_MIN(passed, slope);
+            int end = whole(p.distance / v->grid_spacing);
+            if (v->beneath < 1 && v->obstacle_height < dz && dz < v->underside && end < v->range_bins)
+                ATOMIC_MIN(&cover[ray + end], slope);
+        }
+
+        double gx = p.x - v->grid_x, gy = p.y - v->grid_y;
+        double fine_x = floor((v->grid_cosine * gx + v->grid_sine * gy) * SUBCELLS / v->grid_spacing);
+        double fine_y = floor((v->grid_cosine * gy - v->grid_sine * gx) * SUBCELLS / v->grid_spacing);
+        if (fine_x < 0 || fine_y < 0 || fine_x >= SUBCELLS * v->grid_columns || fine_y >= SUBCELLS * v->grid_rows)
+            continue;
+        int column = (int)fine_x, row = (int)fine_y;
+        int cell = v->cells + row / SUBCELLS * v->grid_columns + column / SUBCELLS, weight = 0;
+        uint mark = known && dz <= v->obstacle_height ? GROUND_SEEN : 0u;
+        if (v->obstacle_height - (known ? SOFT_SIGMAS * v->obstacle_height_sigma : 0.0) < dz && dz < v->clearance) {
+            // An uncertain ground makes the step from ground to obstacle softer.
+            double uncertain = v->ground_sigma * v->ground_sigma;
+            int node = known ? nearest_node(v, p.x, p.y) : -1;
+            if (node >= 0 && (v->face <= 0 || doubted[v->nodes + node] != v->frame)) {
+                float variance = layers[3 * v->ground_columns * v->ground_rows + node];
+                if (is_finite(variance)) uncertain = fmin((double)variance, uncertain);
+            }
+            double variance = v->obstacle_height_sigma * v->obstacle_height_sigma + uncertain;
+            weight = (int)(1 / (1 + exp(-(dz - v->obstacle_height) / sqrt(variance))) * WEIGHT_ONE + 0.5);
+        }
+        if (weight > MARKING_WEIGHT) mark |= 1u << (row % SUBCELLS * SUBCELLS + column % SUBCELLS);
+        if (weight > 0 && weights[cell] < MOST_WEIGHT) ATOMIC_ADD(&weights[cell], weight);
+        if (mark & ~marks[cell]) ATOMIC_OR(&marks[cell], mark);
+    }
+}
+
+// What stands low in a bin covers the next bins behind it: there is room for its body. Bodies that reach each other are one.
+typedef struct {
+    float slope;
+    int from, until;  // the bin in which it begins, and the last that it covers; -1 where nothing stands
+} Cover;
+
+FUNCTION Cover standing_in(float found, int k, int bins) {
+    Cover cover = {found, k, found < NO_BEAM ? k + bins : -1};
+    return cover;
+}
+
+// The last body of both, of which `next` stands further out.
+FUNCTION Cover followed_by(Cover cover, Cover next) {
+    if (next.until < 0) return cover;
+    if (next.from <= cover.until) {
+        next.slope = fmax(cover.slope, next.slope);
+        next.from = cover.from;
+    }
+    return next;
+}
+
+FUNCTION float slope_over(Cover cover, int k) { return k <= cover.until ? cover.slope : -NO_BEAM; }
+
+// The slope under which a beam passes beneath something in its ray, or in as many beside it.
+FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, int azimuth, int bin) {
+    int rays = v->azimuth_bins;
+    float slope = beneath[v->table + azimuth * v->range_bins + bin];
+    for (int k = 1; k <= v->rays_beside; ++k) {
+        float left = beneath[v->table + (azimuth + rays - k) % rays * v->range_bins + bin];
+        slope = fmax(slope, fmax(left, beneath[v->table + (azimuth + k) % rays * v->range_bins + bin]));
+    }
+    return slope;
+}
+
+// A work-group takes a tile of its ray at a time into local memory, each work-item a strip of neighbouring bins: it tells the
+// others what its strip holds, and goes through it once more when it knows what lies before. `empty` is what bins are
+// left with, and what those beyond the last are taken for.
+#define RAY_TILE (RAY_GROUP * RAY_STRIP)
+
+#if LANES > 1
+FUNCTION void take_tile(GLOBAL uint *ray, int begin, int bins, uint empty, LOCAL uint *tile) {
+    uint found[RAY_STRIP];
+    UNROLL for (int j = 0; j < RAY_STRIP; ++j) {
+        int k = begin + j * RAY_GROUP + LOCAL_ID;
+        found[j] = k < bins ? ray[k] : empty;
+    }
+    UNROLL for (int j = 0; j < RAY_STRIP; ++j) {
+        tile[j * RAY_GROUP + LOCAL_ID] = found[j];
+        if (found[j] != empty) ray[begin + j * RAY_GROUP + LOCAL_ID] = empty;
+    }
+    BARRIER();
+}
+
+// Its slopes, by their bits.
+FUNCTION void give_tile(LOCAL const uint *tile, GLOBAL float *ray, int begin, int bins) {
+    BARRIER();
+    for (int k = LOCAL_ID; k < min(RAY_TILE, bins - begin); k += RAY_GROUP) ray[begin + k] = FLOAT_OF(tile[k]);
+    BARRIER();
+}
+#endif
+
+// From near to far: what covers each bin. Bins of `found_in` are emptied.
+FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL float *beneath, LOCAL uint *tile,
+                           LOCAL Cover *strips) {
+    int bins = v->range_bins, reach = v->underside_bins;
+    Cover cover = {-NO_BEAM, 0, -1};
+#if LANES > 1
+    for (int begin = 0; begin < bins; begin += RAY_TILE) {
+        take_tile(found_in, begin, bins, ordered(NO_BEAM), tile);
+        int first = LOCAL_ID * RAY_STRIP;
+        Cover own = {-NO_BEAM, 0, -1}, before = cover;
+        UNROLL for (int k = first; k < first + RAY_STRIP; ++k)
+            own = followed_by(own, standing_in(unordered(tile[k]), begin + k, reach));
+        strips[LOCAL_ID] = own;
+        BARRIER();
+        AHEAD for (int j = 0; j < RAY_GROUP; ++j) {
+            if (j == LOCAL_ID) before = cover;
+            cover = followed_by(cover, strips[j]);
+        }
+        UNROLL for (int k = first; k < first + RAY_STRIP; ++k) {
+            Cover here = standing_in(unordered(tile[k]), begin + k, reach);
+            tile[k] = BITS_OF(slope_over(before, begin + k));
+            before = followed_by(before, here);
+        }
+        give_tile(tile, beneath, begin, bins);
+    }
+#else
+    for (int k = 0; k < bins; ++k) {
+        float found = unordered(found_in[k]);
+        found_in[k] = ordered(NO_BEAM);
+        beneath[k] = slope_over(cover, k);
+        if (found < NO_BEAM) cover = followed_by(cover, standing_in(found, k, reach));
+    }
+#endif
+}
+
+// From far to near: a beam that ended further out passed every nearer bin of its azimuth. Bins of `ended_in` are emptied.
+FUNCTION void pass_beams(GLOBAL const View *v, GLOBAL uint *ended_in, GLOBAL float *passing, LOCAL uint *tile,
+                         LOCAL uint *strips) {
+    int bins = v->range_bins;
+    uint beyond = ordered(NO_BEAM);
+#if LANES > 1
+    for (int begin = (bins - 1) / RAY_TILE * RAY_TILE; begin >= 0; begin -= RAY_TILE) {
+        take_tile(ended_in, begin, bins, ordered(NO_BEAM), tile);
+        int first = LOCAL_ID * RAY_STRIP;
+        uint own = ordered(NO_BEAM), least = beyond;
+        UNROLL for (int k = first; k < first + RAY_STRIP; ++k) own = min(own, tile[k]);
+        strips[LOCAL_ID] = own;
+        BARRIER();
+        AHEAD for (int j = 0; j < RAY_GROUP; ++j) {
+            beyond = min(beyond, strips[j]);
+            if (j > LOCAL_ID) least = min(least, strips[j]);
+        }
+        UNROLL for (int k = first + RAY_STRIP - 1; k >= first; --k) {
+            least = min(least, tile[k]);
+            tile[k] = BITS_OF(unordered(least));
+        }
+        give_tile(tile, passing, begin, bins);
+    }
+#else
+    for (int k = bins - 1; k >= 0; --k) {
+        beyond = min(beyond, ended_in[k]);
+        ended_in[k] = ordered(NO_BEAM);
+        passing[k] = unordered(beyond);
+    }
+#endif
+}
+
+// One work-group per ray.
+KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cover, GLOBAL uint *lowest,
+                  GLOBAL uint *highest, GLOBAL float *passing, GLOBAL float *beneath) {
+    GLOBAL const View *v = &views[SLOT];
+    LOCAL_ARRAY uint tile[RAY_TILE];
+    LOCAL_ARRAY Cover covers[RAY_GROUP];
+    LOCAL_ARRAY uint slopes[RAY_GROUP];
+    int ray = v->table + GROUP_ID * v->range_bins;
+    if (v->beneath < 1) spread_cover(v, cover + ray, beneath + ray, tile, covers);
+    pass_beams(v, table + ray, passing + ray, tile, slopes);
+    if (v->face > 0)
+        for (int k = LOCAL_ID; k < v->range_bins; k += LOCAL_SIZE) {
+            lowest[ray + k] = NO_LOWEST;
+            highest[ray + k] = NO_HIGHEST;
+        }
+}
+
+// LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground.
+FUNCTION double passing_odds(GLOBAL const View *v, double clearance, double ground_sigma, double detection) {
+    if (clearance >= FAR_ABOVE) return 1.0;
+    double excess = fmax(clearance, 0.0) - v->sure_height, survive = 1.0;
+    // The ground's own uncertainty adds to the scatter of obstacle heights.
+    if (excess > 0)
+        survive = exp(-excess * excess / (2 * (v->height_spread * v->height_spread + ground_sigma * ground_sigma)));
+    return 1 - detection * survive;
+}
+
+typedef struct {
+    double surface, sigma;
+    int known;
+} Under;
+
+// Height of the ground, its uncertainty, and whether it is known; else that of the vehicle's plane.
+FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOBAL const int *doubted, double x, double y) {
+    Under under = {plane_at(v, x, y), v->ground_sigma, 0};
+    int node = nearest_node(v, x, y), nodes = v->ground_columns * v->ground_rows;
+    if (node >= 0 && is_finite(layers[node]) && (v->face <= 0 || doubted[v->nodes + node] != v->frame)) {
+        float variance = layers[3 * nodes + node];
+        if (variance <= v->ground_sigma * v->ground_sigma) {
+            under.sigma = (float)sqrt((double)variance);
+            under.known = 1;
+            under.surface = layers[node];
+            float slope_x = layers[nodes + 2 * node], slope_y = layers[nodes + 2 * node + 1];
+            if (is_finite(slope_x))
+                under.surface += slope_x * (x - (v->ground_x0 + node % v->ground_columns * v->ground_spacing)) +
+                                 slope_y * (y - (v->ground_y0 + node / v->ground_columns * v->ground_spacing));
+        }
+    }
+    return under;
+}
+
+// p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
+// A beam that went beneath something, as under a car, hardly shows that the space there is free.
+KERNEL judge_cells(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT layers,
+                   GLOBAL const int *RESTRICT doubted, GLOBAL const float *RESTRICT passing,
+                   GLOBAL const float *RESTRICT beneath, GLOBAL int *RESTRICT weights, GLOBAL uint *RESTRICT marks,
+                   GLOBAL float *RESTRICT probability, GLOBAL float *RESTRICT observedness,
+                   GLOBAL ushort *RESTRICT surface) {
+    GLOBAL const View *v = &views[SLOT];
+    FOR_EACH(cell, v->grid_columns * v->grid_rows) {
+        double gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
+        double gy = (cell / v->grid_columns + 0.5) * v->grid_spacing;
+        double x = v->grid_x + v->grid_cosine * gx - v->grid_sine * gy;
+        double y = v->grid_y + v->grid_sine * gx + v->grid_cosine * gy;
+        double dx = x - v->origin[0], dy = y - v->origin[1], distance = sqrt(dx * dx + dy * dy);
+
+        int here = v->cells + cell, bin = whole(distance / v->grid_spacing);
+        float lowest = NO_BEAM, covered = -NO_BEAM;
+        if (bin < v->range_bins) {
+            int azimuth = azimuth_bin(dx, dy, v->azimuth_bins);
+            if (v->beneath < 1) covered = covered_at(v, beneath, azimuth, bin);
+            lowest = passing[v->table + azimuth * v->range_bins + bin];
+        }
+        uint mark = marks[here];
+        double n_o = fmin((double)weights[here] / WEIGHT_ONE, v->hits);
+        int ground_seen = (mark & GROUND_SEEN) != 0u;
+        double p = 0.5, seen = 0.0;
+        if (lowest < NO_BEAM || n_o > 0 || ground_seen) {
+            double odds = 1.0, trust = lowest < covered ? v->beneath : 1.0;
+            Under under = surface_at(v, layers, doubted, x, y);
+            if (ground_seen) {
+                // The beam that ended here on the ground may itself have come from beneath.
+                if (under.surface - v->origin[2] < covered * distance) trust = v->beneath;
+                odds = passing_odds(v, 0.0, 0.0, trust * v->ground_detection);
+            } else if (lowest < NO_BEAM) {
+                double detection = under.known ? v->detection : v->detection * v->unknown_ground;
+                odds = passing_odds(v, v->origin[2] + lowest * distance - under.surface, under.sigma, trust * detection);
+            }
+            p = odds / (1 + odds);
+            seen = 1 - odds;
+            if (n_o > 0) {
+                double log_occupied = n_o * v->log_hit_ratio, kappa = n_o >= MIXED_HITS ? v->mixed_free : 1.0;
+                p = 1 / (1 + exp(-log_occupied - kappa * log(fmax(odds, LEAST_ODDS))));
+                seen = 1 - exp(-log_occupied) * odds;
+            }
+            if (seen < LEAST_SEEN) p = 0.5, seen = 0.0;
+            p = fmin(fmax(p, v->clip), 1 - v->clip);
+        }
+        probability[here] = (float)p;
+        observedness[here] = (float)seen;
+        surface[here] = (ushort)(mark & HITS_IN_CELL);
+        if (mark) marks[here] = 0u;
+        if (n_o > 0) weights[here] = 0;
+    }
+}

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The observation grids of a scan's sensors: what the beams of each say about every cell, given the estimated ground.
+
+A beam that passes low over a cell shows that nothing stands there; one that passes high says little; a return between
+the ground and the clearance is an obstacle. Behind an obstacle no beam passes, so its shadow stays unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from roadbed.config import Config
+from roadbed.core.geometry import Lattice, Pose
+from roadbed.kernels.parallel import at_once, spread
+from roadbed.occupancy.arrays import CHUNK, Cloud, Collected, GridShape, Located, Observation, Reports, Surface
+from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
+from roadbed.occupancy.observation.locate_cpu import locate_points
+from roadbed.occupancy.observation.observe_cpu import HALVES, clear, collect, finish_rays
+from roadbed.occupancy.observation.sensor_model_cpu import judge_cells
+from roadbed.occupancy.observation.vertical_faces_cpu import raise_faces
+from roadbed.occupancy.rules import SensorModel
+
+KERNELS = (raise_faces, locate_points, clear, collect, finish_rays, judge_cells)
+
+
+class Observer:
+    """`observer(given)` is what each sensor of a scan says about the cells of the grid; the points lie on the host."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._collected: list[Collected | None] = []  # of every sensor
+
+    def __call__(self, given: OccupancyInput) -> Reports:
+        shape = (len(given.sensors), *given.lattice.shape)
+        probability, observedness = (np.empty(shape, np.float32) for _ in range(2))
+        surface = np.zeros(shape, np.uint16)
+        grid, ground = grid_shape(given.lattice, given.T_lattice_grid), _surface(given.surface)
+        self._collected += [None] * (len(given.sensors) - len(self._collected))
+        calls = [
+            partial(self._observe, k, given, grid, ground, Observation(probability[k], observedness[k], surface[k]))
+            for k in range(len(given.sensors))
+        ]
+        at_once(calls)
+        return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
+
+    def _observe(self, k: int, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation) -> None:
+        """What one of the sensors says."""
+        view, lattice, pose = given.sensors[k], given.lattice, given.T_lattice_sensor
+        chosen = np.arange(len(given.points)) if view.points is None else view.points
+        model = SensorModel.of(self.config, lattice.spacing, reach_of(view, lattice, given.T_lattice_grid), view.count)
+        origin = np.array(view.origin)
+        cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, origin)
+        if model.face > 0:
+            heights, variance = given.heights.copy(), ground.variance.copy()
+            if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
+                cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
+        located = Located.empty(len(chosen))
+        spread(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
+        collected = self._emptied(k, model.azimuth_bins, model.range_bins, lattice.size)
+        spread(collect, HALVES, located, collected, out.surface.reshape(-1))
+        spread(finish_rays, model.azimuth_bins, collected, model.underside_bins)
+        spread(judge_cells, lattice.rows, collected, origin, grid, ground, model, *out[:2])
+
+    def _emptied(self, k: int, rays: int, bins: int, cells: int) -> Collected:
+        """Where a sensor's points are collected: what those of the last scan left is cleared."""
+        kept = self._collected[k]
+        if kept is None or len(kept.farthest) != rays or len(kept.hits) != cells or len(kept.table) < rays * bins:
+            kept = Collected.new(rays, bins, cells)
+        else:
+            clear(kept)
+        kept = kept._replace(bins=bins)
+        self._collected[k] = kept
+        return kept
+
+
+def grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> GridShape:
+    x_min, _, y_min, _ = lattice.extent
+    x, y, _ = T_lattice_grid.of(x_min, y_min, 0.0)
+    yaw = T_lattice_grid.yaw
+    return GridShape(x, y, lattice.spacing, lattice.columns, lattice.rows, math.cos(yaw), math.sin(yaw))
+
+
+def _surface(ground: GroundSurface) -> Surface:
+    lattice = ground.lattice
+    return Surface(
+        lattice.x0, lattice.y0, lattice.spacing, lattice.columns, lattice.rows,
+        np.ascontiguousarray(ground.elevation, np.float32).reshape(-1),
+        np.ascontiguousarray(ground.slope, np.float32).reshape(-1, 2),
+        np.ascontiguousarray(ground.variance, np.float32).reshape(-1),
+        ground.plane,
+    )  # fmt: skip
+
+
+def reach_of(view: SensorView, lattice: Lattice, T_lattice_grid: Pose) -> float:
+    """Metres from the sensor to the farthest corner of the grid."""
+    x_min, x_max, y_min, y_max = lattice.extent
+    x, y, _ = T_lattice_grid.inverse().of(*view.origin)
+    return math.hypot(max(abs(x_min - x), abs(x_max - x)), max(abs(y_min - y), abs(y_max - y)))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernels of the observation grid: points to polar table and cell counts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.kernels.numeric import U, inner, njit
+from roadbed.occupancy.arrays import TOUCHED
+from roadbed.occupancy.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
+from roadbed.runtime.primitives_cpu import fast_azimuth
+
+HALVES = 2  # of `collect`
+
+
+# Places are whole numbers as floats, which a vector of them stays.
+
+
+@njit(cache=True, inline="always")
+def nearest_node(ground, x, y):
+    """Number, column and row of a node of the ground; the number is -1 outside of it."""
+    column = np.floor((x - ground.x0) / ground.spacing + 0.5)
+    row = np.floor((y - ground.y0) / ground.spacing + 0.5)
+    within = (column >= 0) & (row >= 0) & (column < ground.columns) & (row < ground.rows)
+    return (row * ground.columns + column if within else -1.0), column, row
+
+
+@njit(cache=True, inline="always")
+def plane_at(plane, x, y):
+    return plane[0] + plane[1] * x + plane[2] * y
+
+
+@njit(cache=True, inline="always")
+def azimuth_bin(dx, dy, bins):
+    return min(np.floor(azimuth_part(dx, dy, bins)), bins - 1.0)
+
+
+@njit(cache=True, inline="always")
+def azimuth_part(dx, dy, bins):
+    """The full turn from -pi on, in bins."""
+    return (fast_azimuth(dx, dy) + math.pi) * (bins / (2 * math.pi))
+
+
+@njit(cache=True, allocates=False)
+def clear(collected):
+    """Nothing is collected: what is not marked as filled is empty already."""
+    bins, table, farthest, cover, covered, hits, ground_seen, touched = collected
+    for azimuth in range(U(farthest.shape[0])):
+        begin = azimuth * U(bins)
+        for k in range(begin, begin + U(farthest[azimuth] + 1)):
+            table[k] = NO_BEAM
+        for k in range(begin, begin + U(bins if covered[azimuth] else 0)):
+            cover[k] = -NO_BEAM
+        farthest[azimuth], covered[azimuth] = -1, 0
+    for block in range(U(touched.shape[0])):
+        if touched[block]:
+            begin, end = block * U(TOUCHED), min((block + U(1)) * U(TOUCHED), U(hits.shape[0]))
+            for cell in range(begin, end):
+                hits[cell] = 0
+                ground_seen[cell] = 0
+            touched[block] = 0
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def collect(first, last, located, out, surface):
+    """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
+    subcells and ground returns. A range is of the two HALVES, of which each may be done by its own thread."""
+    for half in range(first, last):
+        if half == 0:
+            _collect_beams(located, out)
+        else:
+            _collect_returns(located, out, surface)
+
+
+@inner()
+def _collect_beams(located, out):
+    table, farthest, cover, bins = out.table, out.farthest, out.cover, out.bins
+    for k in range(U(located.ray.shape[0])):
+        ray, low, slope, azimuth = located.ray[k], located.low[k], located.slope[k], located.azimuth[k]
+        if ray >= 0:
+            farthest[azimuth] = max(farthest[azimuth], ray - azimuth * bins)
+            if slope < table[ray]:
+                table[ray] = slope
+        if low >= 0:
+            cover[low] = min(cover[low], slope) if cover[low] > -NO_BEAM else slope
+            out.covered[azimuth] = 1
+
+
+@inner()
+def _collect_returns(located, out, surface):
+    hits, ground_seen, touched = out.hits, out.ground_seen, out.touched
+    for k in range(U(located.cell.shape[0])):
+        cell, weight = located.cell[k], located.weight[k]
+        if cell < 0:
+            continue
+        touched[U(cell) // U(TOUCHED)] = 1
+        if hits[cell] < MOST_WEIGHT:
+            hits[cell] += weight
+        if weight > MARKING_WEIGHT:
+            surface[cell] |= np.uint16(1 << located.subcell[k])
+        ground_seen[cell] |= located.on_ground[k]
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def finish_rays(first, last, collected, underside_bins):
+    """From what ended in the bins of some rays to what passed them, and to what was passed beneath."""
+    for azimuth in range(first, last):
+        begin = azimuth * collected.bins
+        running_minimum(collected.table[begin : begin + collected.farthest[azimuth] + 1])
+        if collected.covered[azimuth]:
+            spread_cover(collected.cover[begin : begin + collected.bins], underside_bins)
+
+
+@inner()
+def running_minimum(ray):
+    """From far to near: a beam that ended further out passed every nearer bin of its azimuth."""
+    lowest = NO_BEAM
+    for k in range(ray.shape[0] - 1, -1, -1):
+        lowest = min(lowest, ray[k])
+        ray[k] = lowest
+
+
+@inner()
+def spread_cover(ray, bins):
+    """What stands low in a bin covers the next `bins` bins behind it: there is room for its body.
+
+    In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath something.
+    """
+    slope, until = -NO_BEAM, -1
+    for k in range(ray.shape[0]):
+        found = ray[k]
+        ray[k] = slope if k <= until else -NO_BEAM
+        if found > -NO_BEAM:
+            slope = max(slope, found) if k <= until else found
+            until = k + bins

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba kernel that draws what one scan says, for others to be laid over: see `model.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import U
+from roadbed.occupancy.model import CLEAR, FREE_BIT, HIT, NEAR_SHIFT, SUBCELLS, WATCHED
+
+_WEST = sum(1 << SUBCELLS * k for k in range(SUBCELLS))  # a cell's subcells in its first column, as bits
+_EAST = _WEST << (SUBCELLS - 1)
+_CELL = (1 << SUBCELLS * SUBCELLS) - 1
+_ROW = (1 << SUBCELLS) - 1
+_LAST_ROW = SUBCELLS * (SUBCELLS - 1)
+
+
+@njit(cache=True, inline="always")
+def _widen(probability, surface, row, hits, wide):
+    """Hit subcells of a row of cells, with a cell of nothing at both ends, and those with what lies beside them."""
+    columns = probability.shape[1]
+    for column in range(U(columns)):
+        bits = np.int64(surface[row, column])
+        hits[column + U(1)] = bits if probability[row, column] > HIT else 0
+    for column in range(U(columns)):
+        here, west, east = hits[column + U(1)], hits[column], hits[column + U(2)]
+        beside = ((here << 1) & (_CELL - _WEST)) | ((here >> 1) & (_CELL - _EAST))
+        wide[column] = here | beside | ((west >> (SUBCELLS - 1)) & _WEST) | ((east & _WEST) << (SUBCELLS - 1))
+
+
+@njit(cache=True, nogil=True)
+def draw_picture(first, last, observation, picture):
+    """Hit subcells, those within one subcell of a hit, and free cells, of some rows."""
+    probability, observedness, surface = observation
+    rows, columns = picture.shape
+    hits, kept = np.zeros(columns + 2, np.int64), np.zeros(columns + 2, np.int64)
+    below, here, above = np.zeros(columns, np.int64), np.zeros(columns, np.int64), np.zeros(columns, np.int64)
+    if first > 0:
+        _widen(probability, surface, first - 1, hits, below)
+    _widen(probability, surface, first, kept, here)
+    for row in range(first, last):
+        if row + 1 < rows:
+            _widen(probability, surface, row + 1, hits, above)
+        else:
+            above[:] = 0
+        for column in range(U(columns)):
+            free = (probability[row, column] < CLEAR) & (observedness[row, column] > WATCHED)
+            near = here[column] | ((here[column] << SUBCELLS) & _CELL) | (here[column] >> SUBCELLS)
+            near |= (below[column] >> _LAST_ROW) | ((above[column] & _ROW) << _LAST_ROW)
+            picture[row, column] = (np.int64(free) << FREE_BIT) | (near << NEAR_SHIFT) | kept[column + U(1)]
+        below, here, above = here, above, below
+        hits, kept = kept, hits

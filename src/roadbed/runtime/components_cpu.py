@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""8-connected components of cells on a grid, numbered by their first cell."""
+
+from __future__ import annotations
+
+from roadbed.kernels.jit import inlined, inner
+
+
+@inlined()
+def root_of(parent, cell):
+    """What a cell hangs on in the end; the way there becomes shorter."""
+    while parent[cell] != cell:
+        parent[cell] = parent[parent[cell]]
+        cell = parent[cell]
+    return cell
+
+
+@inner()
+def label_components(inside, label):
+    """Number of the component of each cell `inside`, else -1; both (rows, columns). Returns how many there are."""
+    rows, columns = inside.shape
+    parent = label.reshape(-1)  # first the cell that another hangs on, which always comes before it; then the number
+    for row in range(rows):
+        for column in range(columns):
+            cell = row * columns + column
+            if not inside[row, column]:
+                parent[cell] = -1
+                continue
+            parent[cell] = cell
+            for k in range(4):  # west, and the three to the south: the cells before this one
+                r, c = row - (k > 0), column - 1 + max(k - 1, 0)
+                if r < 0 or c < 0 or c >= columns or not inside[r, c]:
+                    continue
+                one, other = root_of(parent, cell), root_of(parent, r * columns + c)
+                parent[max(one, other)] = min(one, other)
+    count = 0
+    for cell in range(parent.shape[0]):
+        if parent[cell] == cell:
+            parent[cell] = count
+            count += 1
+        elif parent[cell] >= 0:
+            # What it hangs on comes before it, so it is numbered already.
+            parent[cell] = parent[parent[cell]]
+    return count

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host's own cores as a backend, and what its kernels may not do: run after a fork."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from roadbed.core.errors import DeviceError
+from roadbed.runtime.backend import Device
+
+_used_in: int | None = None  # the process that used kernels first
+
+
+class Host:
+    """The CPU: stages run their Numba kernels on it, and nothing is uploaded."""
+
+    failures: tuple[type[Exception], ...] = ()
+
+    def __init__(self) -> None:
+        import numba
+
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        driver = f"Numba {numba.__version__}"
+        name = f"{platform.machine()}, {numba.get_num_threads()} threads"
+        self.device = Device("cpu", 0, name, "cpu", pages, numba.get_num_threads(), driver, True)
+
+    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+        """An array, not cleared."""
+        return np.empty(shape, dtype)
+
+
+def refuse_after_fork() -> None:
+    """Before every use of the host's kernels: in a child of `fork` the threads that share their work are gone."""
+    global _used_in
+    if _used_in is not None and _used_in != os.getpid():
+        raise DeviceError(
+            "this process was forked from one that already ran Roadbed, whose threads do not survive a fork: "
+            "start workers with multiprocessing.get_context('spawn')"
+        )
+    _used_in = os.getpid()

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CUDA runtime, through CuPy: programs by NVRTC, memory on the device, and pinned memory that kernels reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from roadbed.core.errors import DeviceError, InputError, OutputError
+from roadbed.io.atomic import atomic_write
+from roadbed.runtime import backend as common
+from roadbed.runtime import program_cache
+from roadbed.runtime.backend import Device, Launch, Order, Output
+from roadbed.runtime.cuda_graphs import CudaEvent, CudaTape, Run, Step, runs_of
+from roadbed.runtime.program import Program
+
+_RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
+_EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
+_PINNED = 1  # cudaMemoryTypeHost
+_TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
+_LINE = 256  # bytes; arrays that share memory begin at multiples of it
+_LETTERS = 16  # posts whose pinned memory is kept while they may be under way
+
+
+@cache
+def _found() -> tuple[int, str]:
+    """How many devices there are, and why none."""
+    try:
+        import cupy
+    except ImportError:
+        return 0, "CUDA: the package cupy is not installed (pip install 'roadbed[cuda]')"
+    try:
+        return cupy.cuda.runtime.getDeviceCount(), "CUDA: a driver is installed, but it offers no device"
+    except Exception as error:  # CuPy raises its own types, and ImportError variants when the driver is missing
+        return 0, f"CUDA: no usable driver ({' '.join(str(error).split())})"
+
+
+@cache
+def devices() -> list[Device]:
+    count, _ = _found()
+    if not count:
+        return []
+    import cupy
+
+    version = cupy.cuda.runtime.driverGetVersion()
+    found = []
+    for index in range(count):
+        facts = cupy.cuda.runtime.getDeviceProperties(index)
+        found.append(
+            Device(
+                backend="cuda",
+                index=index,
+                name=facts["name"].decode(),
+                kind="gpu",
+                memory=facts["totalGlobalMem"],
+                units=facts["multiProcessorCount"],
+                driver=f"CUDA {version // 1000}.{version % 1000 // 10}, CuPy {cupy.__version__}",
+                has_double=True,
+                largest_group=facts["maxThreadsPerBlock"],
+            )
+        )
+    return found
+
+
+def why_missing() -> str:
+    return _found()[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Intake:
+    """Room on the device for what comes from the host."""
+
+    device: Any  # cupy.ndarray
+    stays: bool  # what lies in pinned memory is copied too, not read there
+
+
+@dataclass(frozen=True, eq=False)
+class Mailbox:
+    """A few bytes on the device, and the pinned memory they come from in turn, with its addresses."""
+
+    device: Any  # cupy.ndarray
+    letters: list[tuple[NDArray, int]]
+
+
+# Definitions of every CUDA program.
+RUNTIME = {"ROADBED_CUDA": 1, "LANES": common.GPU_LANES, "WITH_DOUBLE": 1, **common.SORT_BY_WARPS.definitions()}
+
+
+def options(exact: bool) -> tuple[str, ...]:
+    """NVRTC's options."""
+    return _EXACT if exact else _RELAXED
+
+
+class CudaBackend:
+    """One CUDA device with its own streams.
+
+    Kernels read a scan in pinned memory where it lies, and write results there: the shortest way for one scan and one
+    stage. What `stays` is copied, while other scans or stages compute.
+    """
+
+    branches_are_free = True
+
+    def __init__(self, device: Device) -> None:
+        import cupy
+
+        self._cupy, self._pinned = cupy, cupy.cuda.alloc_pinned_memory
+        self.device = device
+        self.failures: tuple[type[Exception], ...] = (
+            cupy.cuda.runtime.CUDARuntimeError,
+            cupy.cuda.driver.CUDADriverError,
+        )
+        self._handle = cupy.cuda.Device(device.index)
+        with self._handle:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+            self._downward = cupy.cuda.Stream(non_blocking=True)  # copies to the host, beside what follows them
+            self._before = cupy.cuda.Event(disable_timing=True)  # what they wait for
+            self._given = cupy.cuda.Event(disable_timing=True)  # an array of the caller's is there
+        self._under_way = self._working = False  # copies to the host; kernels that nobody has waited for
+        self._letter = 0
+        self.traffic = common.Traffic()
+        self._in_flight: list[Any] = []  # arrays that queued work still reads
+        self._built: dict[str, Any] = {}  # programs by their text
+        self._sides: list[Any] = []  # streams beside the own
+
+    def build(self, program: Program) -> Any:
+        text = program.source(RUNTIME)
+        if text in self._built:
+            return self._built[text]
+        with self._handle:
+            module = self._cupy.cuda.function.Module()
+            module.load(self._binary(program, text))
+        self._built[text] = module
+        return module
+
+    def _binary(self, program: Program, text: str) -> bytes:
+        """Compiled here and kept by us: CuPy's own way flushes tiny numbers to zero, which the CPU does not."""
+        flags, nvrtc = options(program.exact), ".".join(map(str, self._cupy.cuda.nvrtc.getVersion()))
+        machine = (self._handle.compute_capability, nvrtc, self._cupy.__version__)
+        kept = program_cache.file("cuda", (text, *flags, *machine), ".cubin")
+        with suppress(OSError):
+            return kept.read_bytes()
+        compiler = self._cupy.cuda.compiler
+        try:
+            binary, _ = compiler.compile_using_nvrtc(text, flags)
+        except compiler.CompileException as error:
+            raise common.build_failed(self.device, program, str(error)) from None
+        with suppress(OutputError), atomic_write(kept) as file:  # a full disk: compiled again next time
+            file.write(binary)
+        return binary
+
+    def groups_at_once(self, program: Any, kernel: str, size: int) -> int:
+        driver, attribute = self._cupy.cuda.driver, self._cupy.cuda.runtime.cudaDevAttrCooperativeLaunch
+        if not self._cupy.cuda.runtime.deviceGetAttribute(attribute, self.device.index):
+            return 0
+        with self._handle:
+            per_unit = driver.occupancyMaxActiveBlocksPerMultiprocessor(program.get_function(kernel).ptr, size, 0)
+        return per_unit * self.device.units
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
+        with self._handle, self.stream:
+            try:
+                return self._cupy.zeros(shape, dtype)
+            except self._cupy.cuda.memory.OutOfMemoryError:
+                size = common.elements(shape) * np.dtype(dtype).itemsize
+                raise common.out_of_memory(self.device, size) from None
+
+    def part(self, buffer: Any, start: int, count: int, dtype: DTypeLike) -> Any:
+        return buffer[start : start + count * np.dtype(dtype).itemsize].view(dtype)
+
+    def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
+        if buffer is None:
+            buffer = self.zeros(array.shape, array.dtype)
+        self._send(np.ascontiguousarray(array, buffer.dtype), buffer, start)
+        return buffer
+
+    def _send(self, array: NDArray, buffer: Any, start: int) -> None:
+        if self._working:
+            staged = self.host(array.shape, array.dtype)
+            staged[...] = array
+            array = staged
+        self._in_flight.append(array)
+        self._copy(buffer.data.ptr + start * array.itemsize, array.ctypes.data, array.nbytes)
+
+    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+        dtype = np.dtype(dtype)
+        size = common.elements(shape) * dtype.itemsize
+        try:
+            memory = self._pinned(max(size, 1))  # kept by CuPy when given back; its arrays take three times as long
+        except self._cupy.cuda.runtime.CUDARuntimeError:
+            raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
+        return np.ndarray(shape, dtype, memory)
+
+    def mailbox(self, size: int) -> Mailbox:
+        letters = list(self.host((_LETTERS, size), np.uint8))
+        return Mailbox(self.zeros(size, np.uint8), [(letter, letter.ctypes.data) for letter in letters])
+
+    def post(self, array: NDArray, mailbox: Mailbox) -> None:
+        self._letter = (self._letter + 1) % _LETTERS
+        letter, address = mailbox.letters[self._letter]
+        letter[:] = array.view(np.uint8)
+        self._copy(mailbox.device.data.ptr, address, letter.nbytes)
+
+    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
+        return Intake(self.zeros(shape, dtype), stays)
+
+    def offer(self, array: Any, intake: Intake, start: int = 0) -> int:
+        if not isinstance(array, np.ndarray):
+            return self._offer_device_array(array, intake.device.dtype)
+        if not array.size:
+            return 0
+        array = np.ascontiguousarray(array, intake.device.dtype)
+        if not intake.stays and self._is_pinned(address := array.ctypes.data):
+            self._in_flight.append(array)
+            return address
+        self._send(array, intake.device, start)
+        return 0
+
+    def _copy(self, target: int, source: int, size: int) -> None:
+        """From ordinary memory too: it has been read when this returns, but not before all that is queued is done."""
+        self.traffic.uploads += 1
+        self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
+
+    def _offer_device_array(self, array: Any, dtype: np.dtype) -> int:
+        with self._handle:
+            if hasattr(array, "__dlpack__"):  # orders CuPy's stream after the owner's
+                array = self._cupy.from_dlpack(array)
+            elif hasattr(array, "__cuda_array_interface__"):
+                array = self._cupy.asarray(array)
+            else:
+                raise InputError(f"points: expected an array, found {type(array).__name__}")
+            self._given.record(self._cupy.cuda.get_current_stream())
+            self.stream.wait_event(self._given)  # and ours after that
+            with self.stream:
+                array = self._cupy.ascontiguousarray(array, dtype)
+        self._in_flight.append(array)
+        return array.data.ptr
+
+    def _is_pinned(self, address: int) -> bool:
+        """Asked every time: memory may be locked for a while only."""
+        return self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED
+
+    def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
+        array, size = self.host(count, buffer.dtype), buffer.itemsize
+        source = buffer.data.ptr + start * size
+        self._bring(array.ctypes.data, source, count * size)
+        return array
+
+    def _bring(self, target: int, source: int, size: int) -> None:
+        with self._handle:
+            self._before.record(self.stream)
+            self._downward.wait_event(self._before)
+        self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_HOST, self._downward.ptr)
+        self._under_way = True
+        self.traffic.downloads += 1
+
+    def download(self, buffer: Any, start: int, count: int) -> NDArray:
+        array = self.queue_download(buffer, start, count)
+        self.finish()
+        return array
+
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
+        host = self.host(shape, dtype)
+        if stays:
+            return Output(self.zeros(shape, dtype), host, (0,) * shape[0])
+        return Output(host, host, tuple(row.ctypes.data for row in host))
+
+    def renewed(self, outputs: Sequence[Output]) -> list[Output]:
+        sizes = [-(-output.host.nbytes // _LINE) * _LINE for output in outputs]
+        memory = self.host(sum(sizes), np.uint8)
+        address, start, renewed = memory.ctypes.data, 0, []
+        for output, size in zip(outputs, sizes):
+            host = np.ndarray(output.host.shape, output.host.dtype, memory, start)
+            if output.buffer is output.host:
+                begin, row = address + start, host.nbytes // len(host)
+                renewed.append(Output(host, host, tuple(range(begin, begin + host.nbytes, row))))
+            else:
+                renewed.append(Output(output.buffer, host, output.addresses))
+            start += size
+        return renewed
+
+    def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
+        with self._handle, self.stream:
+            array = self._cupy.empty(shape, dtype)
+        return Output(array, array, tuple(row.data.ptr for row in array))
+
+    def fetch(self, output: Output, slot: int, count: int) -> None:
+        """Nothing to do where kernels wrote the pinned array in place."""
+        if output.buffer is not output.host and count:
+            row = output.host[slot]
+            self._bring(row.ctypes.data, output.buffer.data.ptr + slot * row.nbytes, count * row.itemsize)
+
+    def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaTape:
+        steps = []
+        for launch in launches:
+            arguments = tuple(_argument(a) for a in launch.arguments)
+            kernel = (launch.program or program).get_function(launch.kernel)
+            shape = ((launch.groups, launch.slots), (launch.size,))
+            steps.append(Step(launch.phase or launch.kernel, kernel, *shape, arguments, launch.together))
+        return CudaTape(self, [Run(steps, after)])
+
+    def joined(self, tapes: Sequence[Any]) -> CudaTape:
+        return CudaTape(self, runs_of(tapes))
+
+    def side_streams(self) -> Iterator[Any]:
+        """Streams that branches of a graph are captured from, one after the other."""
+        for number in count():
+            if number == len(self._sides):
+                self._sides.append(self._cupy.cuda.Stream(non_blocking=True))
+            yield self._sides[number]
+
+    def event(self) -> CudaEvent:
+        return CudaEvent(self)
+
+    def finish(self) -> None:
+        self.traffic.waits += 1
+        try:
+            self.stream.synchronize()
+            if self._under_way:
+                self._downward.synchronize()
+        finally:
+            self._in_flight.clear()
+            self._under_way = self._working = False
+
+
+def _argument(argument: Any) -> Any:
+    """Kernels take pinned host memory by its address, and of an intake or a mailbox the device's part."""
+    if isinstance(argument, Intake | Mailbox):
+        return argument.device
+    if isinstance(argument, np.ndarray) and argument.ndim > 0:
+        return np.uint64(argument.ctypes.data)
+    return argument

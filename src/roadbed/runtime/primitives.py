@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scan, stable counting sort and random draws, for any backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roadbed.runtime import philox
+from roadbed.runtime.backend import Backend, Launch
+from roadbed.runtime.program import Program
+
+# Exact, so that logarithms, sines and cosines are those of the CPU to the last bits.
+_FILES = ("runtime/philox.cl", "runtime/collective.cl", "runtime/cell_sort.cl")
+PROGRAM = Program(_FILES, philox.DEFINITIONS, exact=True)
+_GROUP = 256
+_SCAN_TILE = _GROUP * 8
+
+
+def _groups(count: int, per_group: int) -> int:
+    return max(1, -(-count // per_group))
+
+
+def build(backend: Backend) -> Any:
+    """The program that holds these kernels."""
+    return backend.build(PROGRAM)
+
+
+def scan(values: Any, sums_before: Any, progress: Any, count: int) -> list[Launch]:
+    """Exclusive prefix sum of int32 that are not negative; `progress` has `scan_progress(count)` elements."""
+    return [fill(progress, 0, scan_progress(count)), begun_scan(values, sums_before, progress, count)]
+
+
+def begun_scan(values: Any, sums_before: Any, progress: Any, count: int) -> Launch:
+    """The same where another kernel has cleared `progress`."""
+    return Launch("scan", _groups(count, _SCAN_TILE), _GROUP, (values, sums_before, progress, np.int32(count)))
+
+
+def scan_progress(count: int) -> int:
+    return 1 + _groups(count, _SCAN_TILE)
+
+
+def fill(values: Any, value: int, count: int) -> Launch:
+    return Launch("fill", min(_groups(count, _GROUP), 1024), _GROUP, (values, np.int32(value), np.int32(count)))
+
+
+def copy(values: Any, copies: Any, count: int) -> Launch:
+    """Four-byte elements from one buffer to another."""
+    return Launch("copy", min(_groups(count, _GROUP), 1024), _GROUP, (values, copies, np.int32(count)))
+
+
+class CellSort:
+    """Stable sort of `capacity` items by cell number; order within a cell is the input's."""
+
+    def __init__(self, backend: Backend, capacity: int, cells: int) -> None:
+        self.capacity, self._layout = capacity, backend.device.sorting
+        self._passes = _groups(max(cells - 1, 1).bit_length(), self._layout.bits)
+        table = (1 << self._layout.bits) * _groups(capacity, self._layout.tile)
+        self._table = backend.zeros(table, np.int32)
+        self._progress = backend.zeros(scan_progress(table), np.int32)
+        self._spare = [(backend.zeros(capacity, np.int32), backend.zeros(capacity, np.int32)) for _ in range(2)]
+
+    def launches(self, cells: Any, items: Any, count: int) -> tuple[list[Launch], Any, Any]:
+        """The launches, and the buffers in which sorted cells and items will lie."""
+        bits, size, tile = self._layout
+        tiles, number = _groups(count, tile), np.int32(count)
+        counts = tiles << bits
+        cleared = np.int32(scan_progress(counts))
+        steps: list[Launch] = []
+        for turn in range(self._passes):
+            shift = np.int32(bits * turn)
+            cells_out, items_out = self._spare[turn % 2]
+            counted = (cells, self._table, self._progress, cleared, shift, number)
+            steps.append(Launch("sort_count", tiles, size, counted))
+            steps.append(begun_scan(self._table, self._table, self._progress, counts))
+            arguments = (cells, items, self._table, cells_out, items_out, shift, number)
+            steps.append(Launch("sort_scatter", tiles, size, arguments))
+            cells, items = cells_out, items_out
+        return steps, cells, items
+
+
+def draw(kind: str, numbers: Any, first: int, count: int, seed: int, frame: int, stream: int) -> Launch:
+    """Draws `first` to `first + count - 1` of a stream, four numbers each: "words", "uniforms" or "normals"."""
+    groups = min(_groups(count, _GROUP), 1024)
+    whole = (np.uint32(value) for value in (seed, frame, stream))
+    return Launch(f"draw_{kind}", groups, _GROUP, (numbers, np.uint32(first), np.int32(count), *whole))

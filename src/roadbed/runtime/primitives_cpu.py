@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Parts of algorithms that kernels of several methods share on the CPU."""
+
+from __future__ import annotations
+
+import math
+
+from roadbed.kernels.jit import inlined, inner
+
+
+@inner()
+def begin_cells(count, start):
+    """Counting sort: from `count` (slices, cells) where each cell begins, and in `count` there each slice."""
+    slices, cells = count.shape
+    total = 0
+    for cell in range(cells):
+        start[cell] = total
+        for s in range(slices):
+            here = count[s, cell]
+            count[s, cell] = total
+            total += here
+    start[cells] = total
+
+
+@inlined()
+def turn_of(rotation, translation):
+    """A pose as numbers, (to x, to y, to z): a loop that writes floats would read it again for every point."""
+    return (
+        (rotation[0, 0], rotation[0, 1], rotation[0, 2], translation[0]),
+        (rotation[1, 0], rotation[1, 1], rotation[1, 2], translation[1]),
+        (rotation[2, 0], rotation[2, 1], rotation[2, 2], translation[2]),
+    )
+
+
+@inlined(fastmath={"contract"})
+def along(axis, x, y, z):
+    """One coordinate of a point in the other frame."""
+    return axis[0] * x + axis[1] * y + axis[2] * z + axis[3]
+
+
+@inner()
+def fast_azimuth(dx, dy):
+    """atan2 by the polynomial of Abramowitz and Stegun 4.4.49, within 0.001 degrees."""
+    wide, high = abs(dx), abs(dy)
+    steep, longer = high > wide, max(wide, high)
+    t = min(wide, high) / longer if longer > 0 else 0.0
+    t2 = t * t
+    angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))))
+    if steep:
+        angle = math.pi / 2 - angle
+    if dx < 0:
+        angle = math.pi - angle
+    return -angle if dy < 0 else angle

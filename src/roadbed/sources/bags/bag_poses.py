@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the sensors of a bag were: from odometry or /tf, moved to each sensor's frame by /tf_static."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Pose
+from roadbed.io.foreign import foreign_errors
+from roadbed.sources.bags.ros_poses import (
+    POSE_TYPES,
+    STATIC_TRANSFORMS_TYPE,
+    TransformGraph,
+    frame_name,
+    message_pose,
+    stamp_seconds,
+    transforms_of,
+)
+from roadbed.sources.poses import Trajectory, make_trajectory
+
+if TYPE_CHECKING:
+    from roadbed.sources.bags.reader import BagReader
+
+
+class BagPoses:
+    """Trajectories by frame; what is missing for one is said once, in `notes`."""
+
+    def __init__(self, reader: BagReader, topic: str | None) -> None:
+        """`topic` of odometry or poses; None: /tf, where a moving frame carries the sensor."""
+        self._reader, self._topic = reader, topic
+        self._known: dict[str, Trajectory | None] = {}
+        self.notes: list[str] = []
+
+    def of(self, frame: str) -> Trajectory | None:
+        """The poses of the sensor whose clouds are in `frame`; None where there are none."""
+        if frame not in self._known:
+            self._known[frame] = self._of_transforms(frame) if self._topic is None else self._of_odometry(frame)
+        return self._known[frame]
+
+    def _of_odometry(self, frame: str) -> Trajectory | None:
+        if self._odometry is None:
+            return None
+        body, trajectory = self._odometry
+        T_body_sensor = None if not body else self._fixed.between(body, frame)
+        if body and T_body_sensor is None:
+            self.notes.append(
+                f"no transform from {frame_name(body)} to {frame_name(frame)}, expected one in /tf_static "
+                f"(frames that exist: {_listed(self._fixed.frames)}): "
+                f"the poses of {self._topic} are taken as the sensor's"
+            )
+        return trajectory if T_body_sensor is None else trajectory.seen_from(T_body_sensor)
+
+    @cached_property
+    def _odometry(self) -> tuple[str, Trajectory] | None:
+        """The frame that is followed, and its poses."""
+        links = [link for link in self._reader.connections if link.topic == self._topic and link.msgtype in POSE_TYPES]
+        poses: list[Pose] = []
+        times: list[float] = []
+        body = ""
+        for stamp, message in self._reader.messages(links):
+            where = f"{self._reader.path}: {self._topic} message {len(poses)}"
+            with foreign_errors(where, "pose"):
+                try:
+                    poses.append(message_pose(message))
+                except InputError as error:
+                    raise InputError(f"{where}: {error}") from None
+                times.append(stamp_seconds(message.header.stamp) or stamp * 1e-9)
+                body = str(getattr(message, "child_frame_id", ""))
+        if not poses:
+            return None
+        return body, make_trajectory(poses, times, f"{self._reader.path}: {self._topic}")
+
+    def _of_transforms(self, frame: str) -> Trajectory | None:
+        for (parent, child), found in self._moving.items():
+            T_child_sensor = self._fixed.between(child, frame)
+            if T_child_sensor is not None:
+                where = f"{self._reader.path}: {parent}"
+                trajectory = make_trajectory([pose for _, pose in found], [time for time, _ in found], where)
+                return trajectory.seen_from(T_child_sensor)
+        if self._moving:
+            frames = _listed(sorted({name for edge in self._moving for name in edge}))
+            self.notes.append(
+                f"no transform from a moving frame of /tf ({frames}) to {frame_name(frame)} "
+                f"(fixed frames: {_listed(self._fixed.frames)}): every scan stands alone"
+            )
+        return None
+
+    @cached_property
+    def _moving(self) -> dict[tuple[str, str], list[tuple[float, Pose]]]:
+        """Times and poses of each pair of frames in /tf."""
+        poses: dict[tuple[str, str], list[tuple[float, Pose]]] = {}
+        links = [link for link in self._transform_links if not link.topic.endswith("tf_static")]
+        with foreign_errors(f"{self._reader.path}: /tf", "transform"):
+            for _, message in self._reader.messages(links):
+                for parent, child, time, pose in transforms_of(message):
+                    poses.setdefault((parent, child), []).append((time, pose))
+        return poses
+
+    @cached_property
+    def _fixed(self) -> TransformGraph:
+        transforms = TransformGraph()
+        links = [link for link in self._transform_links if link.topic.endswith("tf_static")]
+        with foreign_errors(f"{self._reader.path}: /tf_static", "transform"):
+            for _, message in self._reader.messages(links):
+                transforms.add(message)
+        return transforms
+
+    @property
+    def _transform_links(self) -> list[Any]:
+        return [link for link in self._reader.connections if link.msgtype == STATIC_TRANSFORMS_TYPE]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) or "none"

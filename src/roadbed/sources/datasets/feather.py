@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feather files (Arrow's file format) as named columns, once what they claim to unpack to has been checked."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from numpy.typing import NDArray
+
+from roadbed.core.errors import InputError, missing_extra
+from roadbed.io.expansion import check_claim
+from roadbed.io.files import read_bytes
+from roadbed.io.foreign import foreign_errors
+
+_MAGIC = b"ARROW1"
+_RECORD_BATCH, _DICTIONARY_BATCH = 3, 2  # header types of a message
+_BYTES_PER_VALUE = 8  # that a column of which nothing is stored, such as one of nulls, is made of
+
+
+def read_feather(path: Path, needed: tuple[str, ...], texts: tuple[str, ...] = ()) -> dict[str, NDArray]:
+    """Every column by its name: numbers, or text where `texts` names it; those needed must be there."""
+    raw = read_bytes(path)
+    try:
+        import pyarrow as arrow
+    except ImportError:
+        raise missing_extra("pyarrow", "argoverse", f"reading {path}") from None
+    with foreign_errors(path, "feather file"):
+        check_claim(sum(_claims(raw)), len(raw), f"{path}: feather file")
+        table = arrow.ipc.open_file(arrow.py_buffer(raw)).read_all()
+        table.validate(full=True)
+    for name in needed:
+        if name not in table.column_names:
+            found = ", ".join(table.column_names) or "none"
+            raise InputError(f"{path}: column {name!r}: not found, expected one among {found}")
+    for name, kind in zip(table.column_names, table.schema.types):
+        is_number = arrow.types.is_integer(kind) or arrow.types.is_floating(kind)
+        if not (arrow.types.is_string(kind) if name in texts else is_number):
+            expected = "text" if name in texts else "numbers"
+            raise InputError(f"{path}: column {name!r}: found {kind}, expected {expected}")
+    with foreign_errors(path, "feather file"):
+        return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def _claims(raw: bytes) -> Iterator[int]:
+    """Bytes that each buffer unpacks to as it says itself, and at least what its rows need."""
+    if raw[: len(_MAGIC)] != _MAGIC or raw[-len(_MAGIC) :] != _MAGIC:
+        raise ValueError(f"found {raw[:6]!r} ... {raw[-6:]!r}, expected {_MAGIC!r} at both ends")
+    (length,) = struct.unpack_from("<i", raw, len(raw) - 10)
+    footer = _Table.root(raw, len(raw) - 10 - length)
+    for field in (2, 3):  # dictionaries, record batches
+        for block in footer.structures(field, 24):
+            offset, metadata, _ = struct.unpack_from("<qi4xq", raw, block)
+            yield from _claims_of_batch(raw, offset, metadata)
+
+
+def _claims_of_batch(raw: bytes, offset: int, metadata: int) -> Iterator[int]:
+    starts_with_mark = struct.unpack_from("<I", raw, offset)[0] == 0xFFFFFFFF
+    message = _Table.root(raw, offset + (8 if starts_with_mark else 4))
+    batch = message.table(2)
+    if message.number(1, "<B") == _DICTIONARY_BATCH and batch is not None:
+        batch = batch.table(1)
+    if batch is None:
+        return
+    is_compressed = batch.table(3) is not None
+    yield batch.number(0, "<q") * _BYTES_PER_VALUE * len(batch.structures(1, 16))
+    for place in batch.structures(2, 16):
+        start, length = struct.unpack_from("<qq", raw, place)
+        claimed = length
+        if is_compressed and length >= 8:
+            (claimed,) = struct.unpack_from("<q", raw, offset + metadata + start)
+        yield max(claimed, length)
+
+
+class _Table:
+    """A table of a flatbuffer: each field's place is found through its list of offsets."""
+
+    def __init__(self, raw: bytes, place: int) -> None:
+        if not 0 <= place < len(raw):
+            raise ValueError(f"a table at byte {place} of {len(raw)}, expected one within the file")
+        self._raw, self._place = raw, place
+        self._fields = place - self._read("<i", place)
+        self._size = self._read("<H", self._fields)
+
+    @classmethod
+    def root(cls, raw: bytes, place: int) -> _Table:
+        return cls(raw, place + struct.unpack_from("<I", raw, place)[0])
+
+    def number(self, field: int, kind: str) -> int:
+        """A scalar; 0 where it is left out."""
+        place = self._where(field)
+        return self._read(kind, place) if place else 0
+
+    def table(self, field: int) -> _Table | None:
+        place = self._where(field)
+        return _Table(self._raw, place + self._read("<I", place)) if place else None
+
+    def structures(self, field: int, size: int) -> range:
+        """The places of a list's structures."""
+        place = self._where(field)
+        if not place:
+            return range(0)
+        begin = place + self._read("<I", place)
+        count = self._read("<I", begin)
+        if count * size > len(self._raw):
+            raise ValueError(f"a list of {count} x {size} bytes, expected it within the file")
+        return range(begin + 4, begin + 4 + count * size, size)
+
+    def _where(self, field: int) -> int:
+        entry = 4 + 2 * field
+        if entry + 2 > self._size:
+            return 0
+        offset = self._read("<H", self._fields + entry)
+        return self._place + offset if offset else 0
+
+    def _read(self, kind: str, place: int) -> int:
+        if place < 0:
+            raise ValueError(f"a field at byte {place}, expected it within the file")
+        return int(struct.unpack_from(kind, self._raw, place)[0])

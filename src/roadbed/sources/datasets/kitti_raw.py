@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KITTI raw drives: velodyne_points/data/*.bin with timestamps, and the GPS/IMU packets in oxts/ as poses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Float64, Pose
+from roadbed.io.files import read_text
+from roadbed.sources.datasets.kitti_scans import read_kitti_scan
+from roadbed.sources.formats.files import FileSource, cloud_files
+from roadbed.sources.poses import Trajectory, make_trajectory, read_calibration, read_poses, read_table, read_times
+
+_EARTH_RADIUS_M = 6378137.0
+_OXTS_NUMBERS = 30
+
+
+class KittiRawSource(FileSource):
+    """A drive folder. The IMU's mounting is read from calib_imu_to_velo.txt in the drive or the day's folder."""
+
+    name = "kitti-raw"
+    suffixes: ClassVar[tuple[str, ...]] = (".bin",)
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        return (Path(location) / "velodyne_points" / "data").is_dir()
+
+    def list_files(self, path: Path) -> list[Path]:
+        if not path.is_dir():
+            raise InputError(f"{path}: no such folder")
+        return cloud_files(path / "velodyne_points" / "data", self.suffixes)
+
+    def attach(self) -> None:
+        drive = Path(self.path)
+        self.times = self._scan_times(drive)
+        if "poses" in self.options:
+            self.trajectory = read_poses(self.options["poses"])
+        elif (drive / "oxts" / "data").is_dir():
+            self.trajectory = self._oxts_trajectory(drive)
+        else:
+            self.trajectory = None
+        if self.trajectory is not None:
+            self.trajectory.check_count(len(self))
+
+    def _scan_times(self, drive: Path) -> Float64 | None:
+        """Files are numbered by the line of their timestamp: synchronised drives leave out lost scans."""
+        if "times" in self.options:
+            return read_times(self.options["times"], len(self))
+        file = drive / "velodyne_points" / "timestamps.txt"
+        if not file.is_file():
+            return None
+        stamps = read_timestamps(file)
+        lines = [int(path.stem) if _is_number(path.stem) else k for k, path in enumerate(self.files)]
+        if max(lines) >= len(stamps):
+            raise InputError(f"{file}: times: found {len(stamps)}, expected {max(lines) + 1} (one per scan)")
+        return stamps[lines]
+
+    def _oxts_trajectory(self, drive: Path) -> Trajectory:
+        """World axes east, north, up with the origin at the first packet."""
+        folder = drive / "oxts" / "data"
+        packets = sorted(folder.glob("*.txt"))
+        if not packets:
+            raise InputError(f"{folder}: found no packets, expected one .txt per scan")
+        rows = np.concatenate([_read_packet(path) for path in packets])
+        T_body_sensor = _imu_from_lidar(drive)
+        try:
+            poses = [pose @ T_body_sensor for pose in poses_from_oxts(rows)]
+        except InputError as error:
+            raise InputError(f"{folder}: {error}") from None
+        stamps_file = drive / "oxts" / "timestamps.txt"
+        if self.times is None or not stamps_file.is_file():
+            return Trajectory(tuple(poses), None, str(folder))
+        stamps = read_timestamps(stamps_file)
+        if len(stamps) != len(poses):
+            raise InputError(f"{stamps_file}: times: found {len(stamps)}, expected {len(poses)} (one per packet)")
+        return make_trajectory(poses, stamps.tolist(), str(folder))
+
+    def read(self, path: Path) -> Scan:
+        return read_kitti_scan(path)
+
+
+def _is_number(text: str) -> bool:
+    """Plain digits; str.isdigit alone takes superscripts too."""
+    return text.isascii() and text.isdigit()
+
+
+def poses_from_oxts(rows: Float64) -> list[Pose]:
+    """T_world_imu per packet by the Mercator projection KITTI uses: latitude, longitude, altitude, roll, pitch, yaw."""
+    latitude, longitude = np.radians(rows[:, 0]), np.radians(rows[:, 1])
+    scale = np.cos(latitude[0])
+    east = scale * _EARTH_RADIUS_M * longitude
+    north = scale * _EARTH_RADIUS_M * np.log(np.tan(np.pi / 4 + latitude / 2))
+    position = np.column_stack([east, north, rows[:, 2]])
+    position -= position[0]
+    return [
+        Pose.from_euler(*place, roll=row[3], pitch=row[4], yaw=row[5])
+        for place, row in zip(position, rows, strict=True)
+    ]
+
+
+def read_timestamps(path: Path) -> Float64:
+    """Lines like `2011-09-26 13:02:25.594360375` as seconds since 1970."""
+    stamps = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        whole, _, fraction = line.strip().partition(".")
+        try:
+            seconds = datetime.strptime(whole, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+            if fraction and not _is_number(fraction):
+                raise ValueError(fraction)
+            stamps.append(seconds + float(f"0.{fraction}0"))
+        except (ValueError, OverflowError):
+            raise InputError(
+                f"{path}: line {number}: found {line[:40]!r}, expected a time like 2011-09-26 13:02:25.594360375"
+            ) from None
+    return np.array(stamps)
+
+
+def _read_packet(path: Path) -> Float64:
+    """One packet of at least latitude, longitude, altitude, roll, pitch, yaw."""
+    rows = read_table(path, (_OXTS_NUMBERS,), f"{_OXTS_NUMBERS} (a GPS/IMU packet)")
+    if len(rows) != 1 or not abs(rows[0, 0]) < 89:
+        raise InputError(
+            f"{path}: found {len(rows)} rows, latitude {rows[0, 0]:g}; expected one row, within 89 degrees"
+        )
+    return rows
+
+
+def _imu_from_lidar(drive: Path) -> Pose:
+    """T_imu_lidar; without a calibration the two are taken as one place."""
+    for folder in (drive, drive.resolve().parent):
+        file = folder / "calib_imu_to_velo.txt"
+        if not file.is_file():
+            continue
+        values = read_calibration(file)
+        rotation, translation = values.get("R", np.empty(0)), values.get("T", np.empty(0))
+        if rotation.shape != (9,) or translation.shape != (3,):
+            raise InputError(f"{file}: found {rotation.size} numbers R and {translation.size} T, expected 9 and 3")
+        try:
+            return Pose(rotation.reshape(3, 3), translation).inverse()
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+    return Pose.identity()

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KITTI odometry and SemanticKITTI sequences: velodyne/; labels/, poses, times, calib.txt, rig.yaml if there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Box, Scan
+from roadbed.core.geometry import Pose
+from roadbed.sources.datasets.kitti_scans import read_kitti_scan
+from roadbed.sources.formats.files import FileSource, cloud_files
+from roadbed.sources.objects import read_objects
+from roadbed.sources.poses import Trajectory, read_calibration, read_poses, read_times
+from roadbed.sources.rig import on_rig, read_mounts
+
+
+class SemanticKittiSource(FileSource):
+    """A sequence folder. With `Tr` in calib.txt the poses are the left camera's and become the LiDAR's."""
+
+    name = "semantickitti"
+    suffixes: ClassVar[tuple[str, ...]] = (".bin",)
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        return (Path(location) / "velodyne").is_dir()
+
+    def list_files(self, path: Path) -> list[Path]:
+        if not path.is_dir():
+            raise InputError(f"{path}: no such folder")
+        return cloud_files(path / "velodyne", self.suffixes)
+
+    def attach(self) -> None:
+        folder = Path(self.path)
+        times = Path(self.options.get("times") or folder / "times.txt")
+        self.times = read_times(times, len(self)) if times.is_file() or "times" in self.options else None
+        poses = self._poses_file(folder)
+        self.trajectory = None if poses is None else lidar_trajectory(read_poses(poses), folder / "calib.txt")
+        if self.trajectory is not None:
+            self.trajectory.check_count(len(self))
+        self._mounts = read_mounts(folder)
+        objects = folder / "objects.jsonl"
+        self._objects = read_objects(objects) if objects.is_file() else None
+
+    def _poses_file(self, folder: Path) -> Path | None:
+        """Named by the user, SemanticKITTI's own, or KITTI odometry's `poses/NN.txt` beside `sequences/`."""
+        if "poses" in self.options:
+            return Path(self.options["poses"])
+        resolved = folder.resolve()
+        candidates = (folder / "poses.txt", resolved.parent.parent / "poses" / f"{resolved.name}.txt")
+        return next((file for file in candidates if file.is_file()), None)
+
+    def read(self, path: Path) -> Scan:
+        folder = Path(self.path)
+        scan = read_kitti_scan(path, folder / "labels" / f"{path.stem}.label")
+        return on_rig(scan, folder, self._mounts)
+
+    def objects(self, index: int) -> tuple[Box, ...]:
+        """Annotated boxes of scan `index`, from objects.jsonl; empty where there are none."""
+        number = range(len(self))[index]
+        return () if self._objects is None else self._objects.get(number, ())
+
+
+def lidar_trajectory(trajectory: Trajectory, calibration: Path) -> Trajectory:
+    """Camera poses to LiDAR poses by `Tr` (camera from LiDAR); unchanged where the sequence has none."""
+    if not calibration.is_file():
+        return trajectory
+    values = read_calibration(calibration).get("Tr")
+    if values is None:
+        return trajectory
+    if values.shape != (12,):
+        raise InputError(f"{calibration}: Tr: found {values.size} numbers, expected 12 (a 3x4 row)")
+    try:
+        T_camera_lidar = Pose.from_matrix(values.reshape(3, 4))
+    except InputError as error:
+        raise InputError(f"{calibration}: Tr: {error}") from None
+    T_lidar_camera = T_camera_lidar.inverse()
+    poses = tuple(T_lidar_camera @ pose @ T_camera_lidar for pose in trajectory.poses)
+    return Trajectory(poses, trajectory.times, trajectory.where)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ouster's lidar packets as its manual describes them: what a sensor says about itself, and the columns of a packet."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Float64
+
+_MOST_PIXELS, _MOST_COLUMNS = 256, 4096
+
+
+class Profile(NamedTuple):
+    """How one `udp_profile_lidar` lays out a packet: bytes around columns and pixels, and where values lie."""
+
+    packet_header: int
+    column_header: int
+    column_footer: int
+    packet_footer: int
+    pixel: int
+    fields: dict[str, tuple[int, str, int, int]]  # offset, type, mask and bits to shift left
+    frame: tuple[str, int]  # where the frame's number is: "packet" or "column", and the offset
+    status: tuple[str, int, int]  # "header" or "footer" of the column, offset and mask of what says that it is valid
+
+
+_19_BITS, _ALL = 0x0007FFFF, -1
+_CONFIGURABLE: dict[str, Any] = {
+    "packet_header": 32,
+    "column_header": 12,
+    "column_footer": 0,
+    "packet_footer": 32,
+    "frame": ("packet", 2),
+    "status": ("header", 10, 1),
+}
+PROFILES = {
+    "LEGACY": Profile(
+        packet_header=0,
+        column_header=16,
+        column_footer=4,
+        packet_footer=0,
+        pixel=12,
+        fields={
+            "range": (0, "<u4", 0x000FFFFF, 0),
+            "reflectivity": (4, "<u1", _ALL, 0),
+            "intensity": (6, "<u2", _ALL, 0),
+            "near_ir": (8, "<u2", _ALL, 0),
+        },
+        frame=("column", 10),
+        status=("footer", 0, 1),
+    ),
+    "RNG19_RFL8_SIG16_NIR16": Profile(
+        pixel=12,
+        fields={
+            "range": (0, "<u4", _19_BITS, 0),
+            "reflectivity": (4, "<u1", _ALL, 0),
+            "intensity": (6, "<u2", _ALL, 0),
+            "near_ir": (8, "<u2", _ALL, 0),
+        },
+        **_CONFIGURABLE,
+    ),
+    "RNG19_RFL8_SIG16_NIR16_DUAL": Profile(
+        pixel=16,
+        fields={
+            "range": (0, "<u4", _19_BITS, 0),
+            "reflectivity": (3, "<u1", _ALL, 0),
+            "range2": (4, "<u4", _19_BITS, 0),
+            "reflectivity2": (7, "<u1", _ALL, 0),
+            "intensity": (8, "<u2", _ALL, 0),
+            "intensity2": (10, "<u2", _ALL, 0),
+            "near_ir": (12, "<u2", _ALL, 0),
+        },
+        **_CONFIGURABLE,
+    ),
+    "RNG15_RFL8_NIR8": Profile(
+        pixel=4,
+        fields={
+            "range": (0, "<u2", 0x7FFF, 3),
+            "reflectivity": (2, "<u1", _ALL, 0),
+            "near_ir": (3, "<u1", _ALL, 4),
+        },
+        **_CONFIGURABLE,
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The valid columns of one packet; values by name are (columns, pixels)."""
+
+    frame: int
+    number: NDArray[np.int64]  # of each column in its turn
+    stamp: NDArray[np.int64]  # ns
+    values: dict[str, NDArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Ouster:
+    """A sensor as its metadata describes it."""
+
+    profile: Profile
+    columns_per_turn: int
+    columns_per_packet: int
+    altitude: Float64  # rad of each beam
+    azimuth: Float64  # rad
+    T_lidar_beam: Float64  # (4, 4), mm
+    T_sensor_lidar: Float64  # (4, 4), mm
+    port: int
+
+    @property
+    def packet_bytes(self) -> int:
+        layout = self.profile
+        return layout.packet_header + self.columns_per_packet * self._column_bytes + layout.packet_footer
+
+    @property
+    def _column_bytes(self) -> int:
+        return self.profile.column_header + len(self.altitude) * self.profile.pixel + self.profile.column_footer
+
+    def decode(self, packet: bytes) -> Columns:
+        """The columns of a packet of the right size."""
+        layout = self.profile
+        raw = np.frombuffer(packet, np.uint8)[layout.packet_header :][: self.columns_per_packet * self._column_bytes]
+        column = raw.reshape(self.columns_per_packet, self._column_bytes)
+        stamp, number = _field(column, 0, "<u8"), _field(column, 8, "<u2")
+        kind, offset = layout.frame
+        frames = np.frombuffer(packet, "<u2", 1, offset) if kind == "packet" else _field(column, offset, "<u2")
+        place, offset, mask = layout.status
+        start = 0 if place == "header" else self._column_bytes - layout.column_footer
+        valid = (_field(column, start + offset, "<u2") & mask == mask) & (number < self.columns_per_turn)
+        end = self._column_bytes - layout.column_footer
+        pixels = column[:, layout.column_header : end].reshape(self.columns_per_packet, -1, layout.pixel)[valid]
+        values = {}
+        for name, (offset, dtype, mask, shift) in layout.fields.items():
+            found = _field(pixels, offset, dtype)
+            values[name] = (found & found.dtype.type(mask) if mask != _ALL else found).astype(np.uint32) << shift
+        return Columns(int(frames[0]), number[valid].astype(np.int64), stamp[valid].astype(np.int64), values)
+
+    def points(self, number: NDArray[np.int64], range_mm: NDArray) -> NDArray[np.float32]:
+        """(columns, pixels, 3) in the sensor's frame, m; the manual's formula."""
+        direction, offset = self._beams
+        reach = range_mm.astype(np.float64)[..., None]
+        return (1e-3 * (reach * direction[number] + offset[number])).astype(np.float32)
+
+    @cached_property
+    def _beams(self) -> tuple[Float64, Float64]:
+        """Direction and offset (mm) of every column and pixel: a point is range * direction + offset."""
+        encoder = 2 * np.pi * (1 - np.arange(self.columns_per_turn) / self.columns_per_turn)[:, None]
+        along, up = self.T_lidar_beam[0, 3], self.T_lidar_beam[2, 3]
+        turned = encoder - self.azimuth
+        level = np.cos(self.altitude)
+        height = np.broadcast_to(np.sin(self.altitude), turned.shape)
+        direction = np.stack([np.cos(turned) * level, np.sin(turned) * level, height], axis=-1)
+        flat = np.broadcast_to(encoder, turned.shape)
+        origin = np.stack([along * np.cos(flat), along * np.sin(flat), np.full(turned.shape, up)], axis=-1)
+        offset = origin - np.hypot(along, up) * direction
+        turn, move = self.T_sensor_lidar[:3, :3], self.T_sensor_lidar[:3, 3]
+        return direction @ turn.T, offset @ turn.T + move
+
+
+def read_metadata(text: str, where: str) -> Ouster:
+    """From the JSON that a sensor gives at /api/v1/sensor/metadata, or of an older firmware, whose names lie flat."""
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where}: found no JSON, expected an Ouster's metadata") from None
+    if not isinstance(tree, dict):
+        raise InputError(f"{where}: found {type(tree).__name__}, expected an Ouster's metadata")
+    parts = [tree, *(part for part in tree.values() if isinstance(part, dict))]
+    names = {name: value for part in reversed(parts) for name, value in part.items()}
+    layout = names.get("data_format") or names.get("lidar_data_format") or {}
+    names.update(layout if isinstance(layout, dict) else {})
+    profile = str(names.get("udp_profile_lidar") or "LEGACY")
+    if profile not in PROFILES:
+        raise InputError(f"{where}: udp_profile_lidar: found {profile[:60]!r}, expected one of {', '.join(PROFILES)}")
+    altitude = _angles(names, "beam_altitude_angles", where)
+    azimuth = _angles(names, "beam_azimuth_angles", where)
+    if len(altitude) != len(azimuth):
+        raise InputError(f"{where}: found {len(altitude)} altitudes and {len(azimuth)} azimuths, expected one per beam")
+    beam = np.eye(4)
+    beam[0, 3] = _number(names, "lidar_origin_to_beam_origin_mm", where, 0.0)
+    return Ouster(
+        PROFILES[profile],
+        int(_number(names, "columns_per_frame", where, None, _MOST_COLUMNS)),
+        int(_number(names, "columns_per_packet", where, 16, 256)),
+        altitude,
+        azimuth,
+        _matrix(names, "beam_to_lidar_transform", where, beam),
+        _matrix(names, "lidar_to_sensor_transform", where, np.diag([-1.0, -1.0, 1.0, 1.0])),
+        int(_number(names, "udp_port_lidar", where, 7502, 65535)),
+    )
+
+
+def _field(blocks: NDArray[np.uint8], offset: int, dtype: str) -> NDArray:
+    """A value of each block, wherever it lies in it."""
+    size = np.dtype(dtype).itemsize
+    return np.ascontiguousarray(blocks[..., offset : offset + size]).view(dtype)[..., 0]
+
+
+def _numbers(value: Any, name: str, where: str) -> Float64:
+    try:
+        found = np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.full(1, np.nan)
+    if not np.isfinite(found).all():
+        raise InputError(f"{where}: {name}: expected finite numbers")
+    return found
+
+
+def _angles(names: dict[str, Any], name: str, where: str) -> Float64:
+    found = _numbers(names.get(name, []), name, where)
+    if found.ndim != 1 or not 0 < len(found) <= _MOST_PIXELS:
+        raise InputError(f"{where}: {name}: found shape {found.shape}, expected one angle per beam")
+    return np.radians(found)
+
+
+def _matrix(names: dict[str, Any], name: str, where: str, default: Float64) -> Float64:
+    if name not in names:
+        return default
+    found = _numbers(names[name], name, where)
+    if found.size != 16:
+        raise InputError(f"{where}: {name}: found {found.size} numbers, expected 16")
+    return found.reshape(4, 4)
+
+
+def _number(names: dict[str, Any], name: str, where: str, default: float | None, most: float = 1e6) -> float:
+    value = names.get(name, default)
+    least = 0.0 if default == 0.0 else 1.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise InputError(f"{where}: {name}: found {str(value)[:60]!r}, expected a number from {least:g} to {most:g}")
+    return float(value)

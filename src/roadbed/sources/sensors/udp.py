@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sensors on the wire, and their packets: one socket, on loopback unless an address says otherwise."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import ClassVar
+
+from roadbed.core.errors import DeviceError, InputError
+from roadbed.sources.registry import Source
+
+_WAKE_S = 0.2
+_BUFFER = 2**22  # bytes that may wait: a sensor sends a turn in bursts of a few hundred packets
+
+
+class UdpListener:
+    """Listens at `host`:`port`; `close` from another thread ends the iteration over packets."""
+
+    def __init__(self, where: str, host: str, port: int) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise DeviceError(f"{where}: cannot listen at {host}:{port} ({error.strerror})") from None
+        self._socket.settimeout(_WAKE_S)
+        self.port = int(self._socket.getsockname()[1])
+        self.address = f"UDP {host}:{self.port}"
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            try:
+                yield self._socket.recv(65536)
+            except TimeoutError:
+                continue
+            except OSError:  # closed
+                return
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class UdpSource(Source):
+    """A sensor on the wire: scans as they come, without an end; `close` from another thread ends the iteration."""
+
+    accepts: ClassVar[tuple[str, ...]] = ()
+    sequential = False  # a sensor alone brings no odometry
+    foreign_packets = 0  # of other sizes than this sensor's; they are left out
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        return location.startswith(f"{cls.name}:")
+
+    def listen(self, host: str, port: int) -> None:
+        self._packets = UdpListener(self.path, host, port)
+        self.port, self.address = self._packets.port, self._packets.address
+
+    def close(self) -> None:
+        self._packets.close()
+
+
+def listening_address(path: str, sensor: str) -> tuple[str, int]:
+    """`SENSOR:PORT` on loopback, `SENSOR:ADDRESS:PORT` there; 0.0.0.0 is every interface."""
+    host, _, port = path.removeprefix(f"{sensor}:").rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise InputError(f"{path}: expected {sensor}:PORT or {sensor}:ADDRESS:PORT, e.g. {sensor}:2368")
+    return host or "127.0.0.1", int(port)

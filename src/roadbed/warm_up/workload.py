@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each part of the package used once on made-up input, with every kernel that usual drives need: for `warmup`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+import roadbed.ground.stcrf.cpu
+import roadbed.ground.variance.cpu
+import roadbed.occupancy.cpu
+import roadbed.simulate.drive  # noqa: F401  (all kernels are known once this module is)
+from roadbed.config import Config
+from roadbed.core.frames import GroundFrame, Label, Mounting, Scan
+from roadbed.core.geometry import Lattice, Pose
+from roadbed.ground import GroundFilter
+from roadbed.ground.mounting.estimator import MountingEstimator
+from roadbed.ground.stcrf.motion.motion_cpu import planes_of
+from roadbed.occupancy import OccupancyFilter
+from roadbed.occupancy.fusion.fuse_cpu import unite
+from roadbed.occupancy.objects.arrays import MovingLayers
+from roadbed.occupancy.objects.clusters import ClusterFinder
+from roadbed.occupancy.objects.tracker import ObjectTracker
+from roadbed.outputs.pictures.perspective import Camera, Canvas
+from roadbed.simulate.chance import gaussian, make_key
+from roadbed.sources import open_source
+from roadbed.sources.formats import lzf
+
+_HEIGHT = 1.8  # m of the sensor over a level road
+
+
+def ground() -> None:
+    """A short drive; one in the vehicle's own frame, as `motion: vehicle` keeps it; one up a hillside; four layers."""
+    for motion in ("rolling", "vehicle"):
+        filter_ = GroundFilter(Config.parse({"ground": {"time": {"motion": motion}}}))
+        for number in range(3):
+            filter_(_scan(number))
+    hill = GroundFilter()
+    for number in range(3):
+        scan = _scan(number)
+        steep = np.maximum(scan.points[:, 0] - 6, 0) * np.array([[0], [0], [0.7]], np.float32)
+        hill(replace(scan, points=scan.points + steep.T))
+    body = {"front": 5, "rear": -1, "left": 1, "right": -1}  # with returns inside
+    GroundFilter(Config.parse({"vehicle": {"body": body}}))(_scan(0, layers=4))
+    planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # the prior of an accelerator's engine
+
+
+def variance() -> None:
+    GroundFilter(Config.parse({"ground": {"method": "variance"}}))(_scan(0))
+
+
+def mounting() -> None:
+    """A level sensor, and one that hangs upside down: both searches."""
+    estimator = MountingEstimator(Config().ground.mounting)
+    points = _scan(0).points
+    estimator.track(points)
+    estimator.estimate(points * np.array([1, -1, -1], np.float32))
+
+
+def occupancy() -> None:
+    """A turning drive over a level ground that nobody had to estimate; a shorter one whose grid turns too."""
+    for motion, scans in (("rolling", 10), ("vehicle", 2)):
+        filter_ = OccupancyFilter(Config.parse({"occupancy": {"grid": {"motion": motion}}}))
+        for number in range(scans):
+            scan = _scan(number)
+            filter_(scan, _level_ground(scan))
+    unite(0, 4, np.zeros((2, 4), np.uint16), np.empty(4, np.uint16))  # what two sensors hit
+    grid, tracker = Lattice.centred(9, 9, 1.0), ObjectTracker()
+    velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
+    seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
+    layers = MovingLayers.of(velocity, covariance, np.ones(grid.shape, np.uint16), seen, seen, static)
+    moving = np.zeros(grid.shape, np.bool_)
+    moving[0, :3] = moving[8, 6:] = True  # two things
+    tracker.update(ClusterFinder(grid.shape, grid.spacing)(grid, moving, layers, tracker.known), 0.0)
+
+
+def simulator() -> None:
+    """Two sweeps, the truth around them, and a number for odometry that errs."""
+    gaussian(np.uint64(make_key(0, 1, 2)), 3)
+    source = open_source("sim:city?sensor=lux4&frames=2")
+    for number in range(2):
+        scan, truth = source[number], source.truth(number)  # type: ignore[attr-defined]
+        lattice = Lattice.centred(10, 10, 1.0)
+        truth.occupancy(lattice, scan.T_vehicle_sensor)
+        truth.slope(lattice, scan.T_vehicle_sensor)
+
+
+def pictures() -> None:
+    canvas = Canvas(32, 24, Camera((-8.0, 0.0, 4.0), (0.0, 0.0, 0.0)))
+    canvas.points(np.zeros((4, 3)), (0, 0, 0))
+    canvas.lines(np.zeros((4, 2, 3)), (0, 0, 0))
+
+
+def files() -> None:
+    data = np.zeros(256, np.uint8)
+    lzf.decompress(lzf.compress(data), np.empty_like(data))
+
+
+def _scan(number: int, layers: int = 24) -> Scan:
+    """Rings on a level road and a box on it, from a sensor that drives on and turns a little."""
+    ring, angle = np.meshgrid(np.geomspace(4, 40, layers), np.linspace(-np.pi, np.pi, 180, endpoint=False))
+    road = np.stack([ring * np.cos(angle), ring * np.sin(angle), np.full_like(ring, -_HEIGHT)], axis=-1)
+    box = np.stack(np.meshgrid([8.0, 8.2], np.linspace(-1, 1, 12), np.linspace(-1.6, -0.4, 12)), axis=-1)
+    points = np.concatenate([road.reshape(-1, 3), box.reshape(-1, 3)]).astype(np.float32)
+    pose = Pose.from_euler(0.7 * number, 0.0, _HEIGHT, yaw=0.05 * number)
+    mount = Pose.from_euler(0.0, 0.0, _HEIGHT)
+    return Scan(points, time=0.1 * number, T_world_sensor=pose, T_vehicle_sensor=mount)
+
+
+def _level_ground(scan: Scan) -> GroundFrame:
+    assert scan.T_vehicle_sensor is not None
+    assert scan.T_world_sensor is not None
+    lattice = Lattice.centred(60, 60, 1.0)
+    height = (scan.points[:, 2] + np.float32(_HEIGHT)).astype(np.float32)
+    label = np.where(height < 0.1, Label.GROUND, Label.OBSTACLE).astype(np.uint8)
+    flat = np.zeros(lattice.shape, np.float32)
+    return GroundFrame(
+        label,
+        (label == Label.GROUND).astype(np.float32),
+        height,
+        lattice,
+        flat,
+        np.zeros((*lattice.shape, 2), np.float32),
+        np.full(lattice.shape, 1e-4, np.float32),
+        scan.T_world_sensor,
+        Mounting(scan.T_vehicle_sensor, estimated=False),
+        scan,
+        scan.time,
+        T_world_lattice=Pose.identity(),
+    )

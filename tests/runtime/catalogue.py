@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every device program of the package, for tests that build them all."""
+
+from __future__ import annotations
+
+from roadbed.config import Config
+from roadbed.config.ground import OpacityConfig, VarianceConfig
+from roadbed.ground.ego import ego_mask_device as own_body_device
+from roadbed.ground.stcrf.programs import coarse_program, fine_program
+from roadbed.ground.variance import model as variance
+from roadbed.ground.visibility import model as opacity
+from roadbed.occupancy.programs import FUSE, OBSERVE, register_program
+from roadbed.occupancy.records import filter_program
+from roadbed.runtime import primitives
+
+PROGRAMS = {
+    "collective": primitives.PROGRAM,
+    "stcrf paper": fine_program(Config.preset("paper")),
+    "stcrf default": fine_program(Config.preset("default")),
+    "stcrf coarse": coarse_program(Config.preset("default")),
+    "own body": own_body_device.program(Config().vehicle),
+    "opacity": opacity.program(OpacityConfig()),
+    "variance": variance.program(VarianceConfig()),
+    "occupancy observation": OBSERVE,
+    "occupancy fusion": FUSE,
+    "occupancy registration": register_program(),
+    "occupancy filter": filter_program(),
+}
