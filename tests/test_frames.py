@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan, SensorMount
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 
 angles = st.floats(-3.1, 3.1)
 small = st.floats(-1.5, 1.5)
@@ -62,7 +62,7 @@ def test_what_is_no_pose_is_refused(matrix, message):
 
 @given(st.floats(-500, 500), st.floats(-500, 500), st.floats(0.1, 3), st.integers(1, 60), st.integers(1, 60), st.data())
 def test_every_place_on_the_lattice_belongs_to_the_nearest_node(x0, y0, spacing, columns, rows, data):
-    lattice = Lattice(x0, y0, spacing, columns, rows)
+    lattice = Grid(x0, y0, spacing, columns, rows)
     node = data.draw(st.integers(0, lattice.size - 1))
     offset = data.draw(st.tuples(st.floats(-0.49, 0.49), st.floats(-0.49, 0.49)))
     x = lattice.x[node % columns] + offset[0] * spacing
@@ -71,7 +71,7 @@ def test_every_place_on_the_lattice_belongs_to_the_nearest_node(x0, y0, spacing,
 
 
 def test_outside_the_lattice_and_nan_have_no_node():
-    lattice = Lattice.centred(10, 4, 1)
+    lattice = Grid.centred(10, 4, 1)
     assert lattice.shape == (4, 10)
     assert lattice.extent == (-5, 5, -2, 2)
     x_min, x_max, y_min, y_max = lattice.extent

@@ -46,10 +46,10 @@ def test_unrelated_places_are_labelled_several_at_a_time_and_like_each_alone(nam
     nothing = roadbed.Scan(np.full((50, 3), 7, np.float32))
     places = Places([*unplaced[:3], drive[3], nothing, *unplaced[4:]])
     pipeline, alone = roadbed.Pipeline(backend=accelerator(name), occupancy=False), roadbed.Pipeline(occupancy=False)
-    before = pipeline.backend.traffic.tapes
+    before = pipeline.backend.traffic.graphs
     results = list(pipeline.run(places))
     assert [result.scan for result in results] == places
-    assert pipeline.backend.traffic.tapes - before <= 2  # the scan with a pose; the others went through slots beside
+    assert pipeline.backend.traffic.graphs - before <= 2  # the scan with a pose; the others went through slots beside
     assert [bool(result.notes) for result in results] == [scan is nothing for scan in places]
     for result, scan in zip(results, places):
         alone.reset()
@@ -75,11 +75,11 @@ def test_an_array_of_points_is_a_scan():
     scan = next(iter(roadbed.open("sim:parking?sensor=vlp16&frames=1")))
     alone = roadbed.Pipeline()(scan.points)
     np.testing.assert_array_equal(alone.ground.label, roadbed.GroundFilter()(scan.points).label)
-    assert alone.occupancy.T_world_lattice is None
+    assert alone.occupancy.T_world_grid is None
     pose = scan.T_world_sensor.matrix
     placed = roadbed.Pipeline()(scan.points.astype(float).tolist(), pose, 3.5)
     assert placed.occupancy.time == 3.5
-    assert placed.occupancy.T_world_lattice is not None
+    assert placed.occupancy.T_world_grid is not None
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)

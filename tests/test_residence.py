@@ -12,7 +12,7 @@ import pytest
 
 import roadbed
 from roadbed.core.errors import ConfigError
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.pipeline import WANTED
 from roadbed.runtime.backend import OnDevice
@@ -62,7 +62,7 @@ def test_cells_do_not_depend_on_where_the_ground_is_read_from(device, scans):
 
 def test_a_mask_on_the_device_keeps_the_same_points_from_the_ground(device, scans):
     """Half of the lattice is said to move: its surface is not shaped by the scan, wherever the mask comes from."""
-    cells = Lattice.centred(60.0, 60.0, 0.5)
+    cells = Grid.centred(60.0, 60.0, 0.5)
     mask = np.zeros(cells.shape, np.bool_)
     mask[:, 60:] = True
     words = np.zeros(-(-mask.size // 4) * 4, np.uint8)
@@ -118,7 +118,7 @@ def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):
         assert len(lean.ground.label) == len(scan)
     # Placing the scan, the rest of its ground, and the occupancy are a sequence of launches each; when the ground is
     # completed, after the occupancy, nothing is left to wait for.
-    assert (device.traffic.tapes - before.tapes, device.traffic.waits - before.waits) == (3, 2)
+    assert (device.traffic.graphs - before.graphs, device.traffic.waits - before.waits) == (3, 2)
     assert lean.occupancy.moving.any()
     assert lean.ground.height_above_ground.size == lean.ground.ground_probability.size == 0
     assert lean.occupancy.static.size == lean.occupancy.velocity.size == 0
@@ -135,7 +135,7 @@ def test_the_device_is_told_of_the_occupancy_before_the_ground_is_waited_for(dev
     for scan in scans[:-1]:
         pipeline(scan)
     before, finish, told = copy(device.traffic), device.finish, []
-    monkeypatch.setattr(device, "finish", lambda: (told.append(device.traffic.tapes - before.tapes), finish()))
+    monkeypatch.setattr(device, "finish", lambda: (told.append(device.traffic.graphs - before.graphs), finish()))
     result = pipeline(scans[-1])
     assert result.ground.used_prior
     # At the first wait for all: the place of the scan, the rest of its ground, and the three parts of its occupancy.
@@ -146,15 +146,15 @@ def test_the_device_is_told_of_the_occupancy_before_the_ground_is_waited_for(dev
 def test_who_asks_for_the_ground_first_gets_it_complete(device, scans):
     """The labels are there when `on_ground` is called, before the device is told of the occupancy."""
     pipeline, plain = roadbed.Pipeline(backend=device), roadbed.Pipeline(backend=device)
-    seen, tapes = [], []
+    seen, graphs = [], []
 
     def on_ground(result):
         seen.append([result.ground.label.copy(), result.ground.elevation.copy()])
-        tapes.append(device.traffic.tapes)
+        graphs.append(device.traffic.graphs)
 
     for scan in scans[:4]:
         result = pipeline(scan, on_ground=on_ground)
-        assert device.traffic.tapes > tapes[-1]
+        assert device.traffic.graphs > graphs[-1]
         for early, late in zip(seen[-1], (result.ground.label, result.ground.elevation)):
             np.testing.assert_array_equal(early, late)
         assert (plain(scan).ground.label != result.ground.label).mean() < 1e-3

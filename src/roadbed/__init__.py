@@ -18,7 +18,7 @@ _PUBLIC = {
     "GroundFrame": "roadbed.core.frames:GroundFrame",
     "InputError": "roadbed.core.errors:InputError",
     "Label": "roadbed.core.frames:Label",
-    "Lattice": "roadbed.core.geometry:Lattice",
+    "Grid": "roadbed.core.geometry:Grid",
     "Mounting": "roadbed.core.frames:Mounting",
     "OccupancyFilter": "roadbed.occupancy:OccupancyFilter",
     "OccupancyFrame": "roadbed.core.frames:OccupancyFrame",
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from roadbed.config import Config
     from roadbed.core.errors import ConfigError, DeviceError, InputError, RoadbedError
     from roadbed.core.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
-    from roadbed.core.geometry import Lattice, Pose
+    from roadbed.core.geometry import Grid, Pose
     from roadbed.core.tracked_objects import TrackedObject
     from roadbed.ground import GroundFilter
     from roadbed.kernels.progress import watch as watch_compilation

@@ -101,7 +101,7 @@ def test_on_an_accelerator_the_chain_is_taken_apart_by_phases(name):
     phases = row["device_us"]
     assert {"register_hits", "update_measurement", "sweep_rays", "label", "fit_tilt"} <= set(phases)
     assert list(phases.values()) == sorted(phases.values(), reverse=True)
-    assert row["launches"] > row["tapes"] > 0
+    assert row["launches"] > row["graphs"] > 0
 
 
 def test_a_step_of_the_occupancy_is_the_papers():

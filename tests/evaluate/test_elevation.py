@@ -10,13 +10,13 @@ import pytest
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Mounting, Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.evaluate.elevation import ReferenceElevation, SimulatedElevation, surface_at
 from roadbed.evaluate.ground import GroundEvaluation
 from roadbed.evaluate.metrics import ElevationScore, Score
 from roadbed.sources import open_source
 
-LATTICE = Lattice(-3.5, -1.5, 1.0, 8, 4)  # nodes at x -3.5 .. 3.5, y -1.5 .. 1.5
+LATTICE = Grid(-3.5, -1.5, 1.0, 8, 4)  # nodes at x -3.5 .. 3.5, y -1.5 .. 1.5
 
 
 def ground_frame(points, offset=0.0):

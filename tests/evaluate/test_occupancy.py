@@ -12,13 +12,13 @@ import pytest
 import roadbed
 from roadbed.core.errors import InputError
 from roadbed.core.frames import OccupancyFrame
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
 from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge, inside
 from roadbed.evaluate.occupancy_truth import TruthJudge
 
-LATTICE = Lattice.centred(40.0, 20.0, 0.2)
+LATTICE = Grid.centred(40.0, 20.0, 0.2)
 
 
 def footprint(x, y, length=4.0, width=2.0):

@@ -24,7 +24,7 @@ from roadbed.config import Config
 from roadbed.config.text import load_text
 from roadbed.core.errors import RoadbedError
 from roadbed.core.frames import Scan
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.evaluate.masks import Masks
 from roadbed.io.foreign import foreign_errors
 from roadbed.mapping.tiles import TileMap
@@ -234,7 +234,7 @@ def read_config(data: bytes, folder: Path) -> None:
 
 
 def read_tile(path: Path) -> None:
-    lattice = Lattice.centred(20, 20, 1.0).around(32, 32)
+    lattice = Grid.centred(20, 20, 1.0).around(32, 32)
     shape = lattice.shape
     TileMap(path.parent, 1.0).load(lattice, np.zeros((9, *shape), np.float32), 0.0, np.ones(shape, bool))
 

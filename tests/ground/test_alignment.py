@@ -53,7 +53,7 @@ def test_the_first_vehicle_position_of_an_estimated_mounting_lies_at_zero():
     vehicle = frame.T_lattice_sensor @ frame.mounting.T_vehicle_sensor.inverse()
     np.testing.assert_allclose(vehicle.translation, [5.0, -3.0, 0.0], atol=0.2)
     assert vehicle.translation[2] == pytest.approx(0.0, abs=1e-6)
-    road = frame.T_world_lattice @ vehicle.translation
+    road = frame.T_world_grid @ vehicle.translation
     assert road[2] == pytest.approx(101.8 - frame.mounting.height, abs=0.05)
 
 
@@ -63,7 +63,7 @@ def test_what_stands_does_not_lift_a_sparse_scan(name):
     ground = GroundFilter(backend=backend(name))
     for scan in roadbed.open("sim:city?sensor=lux4&frames=5"):
         frame = ground(scan)
-        placed = frame.T_world_lattice @ frame.T_lattice_sensor
+        placed = frame.T_world_grid @ frame.T_lattice_sensor
         assert abs(placed.translation[2] - scan.T_world_sensor.translation[2]) < 0.03
 
 
@@ -76,8 +76,8 @@ def test_a_device_computes_with_the_pose_that_it_tells(name):
         ground(scan_at(0.0, k, 0.1 * k))
     frame = ground(scan.at(Pose.from_euler(z=0.2) @ scan.T_world_sensor @ Pose.from_euler(pitch=0.02, roll=-0.01)))
     assert frame.used_prior
-    mailbox = ground._method.engine._buffers.frames
-    record = device.download(getattr(mailbox, "device", mailbox), 0, FRAME.itemsize).view(FRAME)[0]
+    staging_buffer = ground._method.engine._buffers.frames
+    record = device.download(getattr(staging_buffer, "device", staging_buffer), 0, FRAME.itemsize).view(FRAME)[0]
     corner = np.array([frame.lattice.extent[0], frame.lattice.extent[2], record["base"]])
     sensor, vehicle = frame.T_lattice_sensor, frame.T_lattice_vehicle
     np.testing.assert_allclose(record["rotation"].reshape(3, 3), sensor.rotation, atol=1e-7)

@@ -224,9 +224,9 @@ def test_too_many_points_are_refused_and_the_next_scan_works(device):
 
 
 def test_cells_that_move_stay_out_of_the_ground(device):
-    from roadbed.core.geometry import Lattice
+    from roadbed.core.geometry import Grid
 
-    cells = Lattice.centred(40, 40, 0.4)
+    cells = Grid.centred(40, 40, 0.4)
     mask = np.zeros(cells.shape, bool)
     mask[40:60, 60:80] = True
     config = Config.preset("default")
@@ -255,8 +255,8 @@ def test_the_coarse_start_is_the_same_in_one_launch_and_in_many(device, climb):
     """Groups that wait for each other take what was told in this frame, whatever lies there of the frames before."""
     config = Config.parse({"ground": {"stcrf": {"coarse": {"climb": climb}}}})
     together, launched = StcrfDevice(device, config), StcrfDevice(device, config)
-    assert bool(together._tapes._coarse._groups) == (device.device.backend == "cuda")
-    launched._tapes._coarse._groups = 0
+    assert bool(together._graphs._coarse._groups) == (device.device.backend == "cuda")
+    launched._graphs._coarse._groups = 0
     scans = [hilly_scan(seed, 20_000, x=40.0 * seed).points for seed in range(3)]
     for k in range(60 if device.device.backend == "cuda" else 3):
         given = engines.given(config, scans[k % 3] + np.float32([0, 0, HEIGHT]))

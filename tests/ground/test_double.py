@@ -8,7 +8,7 @@ import pytest
 
 import roadbed
 from roadbed import Config, GroundFilter
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from tests.devices import DRIVERS, backend
 from tests.ground import oracle
 
@@ -30,7 +30,7 @@ class DoubleDrive:
     def __init__(self, config: Config) -> None:
         self._stcrf, self._lattice, self._prior = config.ground.stcrf, None, None
 
-    def __call__(self, scan: roadbed.Scan, lattice: Lattice):
+    def __call__(self, scan: roadbed.Scan, lattice: Grid):
         if self._prior is not None:
             self._prior = [_rolled(layer, *self._lattice.steps_to(lattice)) for layer in self._prior]
         x_min, x_max, y_min, y_max = lattice.extent
@@ -57,7 +57,7 @@ def _rolled(layer, columns: int, rows: int):
 @pytest.fixture(scope="module")
 def double_drive():
     """Each scan of the drive with its lattice, elevation and support in float64."""
-    config, lattice = settings(), Lattice.centred(SIDE, SIDE, 1.0)
+    config, lattice = settings(), Grid.centred(SIDE, SIDE, 1.0)
     double, frames = DoubleDrive(config), []
     for scan in roadbed.open(DRIVE):
         around = lattice.around(*scan.T_world_vehicle.translation[:2])

@@ -162,7 +162,7 @@ def test_repeated_scan_is_not_counted_twice():
 
 
 def test_moving_cells_do_not_become_ground():
-    from roadbed.core.geometry import Lattice
+    from roadbed.core.geometry import Grid
 
     random = np.random.default_rng(0)
     car = random.uniform([6, -1, -1.5], [10, 1, -1.45], (3000, 3))  # a flat roof, 0.3 m over the road
@@ -170,7 +170,7 @@ def test_moving_cells_do_not_become_ground():
     road = road[~((road[:, 0] > 6) & (road[:, 0] < 10) & (np.abs(road[:, 1]) < 1))]
     points = np.concatenate([road, car]).astype(np.float32)
     scan = Scan(points, T_vehicle_sensor=Pose.from_euler(z=1.8))
-    cells = Lattice.centred(40, 40, 0.5)
+    cells = Grid.centred(40, 40, 0.5)
     x, y = cells.mesh()
     mask = (x > 5) & (x < 11) & (np.abs(y) < 2)
     frame = GroundFilter()(scan, moving=(cells, mask))
@@ -190,7 +190,7 @@ def test_loop_drive_keeps_information_bounded():
 
 
 def test_results_can_be_placed_in_the_world():
-    """T_world_lattice takes nodes to where the ground is, whatever the lattice's axes and the first pose's tilt."""
+    """T_world_grid takes nodes to where the ground is, whatever the lattice's axes and the first pose's tilt."""
     tilted = Pose.from_euler(100, -50, 7, yaw=0.7, pitch=0.06, roll=-0.04)
     for motion in ("rolling", "vehicle"):
         for known in (True, False):
@@ -202,9 +202,9 @@ def test_results_can_be_placed_in_the_world():
             x, y = frame.lattice.mesh()
             seen = np.isfinite(frame.elevation) & (frame.variance < 1e-3)
             nodes = np.stack([x[seen], y[seen], frame.elevation[seen]], axis=1)
-            level = tilted.inverse() @ (frame.T_world_lattice @ nodes)
+            level = tilted.inverse() @ (frame.T_world_grid @ nodes)
             near = np.hypot(level[:, 0] - 3, level[:, 1]) < 15
             assert near.sum() > 100
             assert np.quantile(np.abs(level[near, 2] - hill(level[near, 0], level[near, 1])), 0.95) < 0.05
             assert frame.time == pytest.approx(0.2)
-    assert GroundFilter()(Scan(scan.points)).T_world_lattice is None
+    assert GroundFilter()(Scan(scan.points)).T_world_grid is None

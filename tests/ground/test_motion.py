@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed import Config, Pose
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.ground.engine import Rolled, Turned
 from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, transport
@@ -52,7 +52,7 @@ def test_with_edges_nodes_that_enter_are_like_the_nearest(columns, rows):
 
 @given(steps, steps)
 def test_outside_is_what_the_moved_lattice_does_not_cover(columns, rows):
-    lattice = Lattice(0.5, 0.5, 1.0, 8, 10)
+    lattice = Grid(0.5, 0.5, 1.0, 8, 10)
     mask = lattice.outside(columns, rows)
     moved = lattice.shifted(columns, rows)
     x, y = lattice.mesh()
@@ -61,7 +61,7 @@ def test_outside_is_what_the_moved_lattice_does_not_cover(columns, rows):
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.sampled_from([0.5, 1.0, 2.0]))
 def test_nodes_lie_at_the_same_places_of_the_world(x, y, spacing):
-    lattice = Lattice.centred(40, 20, spacing).around(x, y)
+    lattice = Grid.centred(40, 20, spacing).around(x, y)
     assert abs(lattice.x0 / spacing - 0.5 - round(lattice.x0 / spacing - 0.5)) < 1e-6
     columns, rows = lattice.steps_to(lattice.around(x + 3 * spacing, y - 2 * spacing))
     assert abs(columns - 3) <= 1

@@ -56,13 +56,13 @@ class OnDevice:
         buffers.reserve(max(map(len, scans)))
         for slot, scan in enumerate(scans):
             frame, views = self._frames[slot : slot + 1], views_of(scan, T_vehicle_sensor, self._config.ground.opacity)
-            frame["points"] = device.offer(scan.points, buffers.intake, 3 * slot * buffers.capacity)
+            frame["points"] = device.bind(scan.points, buffers.input_buffer, 3 * slot * buffers.capacity)
             frame["count"], frame["some_stand"] = len(scan), views is not None
             if views is not None:
                 frame["sensors"] = len(views.origins)
                 self._opacity.look(views, slot)
-        device.post(self._frames, buffers.frames)
-        self._opacity.tape.run()
+        device.enqueue(self._frames, buffers.frames)
+        self._opacity.graph.run()
         found = [device.download(buffers.standing, slot * buffers.capacity, len(s)) for slot, s in enumerate(scans)]
         return [mask.astype(bool) for mask in found]
 
@@ -204,7 +204,7 @@ def test_dense_scans_pay_nothing_and_others_neither_wait_nor_send_a_mask(device)
         before = copy(device.traffic)
         ground(scan)
         now = device.traffic
-        return [getattr(now, n) - getattr(before, n) for n in ("tapes", "launches", "uploads", "downloads", "waits")]
+        return [getattr(now, n) - getattr(before, n) for n in ("graphs", "launches", "uploads", "downloads", "waits")]
 
     without = with_opacity(enabled=False)
     assert asked(Config(), dense) == asked(without, dense)

@@ -10,7 +10,7 @@ import roadbed
 from roadbed.config import Config
 from roadbed.core.frames import Label, Scan
 from roadbed.core.geometry import Pose
-from roadbed.ground.ego.ego_mask import OwnBody
+from roadbed.ground.ego.ego_mask import EgoMask
 from roadbed.ground.ego.ego_mask_cpu import copy_without, count_look, mark_inside
 
 MOUNT = Pose.from_euler(z=1.7)
@@ -73,7 +73,7 @@ def test_looks_fade_and_say_when_other_cells_stay():
 
 def test_what_travels_along_is_found_and_walls_and_posts_are_not():
     rng = np.random.default_rng(0)
-    own = OwnBody(Config().vehicle)
+    own = EgoMask(Config().vehicle)
     for scan in scans(road(rng, [posts(rng), wall()])):
         own.look(scan, MOUNT)
     box = own.box
@@ -82,7 +82,7 @@ def test_what_travels_along_is_found_and_walls_and_posts_are_not():
     assert box.rear == pytest.approx(-1.05, abs=0.2)
     assert box.left == pytest.approx(1.25, abs=0.2)
     assert box.right == pytest.approx(-1.25, abs=0.2)
-    nothing = OwnBody(Config().vehicle)
+    nothing = EgoMask(Config().vehicle)
     for scan in scans(road(rng, [posts(rng), wall()]), body=np.zeros((0, 3))):
         nothing.look(scan, MOUNT)
     assert nothing.box is None
@@ -90,7 +90,7 @@ def test_what_travels_along_is_found_and_walls_and_posts_are_not():
 
 def test_a_vehicle_that_stands_says_nothing_and_a_configured_box_holds_at_once():
     rng = np.random.default_rng(1)
-    own = OwnBody(Config().vehicle)
+    own = EgoMask(Config().vehicle)
     for scan in scans(road(rng), step=0.0):
         own.look(scan, MOUNT)
     assert own.box is None

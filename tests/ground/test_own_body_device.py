@@ -12,13 +12,13 @@ import roadbed
 from roadbed import Config, GroundFilter, Label, Pose, Scan
 from roadbed.config.shared import BodyConfig
 from roadbed.ground.ego import ego_mask as own_body
-from roadbed.ground.ego.ego_mask import CELLS, OwnBody, without
+from roadbed.ground.ego.ego_mask import CELLS, EgoMask, without
 from roadbed.ground.ego.ego_mask_cpu import mark_cells, mark_inside
 from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
 from roadbed.ground.engine import OwnVehicle
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.runtime.backend import Letter
+from roadbed.runtime.backend import ArgumentStruct
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 from tests.ground.test_own_body import BODY, posts, road, scans
 
@@ -52,7 +52,7 @@ def crowd(seed=0, count=20_000, pose=TILTED):
 
 def asked(box=BOX):
     """An own body of which something may be known, and which is looked for."""
-    own = OwnBody(Config().vehicle)
+    own = EgoMask(Config().vehicle)
     own.box = box
     return own
 
@@ -61,23 +61,25 @@ class OnDevice:
     """The kernel alone."""
 
     def __init__(self, device, config):
-        self._device, self._buffers, self._letter = device, Buffers(device, config, 1), Letter(FRAME, 1)
+        self._device, self._buffers, self._letter = device, Buffers(device, config, 1), ArgumentStruct(FRAME, 1)
         self._own_body = OwnBodyDevice(device, config.vehicle, self._buffers, self._letter)
 
     def __call__(self, scan, question):
         device, buffers, record = self._device, self._buffers, self._letter.records[0]
         buffers.reserve(len(scan))
-        record.count, record.given = len(scan), device.offer(scan.points, buffers.intake)
+        record.count, record.given = len(scan), device.bind(scan.points, buffers.input_buffer)
         record.points = record.given
         self._own_body.ask(question)
-        device.post(self._letter.array, buffers.frames)
-        self._own_body.tape.run()
+        device.enqueue(self._letter.array, buffers.frames)
+        self._own_body.graph.run()
         self._own_body.fetch()
         device.finish()
         found = OwnVehicle()
         self._own_body.answer(found)
-        intake = getattr(buffers.intake, "device", buffers.intake)
-        left = device.download(intake, 0, 3 * len(scan)).reshape(-1, 3) if question.box is not None else scan.points
+        input_buffer = getattr(buffers.input_buffer, "device", buffers.input_buffer)
+        left = (
+            device.download(input_buffer, 0, 3 * len(scan)).reshape(-1, 3) if question.box is not None else scan.points
+        )
         return found, left
 
 

@@ -13,7 +13,7 @@ import pytest
 import roadbed.ground.stcrf
 from roadbed.config import Config
 from roadbed.ground.stcrf.buffers import Buffers
-from roadbed.ground.stcrf.command_graphs import Tapes, order_of
+from roadbed.ground.stcrf.command_graphs import CommandGraphs, order_of
 from tests.devices import ACCELERATORS, accelerator
 
 SIZE = {"length": 24, "width": 24}
@@ -49,7 +49,7 @@ def waits_for(order, phase):
 def test_phases_at_the_same_time_share_nothing_that_one_writes(name, preset, kind):
     config = Config.preset(preset).with_changes(ground={"stcrf": SIZE})
     backend = accelerator(name, optimise=False)
-    launches = Tapes(backend, config, Buffers(backend, config, 1))._after_sort(*kind)
+    launches = CommandGraphs(backend, config, Buffers(backend, config, 1))._after_sort(*kind)
     order = order_of(launches)
     assert list(order) == list(dict.fromkeys(launch.phase or launch.kernel for launch in launches))
     before = {phase: waits_for(order, phase) for phase in order}

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from roadbed import Pose
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.mapping.stored import StoredMap
 from roadbed.mapping.tiles import TileMap
 from roadbed.outputs.folder import OutputFolder
@@ -30,7 +30,7 @@ from roadbed.outputs.maps.export import PARTS
 from tests.mapping.maps import write_plane_map
 
 _PRODUCTS = ("geotiff", "ply")
-_LATTICE = Lattice.centred(120, 120, 1.0).around(0, 0)
+_LATTICE = Grid.centred(120, 120, 1.0).around(0, 0)
 
 
 def write_map(folder: Path, first: int = 0, generations: int | None = None) -> None:

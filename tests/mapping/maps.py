@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadbed import Pose
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.mapping.information import information_of
 from roadbed.mapping.tiles import TileMap
 
@@ -28,9 +28,9 @@ def write_plane_map(
     points: float = 10.0,
     lift: float = 0.0,
     T_lattice_world: Pose | None = None,
-) -> Lattice:
+) -> Grid:
     """A map of a plane (raised by `lift`), known by `points` effective points per node; returns where it is known."""
-    lattice = Lattice.centred(size, size, spacing).around(*centre)
+    lattice = Grid.centred(size, size, spacing).around(*centre)
     x, y = lattice.mesh()
     spread = points * spacing**2 / 12
     precision = np.zeros((6, lattice.size))

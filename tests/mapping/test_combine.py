@@ -9,7 +9,7 @@ import pytest
 from roadbed import Pose
 from roadbed.core.errors import InputError, OutputError
 from roadbed.core.frames import Label
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.mapping.combine import crop_map, merge_maps, new_map_folder
 from roadbed.mapping.information import information_of, turned
 from roadbed.mapping.points import GROUND
@@ -108,7 +108,7 @@ def test_a_map_in_another_frame_is_moved_there(tmp_path):
 
 def write_turned_plane(folder, T_b_a):
     """The plane of `maps.plane` in a frame of its own, known by 20 points per node."""
-    lattice = Lattice.centred(150, 150, 1.0).around(*(T_b_a @ np.array([20.0, -70.0, 0.0]))[:2])
+    lattice = Grid.centred(150, 150, 1.0).around(*(T_b_a @ np.array([20.0, -70.0, 0.0]))[:2])
     x, y = lattice.mesh()
     normal_b = T_b_a.rotation @ np.array([-0.05, 0.02, 1.0])
     origin_b = T_b_a @ np.array([0.0, 0.0, 3.0])

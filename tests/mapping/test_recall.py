@@ -3,12 +3,12 @@
 
 import numpy as np
 
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.mapping.information import SurfaceRules, planes_of
 from roadbed.mapping.recall import Recall
 
 RULES = SurfaceRules()
-LATTICE = Lattice.centred(6, 4, 1.0)
+LATTICE = Grid.centred(6, 4, 1.0)
 
 
 def prior(points):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.mapping.information import SurfaceRules, information_of
 from roadbed.mapping.stored import StoredMap
 from roadbed.mapping.tiles import TileMap
@@ -18,7 +18,7 @@ ISLAND = 61, 30  # the first of its nodes: across that edge
 
 def write_map(folder, **changes):
     """A slope with humps over two by two tiles, eight points per node; one is 0.8 m too high, 7 x 7 lie apart."""
-    lattice = Lattice(0.5, 0.5, 1.0, 128, 128)
+    lattice = Grid(0.5, 0.5, 1.0, 128, 128)
     x, y = lattice.mesh()
     height = 0.2 * x + 0.03 * np.sin(x) * np.cos(y)
     height[CROWN] += 0.8

@@ -6,7 +6,7 @@ import pytest
 
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.core.errors import ConfigError, InputError
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.mapping.tiles import TileMap
 from tests.devices import BACKENDS, backend
 
@@ -18,7 +18,7 @@ def random_field(lattice, seed=0):
 
 @pytest.mark.parametrize("centre", [(0.0, 0.0), (-1000.3, 77.7)])
 def test_round_trip_through_the_disk(tmp_path, centre):
-    lattice = Lattice.centred(150, 90, 1.0).around(*centre)
+    lattice = Grid.centred(150, 90, 1.0).around(*centre)
     information = random_field(lattice)
     everywhere = np.ones(lattice.shape, bool)
     first = TileMap(tmp_path, 1.0, most_in_memory=4)
@@ -34,7 +34,7 @@ def test_round_trip_through_the_disk(tmp_path, centre):
 
 
 def test_another_base_height_shifts_the_information(tmp_path):
-    lattice = Lattice.centred(10, 10, 1.0).around(0, 0)
+    lattice = Grid.centred(10, 10, 1.0).around(0, 0)
     information = np.zeros((9, 10, 10), np.float32)
     information[0], information[6] = 4.0, 4.0 * 1.5  # h = 1.5 over a base of 10
     tiles = TileMap(tmp_path, 1.0)
@@ -46,7 +46,7 @@ def test_another_base_height_shifts_the_information(tmp_path):
 
 def test_nodes_stored_later_from_another_base_fit_their_tile(tmp_path):
     """A tile keeps the base it was begun with; what comes later, counted from another, is the same height."""
-    lattice = Lattice.centred(10, 10, 1.0).around(20, 20)  # in the middle of one tile
+    lattice = Grid.centred(10, 10, 1.0).around(20, 20)  # in the middle of one tile
     left, right = np.zeros((10, 10), bool), np.zeros((10, 10), bool)
     left[:, :5], right[:, 5:] = True, True
     tiles = TileMap(tmp_path, 1.0)
@@ -64,7 +64,7 @@ def test_nodes_stored_later_from_another_base_fit_their_tile(tmp_path):
 
 
 def test_only_the_nodes_asked_for_are_touched(tmp_path):
-    lattice = Lattice.centred(20, 20, 1.0).around(0, 0)
+    lattice = Grid.centred(20, 20, 1.0).around(0, 0)
     tiles = TileMap(tmp_path, 1.0)
     leaving = np.zeros((20, 20), bool)
     leaving[3] = True
@@ -75,7 +75,7 @@ def test_only_the_nodes_asked_for_are_touched(tmp_path):
 
 
 def test_damaged_files_are_named(tmp_path):
-    lattice = Lattice.centred(20, 20, 1.0).around(0, 0)
+    lattice = Grid.centred(20, 20, 1.0).around(0, 0)
     (tmp_path / "tile_0_0.npz").write_bytes(b"not a tile")
     with pytest.raises(InputError, match="tile_0_0"):
         TileMap(tmp_path, 1.0).load(lattice, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))
@@ -130,7 +130,7 @@ def test_a_vehicle_that_returns_knows_the_ground(tmp_path, name):
 )
 def test_tiles_of_anything_but_finite_numbers_are_refused(tmp_path, arrays):
     np.savez(tmp_path / "tile_0_0.npz", **arrays)
-    lattice = Lattice.centred(20, 20, 1.0).around(0, 0)
+    lattice = Grid.centred(20, 20, 1.0).around(0, 0)
     with pytest.raises(InputError, match="tile_0_0"):
         TileMap(tmp_path, 1.0).load(lattice, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))
 

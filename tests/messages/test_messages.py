@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from roadbed import InputError, Label, Lattice, Pose
+from roadbed import Grid, InputError, Label, Pose
 from roadbed.messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud, scan_of_cloud
 from roadbed.messages.layers import grid_map
 from roadbed.messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
@@ -143,7 +143,7 @@ def test_without_occupancy_only_the_topics_of_the_ground_are_made(result):
 
 def test_a_grid_map_has_its_first_cell_at_the_largest_x_and_y(messages):
     """As grid_map reads it: column-major, rows along -x and columns along -y from the corner."""
-    lattice = Lattice.centred(4.0, 2.0, 0.5, x=10.0, y=-3.0)
+    lattice = Grid.centred(4.0, 2.0, 0.5, x=10.0, y=-3.0)
     x, y = lattice.mesh()
     header = messages.header(messages.stamp(1.0), "lattice")
     made = grid_map(messages, header, lattice, {"elevation": (100 * x + y).astype(np.float32)})
@@ -179,8 +179,8 @@ def test_tf_leads_from_the_world_to_the_points(messages, result):
     stamped = ResultMessages(messages, result, names).make("tf").transforms[0]
     assert (stamped.header.frame_id, stamped.child_frame_id) == ("map", "grid")
     shift, turn = stamped.transform.translation, stamped.transform.rotation
-    T_world_lattice = Pose.from_quaternion((shift.x, shift.y, shift.z), (turn.x, turn.y, turn.z, turn.w))
-    np.testing.assert_allclose(T_world_lattice.matrix, result.ground.T_world_lattice.matrix, atol=1e-9)
+    T_world_grid = Pose.from_quaternion((shift.x, shift.y, shift.z), (turn.x, turn.y, turn.z, turn.w))
+    np.testing.assert_allclose(T_world_grid.matrix, result.ground.T_world_grid.matrix, atol=1e-9)
 
 
 def test_poses_survive_a_message(messages):

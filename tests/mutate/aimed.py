@@ -53,7 +53,7 @@ _EVALUATION = [
         ('"unseen_frames": len(annotated) - len(late)', '"unseen_frames": 0'),
     ),
     *_of("evaluate/occupancy_truth.py", ("evaluate",), ("np.count_nonzero(free & _deeply(there.occupied))", "np.count_nonzero(free & there.occupied)")),
-    *_of("evaluate/elevation.py", ("evaluate",), ("(count >= self.support)", "(count >= 0)"), ("Lattice(self.x0, self.y0,", "Lattice(self.y0, self.x0,"), ("(u - column) * slope[..., 0] + (v - row) * slope[..., 1]", "(u - column) * slope[..., 1] + (v - row) * slope[..., 0]")),
+    *_of("evaluate/elevation.py", ("evaluate",), ("(count >= self.support)", "(count >= 0)"), ("Grid(self.x0, self.y0,", "Grid(self.y0, self.x0,"), ("(u - column) * slope[..., 0] + (v - row) * slope[..., 1]", "(u - column) * slope[..., 1] + (v - row) * slope[..., 0]")),
 ]  # fmt: skip
 
 _SIMULATOR = [

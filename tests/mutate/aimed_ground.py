@@ -130,7 +130,7 @@ STCRF = [
     *_of(_DEVICE.format("select"), _SHARED, ("mine = mine && (kind || segment.y <= SOME);", "mine = mine && (kind || segment.y <= FEW);")),
     *_of("ground/stcrf/programs.py", _SHARED, ("name: min(points, limit or points) for", "name: points for")),
     *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_what_a_frame_was_given_is_not_written_again",), ("            setattr(self, name, output)\n        self._next = (), []", "            setattr(self, name, output)")),
-    *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_a_scan_that_does_not_fit_the_device_leaves_it_as_it_was",), ("        intake = self._backend.intake(", "        self.intake = intake = self._backend.intake(")),
+    *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_a_scan_that_does_not_fit_the_device_leaves_it_as_it_was",), ("        input_buffer = self._backend.input_buffer(", "        self.input_buffer = input_buffer = self._backend.input_buffer(")),
     *_of(_DEVICE.format("select"), _EM, ("under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y", "under")),
     *_of("ground/variance/variance_cpu.py", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, columns - 1)", "column")),
     *_of("ground/variance/variance.cl", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, COLUMNS - 1)", "column")),

@@ -6,24 +6,24 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.core.frames import GroundFrame, Mounting, Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.occupancy.arrays import Observation
 
 
 def flat_ground(
     scan: Scan,
-    lattice: Lattice | None = None,
+    lattice: Grid | None = None,
     sigma: float = 0.02,
     elevation: float = 0.0,
-    T_world_lattice: Pose | None = None,
+    T_world_grid: Pose | None = None,
 ) -> GroundFrame:
     """Exact heights over a plane, as the ground filter would give them, in the world's axes unless told otherwise."""
-    lattice = lattice or Lattice.centred(60.0, 60.0, 1.0)
+    lattice = lattice or Grid.centred(60.0, 60.0, 1.0)
     mounting = Mounting(scan.T_vehicle_sensor or Pose.identity(), False)
     T_lattice_sensor = mounting.T_vehicle_sensor
     if scan.T_world_sensor is not None:
-        T_world_lattice = T_world_lattice or Pose.identity()
-        T_lattice_sensor = T_world_lattice.inverse() @ scan.T_world_sensor
+        T_world_grid = T_world_grid or Pose.identity()
+        T_lattice_sensor = T_world_grid.inverse() @ scan.T_world_sensor
     points = T_lattice_sensor @ scan.points.astype(np.float64)
     height = (points[:, 2] - elevation).astype(np.float32)
     return GroundFrame(
@@ -37,7 +37,7 @@ def flat_ground(
         T_lattice_sensor=T_lattice_sensor,
         mounting=mounting,
         scan=scan,
-        T_world_lattice=T_world_lattice,
+        T_world_grid=T_world_grid,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from roadbed import Config
 from roadbed.bench.agreement import agreement_rows, compare, summary
 from roadbed.core.frames import OccupancyFrame
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.sources import open_source
 from tests.devices import ACCELERATORS, accelerator
 
@@ -38,7 +38,7 @@ def frame(static, velocity):
     nothing = np.zeros_like(static)
     grids = dict.fromkeys(("dynamic", "observation", "observedness"), nothing)
     return OccupancyFrame(
-        lattice=Lattice.centred(3.0, 1.0, 1.0), time=0.0, static=static, free=1 - static, velocity=velocity,
+        lattice=Grid.centred(3.0, 1.0, 1.0), time=0.0, static=static, free=1 - static, velocity=velocity,
         velocity_covariance=np.zeros((*static.shape, 3), np.float32), moving=np.zeros(static.shape, bool), **grids,
     )  # fmt: skip
 

@@ -80,10 +80,10 @@ def test_the_own_velocity_lies_along_the_grids_axes(motion):
     """A vehicle at 10 m/s towards 120 degrees, in a world that its ground's lattice is turned against."""
     placement = GridPlacement(GridConfig(length=20, width=20, spacing=0.5, motion=motion))
     heading = np.radians(120)
-    T_world_lattice = Pose.from_euler(3.0, 1.0, yaw=0.5)
+    T_world_grid = Pose.from_euler(3.0, 1.0, yaw=0.5)
     for k in range(3):
         scan = scan_at(np.zeros((0, 3)), 0.1 * k, k * np.cos(heading), k * np.sin(heading), yaw=heading)
-        found = placement.follow(scan, flat_ground(scan, T_world_lattice=T_world_lattice), 0.1).own_velocity
+        found = placement.follow(scan, flat_ground(scan, T_world_grid=T_world_grid), 0.1).own_velocity
     along = heading - 0.5 if motion == "rolling" else 0.0
     assert found == pytest.approx((10 * np.cos(along), 10 * np.sin(along)), abs=1e-6)
 

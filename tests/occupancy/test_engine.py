@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from roadbed.config.occupancy import OccupancyConfig
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.occupancy.engine import GridMotion, OccupancyInput
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, engine
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
-LATTICE = Lattice.centred(12.0, 12.0, 0.5)
+LATTICE = Grid.centred(12.0, 12.0, 0.5)
 CONFIG = OccupancyConfig.parse({"grid": {"length": 12, "width": 12, "spacing": 0.5}, "filter": {"particles": 2000}})
 GROUND = sweep(reach=9.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.occupancy.arrays import Cloud
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput
 from roadbed.occupancy.observation.observe import Observer, _surface
@@ -18,7 +18,7 @@ from roadbed.occupancy.rules import SensorModel
 from tests.occupancy.scenes import flat_ground, scan_at
 
 SPARSE = Config()
-LATTICE = Lattice.centred(24.0, 24.0, 0.2)
+LATTICE = Grid.centred(24.0, 24.0, 0.2)
 
 
 def rear_of_a_car(x=8.0, layers=(0.35, 0.5, 0.65, 0.8)):

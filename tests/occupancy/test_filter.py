@@ -15,7 +15,7 @@ from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.errors import ConfigError, DeviceError, InputError
 from roadbed.core.frames import Scan, SensorMount
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.occupancy.hsbof.buffers import births_of, bytes_needed
 from roadbed.runtime.backend import elements
 from tests.devices import ACCELERATORS, accelerator
@@ -32,7 +32,7 @@ def scene(time, sensor="lidar", ego=0.0, car=True):
         things.append(box_points(-6.0 + 5.0 * time, 4.0, 3.0, 1.5, 1.4))
     world = np.vstack([GROUND + np.array([ego, 0, 0]), *things])
     scan = scan_at(world, time, x=ego, sensor=sensor)
-    lattice = Lattice.centred(80.0, 60.0, 1.0)
+    lattice = Grid.centred(80.0, 60.0, 1.0)
     return scan, flat_ground(scan, lattice)
 
 
@@ -161,9 +161,9 @@ def test_without_odometry_every_scan_stands_alone():
     for k in range(3):
         scan, ground = scene(0.0)
         alone = replace(scan, T_world_sensor=None, time=0.1 * k)
-        frame = filter_(alone, replace(ground, T_world_lattice=None))
+        frame = filter_(alone, replace(ground, T_world_grid=None))
         np.testing.assert_array_equal(frame.occupied, expected.occupied)
-        assert frame.T_world_lattice is None
+        assert frame.T_world_grid is None
         assert frame.time == pytest.approx(0.1 * k)
     assert not frame.moving.any()
 

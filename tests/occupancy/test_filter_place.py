@@ -19,7 +19,7 @@ def world_of(frame, weights):
     """The middle of some cells in the world."""
     x, y = frame.lattice.mesh()
     middle = np.array([np.average(x, weights=weights), np.average(y, weights=weights), 0.0])
-    return (frame.T_world_lattice @ middle)[:2]
+    return (frame.T_world_grid @ middle)[:2]
 
 
 def on_the_way(k):
@@ -31,8 +31,8 @@ def on_the_way(k):
 def ground_of(scan, axes):
     """The ground's lattice frame fixed to a world that is turned and moved, or to the vehicle."""
     if axes == "vehicle":
-        return flat_ground(scan, T_world_lattice=scan.T_world_vehicle)
-    return flat_ground(scan, T_world_lattice=Pose.from_euler(20.0, -7.0, yaw=0.7))
+        return flat_ground(scan, T_world_grid=scan.T_world_vehicle)
+    return flat_ground(scan, T_world_grid=Pose.from_euler(20.0, -7.0, yaw=0.7))
 
 
 @pytest.mark.parametrize("axes", ["world", "vehicle"])

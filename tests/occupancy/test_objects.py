@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.config.occupancy import ObjectsConfig
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.core.tracked_objects import NO_TRACKS, TrackedObject
 from roadbed.occupancy.objects.arrays import CLUSTER, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
@@ -17,7 +17,7 @@ from roadbed.occupancy.objects.clusters_cpu import components, mean_velocity
 from roadbed.occupancy.objects.lshape_cpu import fit_box
 from roadbed.occupancy.objects.tracker import ObjectTracker
 
-LATTICE = Lattice.centred(20.0, 20.0, 0.2)
+LATTICE = Grid.centred(20.0, 20.0, 0.2)
 
 
 def grids(blocks):

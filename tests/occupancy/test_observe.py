@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from roadbed.config import Config
 from roadbed.config.occupancy import ObservationConfig
 from roadbed.core.frames import Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.occupancy.observation.observe import Observer
@@ -22,7 +22,7 @@ from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.engines import ENGINES, engine
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
-LATTICE = Lattice.centred(24.0, 24.0, 0.4)
+LATTICE = Grid.centred(24.0, 24.0, 0.4)
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -69,7 +69,7 @@ def at(layer, x, y, lattice=LATTICE):
 def test_agrees_with_a_beam_by_beam_oracle(observed, points, sigma, size, sparse):
     points = np.round(np.array(points), 2) + 0.0031  # off the bins' borders, where float32 decides
     config = ObservationConfig(azimuth_step=2.0, underside=0.0, sparse=sparse)
-    lattice = Lattice.centred(*size, 0.8)
+    lattice = Grid.centred(*size, 0.8)
     scan = scan_at(points, 0.0)
     ground = flat_ground(scan, sigma=sigma)
     ours = observed(scan, ground, lattice, config)
@@ -197,7 +197,7 @@ def test_wide_nodes_with_their_slopes_say_what_narrow_ones_say(observed, axis):
         elevation = (0.15 * along).astype(np.float32)
         return observed(scan, replace(ground, height_above_ground=heights, elevation=elevation, slope=slope))
 
-    narrow, wide = seen_over(Lattice.centred(40, 40, 0.4)), seen_over(Lattice.centred(40, 40, 4.0))
+    narrow, wide = seen_over(Grid.centred(40, 40, 0.4)), seen_over(Grid.centred(40, 40, 4.0))
     assert (narrow.observation < 0.45).any()
     np.testing.assert_allclose(wide.observation, narrow.observation, atol=0.03)
 

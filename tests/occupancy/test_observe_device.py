@@ -10,7 +10,7 @@ import pytest
 
 from roadbed.config import Config
 from roadbed.core.errors import DeviceError, InputError
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.observation.observe_device import ObserveDevice
@@ -104,7 +104,7 @@ def test_what_a_work_group_finds_in_a_ray_goes_on_in_its_next_tile(device):
     along = np.concatenate([rng.uniform(-150, 150, 3000), *(k * 70.4 + rng.uniform(-2, 0, 50) for k in (-2, -1, 1, 2))])
     points = np.column_stack([along, rng.uniform(-2, 2, along.size), rng.uniform(0.0, 1.5, along.size)])
     scan = scan_at(points, 0.0)
-    given = OccupancyInput.of(scan, flat_ground(scan, Lattice.centred(300, 20, 1.0)), lattice)
+    given = OccupancyInput.of(scan, flat_ground(scan, Grid.centred(300, 20, 1.0)), lattice)
     assert assert_same(ObserveDevice(device, config, lattice), given, config) > 10_000
 
 
@@ -114,7 +114,7 @@ def test_beyond_the_ground_that_is_known_there_is_no_node(device):
     scan = scan_at(np.vstack([box_points(9.0, 0.0), box_points(0.0, 9.0), sweep(reach=12.0)]), 0.0)
     observer = ObserveDevice(device, config, lattice_of(config.occupancy.grid))
     for length, width in ((8.0, 40.0), (40.0, 8.0)):
-        ground = flat_ground(scan, Lattice.centred(length, width, 1.0))
+        ground = flat_ground(scan, Grid.centred(length, width, 1.0))
         ground.elevation[:] = np.random.default_rng(0).uniform(-0.5, 0.5, ground.elevation.shape)
         ground.height_above_ground[:] = np.nan  # so that the nodes are asked
         given = OccupancyInput.of(scan, ground, lattice_of(config.occupancy.grid))
@@ -125,7 +125,7 @@ def test_an_empty_scan_says_nothing_and_a_larger_one_finds_room(observer):
     empty = scan_at(np.zeros((0, 3)), 0.0)
     assert assert_same(observer, looked_at(empty, flat_ground(empty))) == 0
     full = scan_at(np.vstack([sweep([box_points(6.0, 0.0)])] * 2), 0.0)
-    wide = flat_ground(full, Lattice.centred(90.0, 90.0, 0.5))
+    wide = flat_ground(full, Grid.centred(90.0, 90.0, 0.5))
     assert assert_same(observer, looked_at(full, wide)) > 3000
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.core.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 
 SLOPE = 0.05  # rise per metre along x
@@ -25,7 +25,7 @@ def ground_frame(points: int = 20_000, truth: bool = False) -> GroundFrame:
     label[height > 2.5] = Label.OVERHANG
     classes = np.where(wall, 50, 40).astype(np.uint32)
     scan = Scan(sensor_points, time=0.0, classes=classes if truth else None, name="made-up")
-    lattice = Lattice.centred(40, 40, 1.0)
+    lattice = Grid.centred(40, 40, 1.0)
     x, y = lattice.mesh()
     elevation = (SLOPE * x).astype(np.float32)
     elevation[y > 15] = np.nan
@@ -46,7 +46,7 @@ def ground_frame(points: int = 20_000, truth: bool = False) -> GroundFrame:
 
 
 def occupancy_frame(moving: bool = True) -> OccupancyFrame:
-    lattice = Lattice.centred(40, 40, 0.4)
+    lattice = Grid.centred(40, 40, 0.4)
     x, y = lattice.mesh()
     wall = (np.abs(x - 12) < 0.5) & (np.abs(y) < 6)
     car = (np.abs(x - 5) < 2) & (np.abs(y + 4) < 1) if moving else np.zeros_like(wall)

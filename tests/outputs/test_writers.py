@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.evaluate.protocols import protocol
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import write_npz
@@ -109,7 +109,7 @@ def test_npz_keeps_the_mounts_of_a_rig(tmp_path):
 
 
 def example_frames(scan: Scan) -> tuple[GroundFrame, OccupancyFrame]:
-    lattice = Lattice.centred(4, 3, 1.0)
+    lattice = Grid.centred(4, 3, 1.0)
     layer = np.arange(12, dtype=np.float32).reshape(lattice.shape)
     pair = np.stack([layer, -layer], axis=-1)
     ground = GroundFrame(

@@ -17,7 +17,7 @@ from roadbed.occupancy.programs import LAYING, VIEW
 from roadbed.occupancy.records import STEP
 from roadbed.runtime import cuda, opencl, primitives
 from roadbed.runtime import device_selection as opening
-from roadbed.runtime.backend import Device, Launch, Letter, elements
+from roadbed.runtime.backend import ArgumentStruct, Device, Launch, elements
 from roadbed.runtime.device_selection import devices, open_backend
 from roadbed.runtime.program import Program
 from tests.conftest import require
@@ -80,10 +80,10 @@ def test_structures_have_the_layout_of_their_records(device, record):
     text = "\n".join(f"    out[{k}] = (float)record->{name};" for k, name in enumerate(members))
     kernel = f"KERNEL members(GLOBAL const Record *record, GLOBAL float *out) {{\n{text}\n}}\n"
     out = device.output((1, len(members)), np.float32)
-    mailbox = device.mailbox(record.itemsize)
+    staging_buffer = device.staging_buffer(record.itemsize)
     program = device.build(Inline(kernel, {"Record": record}))
-    device.post(values, mailbox)
-    device.tape(program, [Launch("members", 1, 1, (mailbox, out.buffer))]).run()
+    device.enqueue(values, staging_buffer)
+    device.graph(program, [Launch("members", 1, 1, (staging_buffer, out.buffer))]).run()
     device.fetch(out, 0, len(members))
     device.finish()
     np.testing.assert_array_equal(out.host[0], np.arange(1, len(members) + 1))
@@ -92,7 +92,7 @@ def test_structures_have_the_layout_of_their_records(device, record):
 @pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, LAYING])
 def test_a_letter_written_whole_is_what_numpy_writes(record):
     """Arrays and records within it, and what lies between its members."""
-    letter, values = Letter(record, 3), iter(range(1, 10_000))
+    letter, values = ArgumentStruct(record, 3), iter(range(1, 10_000))
 
     def numbers(dtype):
         if dtype.subdtype is not None:
@@ -119,14 +119,14 @@ def test_an_event_waits_for_what_was_queued_before_it(device):
     output = device.output((1, count), np.int32)
     for value in (3, 7):
         fill, later = ([primitives.fill(output.buffer, v, count)] for v in (value, -1))
-        device.tape(primitives.build(device), fill).run()
+        device.graph(primitives.build(device), fill).run()
         device.fetch(output, 0, count)
         event.record()
         waits = device.traffic.event_waits
         event.wait()
         assert (output.host[0] == value).all()
         assert device.traffic.event_waits == waits + 1
-        device.tape(primitives.build(device), later).run()
+        device.graph(primitives.build(device), later).run()
         device.finish()
 
 
@@ -179,6 +179,6 @@ def test_missing_drivers_are_one_clear_line(name, monkeypatch):
 def test_timed_tape_reports_every_phase(device):
     values = device.zeros(1000, np.int32)
     launches = [primitives.fill(values, 1, 1000), primitives.fill(values, 2, 1000)]
-    seconds = device.tape(primitives.build(device), launches).timed()
+    seconds = device.graph(primitives.build(device), launches).timed()
     assert set(seconds) == {"fill"}
     assert seconds["fill"] > 0

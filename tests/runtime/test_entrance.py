@@ -9,7 +9,7 @@ import pytest
 
 import roadbed
 from roadbed.config import Config
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.kernels.entrance import Entrances, types_of
 from roadbed.kernels.jit import njit
 
@@ -91,7 +91,7 @@ def test_the_ground_calls_the_code_that_numba_would_take(preset, monkeypatch):
     config = Config() if preset == "default" else Config.preset("paper")
     body = {"front": 9, "rear": -9, "left": 2, "right": -2}
     small = {"ground": {"stcrf": {"length": 8.0, "width": 8.0}}, "vehicle": {"body": body}}
-    moving = Lattice.centred(10, 10, 1.0), np.zeros((10, 10), np.bool_)
+    moving = Grid.centred(10, 10, 1.0), np.zeros((10, 10), np.bool_)
     for whole in (config, config.with_changes(**small)):
         ground = roadbed.GroundFilter(whole)
         for number, scan in enumerate(scans()):

@@ -45,7 +45,7 @@ def draw_on(device, seed, frame, stream, first, count):
     found = []
     for kind, dtype in (("words", np.uint32), ("uniforms", np.float32), ("normals", np.float32)):
         out = device.output((1, 4 * count), dtype)
-        device.tape(program(device), [primitives.draw(kind, out.buffer, first, count, seed, frame, stream)]).run()
+        device.graph(program(device), [primitives.draw(kind, out.buffer, first, count, seed, frame, stream)]).run()
         device.fetch(out, 0, 4 * count)
         device.finish()
         found.append(out.host[0].reshape(count, 4).copy())

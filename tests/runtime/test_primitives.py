@@ -33,7 +33,7 @@ def moved(device, array):
     if output.addresses[0]:
         output.host[0] = array
     else:
-        device.offer(array, output.buffer)
+        device.bind(array, output.buffer)
     return output
 
 
@@ -50,7 +50,7 @@ def test_scan_equals_cumulative_sum(device, count, seed):
     sums = device.output((1, count), np.int32)
     progress = device.zeros(primitives.scan_progress(count), np.int32)
     launches = primitives.scan(moved(device, values).buffer, sums.buffer, progress, count)
-    device.tape(program(device), launches).run()
+    device.graph(program(device), launches).run()
     np.testing.assert_array_equal(result(device, sums), np.cumsum(values) - values)
 
 
@@ -66,7 +66,7 @@ def test_sort_by_cell_is_stable(device, count, cells, seed):
         primitives.copy(cells_out, copies[0].buffer, count),
         primitives.copy(items_out, copies[1].buffer, count),
     ]
-    device.tape(program(device), launches).run()
+    device.graph(program(device), launches).run()
     order = np.argsort(cell, kind="stable")
     np.testing.assert_array_equal(result(device, copies[1]), order)
     np.testing.assert_array_equal(result(device, copies[0]), cell[order])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.runtime.packed_outputs import SideBySide
+from roadbed.runtime.packed_outputs import PackedOutputs
 from tests.devices import ACCELERATORS, accelerator
 
 PARTS = {"few": (3, np.float32), "flags": (5000, np.uint8), "wide": (2000, np.float32), "last": (6, np.uint16)}
@@ -26,7 +26,7 @@ def device(request):
 
 def filled(device, seed):
     """The parts with numbers at random, and what they hold."""
-    random, lies = np.random.default_rng(seed), SideBySide(device, PARTS)
+    random, lies = np.random.default_rng(seed), PackedOutputs(device, PARTS)
     held = {name: random.integers(0, 2, count).astype(kind) for name, (count, kind) in PARTS.items()}
     for name, values in held.items():
         device.upload(values, lies[name])

@@ -9,8 +9,8 @@ import numba
 import numpy as np
 import pytest
 
-from roadbed.kernels.parallel import at_once, spread, together
-from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.kernels.parallel import parallel_for, parallel_invoke, parallel_region
+from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 @numba.njit(nogil=True)
@@ -20,24 +20,24 @@ def count_up(first, last, counts):
 
 
 @numba.njit(nogil=True)
-def add_rows(crew, values):
+def add_rows(tasks, values):
     """Each row is one more than the sum of the row before, which must be complete."""
     for phase in range(values.shape[0]):
-        part = take_part(crew, phase)
+        part = first_chunk(tasks, phase)
         while part < values.shape[1]:
             values[phase, part] += 1 + (values[phase - 1].sum() if phase > 0 else 0)
-            part = take_next(crew, phase)
-        wait_for_all(crew, phase, values.shape[1])
+            part = next_chunk(tasks, phase)
+        barrier(tasks, phase, values.shape[1])
 
 
 @numba.njit(nogil=True)
-def fail_at(crew, wrong, parts):
-    part = take_part(crew, 0)
+def fail_at(tasks, wrong, parts):
+    part = first_chunk(tasks, 0)
     while part < parts:
         if part == wrong:
             raise ArithmeticError("at the wrong one")
-        part = take_next(crew, 0)
-    wait_for_all(crew, 0, parts)
+        part = next_chunk(tasks, 0)
+    barrier(tasks, 0, parts)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_every_part_is_done_once(threads, count, grain):
     for number in range(1, threads + 1):
         numba.set_num_threads(number)
         counts = np.zeros(count, np.int64)
-        spread(count_up, count, counts, grain=grain)
+        parallel_for(count_up, count, counts, grain=grain)
         assert (counts == 1).all()
 
 
@@ -66,14 +66,14 @@ def test_ranges_are_as_large_as_the_grain_and_go_to_several_threads(threads):
         seen.append((first, last, threading.get_ident()))
         together.wait()
 
-    spread(kernel, 200, grain=100)
+    parallel_for(kernel, 200, grain=100)
     assert sorted((first, last) for first, last, _ in seen) == ([(0, 100), (100, 200)] if workers == 2 else [(0, 200)])
     assert len({thread for *_, thread in seen}) == workers
 
 
 def test_callers_in_several_threads_do_not_wait_for_each_other_forever():
     counts = np.zeros((8, 5000), np.int64)
-    callers = [threading.Thread(target=spread, args=(count_up, 5000, row)) for row in counts]
+    callers = [threading.Thread(target=parallel_for, args=(count_up, 5000, row)) for row in counts]
     for caller in callers:
         caller.start()
     for caller in callers:
@@ -87,11 +87,11 @@ def test_what_goes_wrong_in_a_helper_is_raised_here(threads):
             raise ArithmeticError(f"at {first}")
 
     with pytest.raises(ArithmeticError, match="at 1"):
-        spread(kernel, 200, grain=100)
+        parallel_for(kernel, 200, grain=100)
 
 
 def test_a_forked_child_has_helpers_of_its_own():
-    spread(count_up, 1000, np.zeros(1000, np.int64))
+    parallel_for(count_up, 1000, np.zeros(1000, np.int64))
     child = multiprocessing.get_context("fork").Process(target=_count_in_a_child)
     child.start()
     child.join(timeout=300)
@@ -100,7 +100,7 @@ def test_a_forked_child_has_helpers_of_its_own():
 
 def _count_in_a_child():
     counts = np.zeros(1000, np.int64)
-    spread(count_up, 1000, counts)
+    parallel_for(count_up, 1000, counts)
     assert (counts == 1).all()
 
 
@@ -111,7 +111,7 @@ def test_a_phase_begins_when_all_parts_of_the_one_before_are_done(threads, parts
         numba.set_num_threads(number)
         for _ in range(200):
             values = np.zeros((8, parts), np.int64)
-            together(add_rows, 8, values)
+            parallel_region(add_rows, 8, values)
             assert (values == np.array(expected)[:, None]).all()
 
 
@@ -119,17 +119,17 @@ def test_alone_no_other_thread_is_woken(threads):
     numba.set_num_threads(threads)
     seen = []
 
-    def work(crew, number):
+    def work(tasks, number):
         seen.append((threading.get_ident(), number))
         time.sleep(0.2)  # long enough for another one to begin
 
-    together(work, 1, 5, alone=True)
+    parallel_region(work, 1, 5, alone=True)
     assert seen == [(threading.get_ident(), 5)]
 
 
 def test_crews_of_several_callers_do_not_wait_for_each_other_forever():
     values = np.zeros((8, 8, 16), np.int64)
-    callers = [threading.Thread(target=together, args=(add_rows, 8, one)) for one in values]
+    callers = [threading.Thread(target=parallel_region, args=(add_rows, 8, one)) for one in values]
     for caller in callers:
         caller.start()
     for caller in callers:
@@ -140,10 +140,10 @@ def test_crews_of_several_callers_do_not_wait_for_each_other_forever():
 
 @pytest.mark.parametrize("wrong", [0, 7, 15])
 def test_nobody_waits_for_a_part_that_failed(threads, wrong):
-    together(fail_at, 1, -1, 16)  # compiled, so that helpers take part
+    parallel_region(fail_at, 1, -1, 16)  # compiled, so that helpers take part
     for _ in range(20):
         with pytest.raises(ArithmeticError, match="wrong one"):
-            together(fail_at, 1, wrong, 16)
+            parallel_region(fail_at, 1, wrong, 16)
 
 
 @pytest.mark.parametrize("number", [1, 2, 7])
@@ -154,10 +154,10 @@ def test_calls_at_once_are_made_once_each_and_spread_no_further_if_there_are_sev
         def part(first, last):
             seen.setdefault(k, set()).add((first, last, threading.get_ident()))
 
-        spread(part, 1000)
+        parallel_for(part, 1000)
         done.append(k)
 
-    at_once([lambda k=k: call(k) for k in range(number)])
+    parallel_invoke([lambda k=k: call(k) for k in range(number)])
     assert sorted(done) == list(range(number))
     for ranges in seen.values():  # one call alone has all threads for its kernels
         if numba.get_num_threads() > 1:
@@ -170,7 +170,7 @@ def test_a_call_that_fails_is_told_and_kernels_are_spread_again_afterwards():
         raise ArithmeticError("at the wrong one")
 
     with pytest.raises(ArithmeticError, match="at the wrong one"):
-        at_once([wrong, lambda: None, lambda: None])
+        parallel_invoke([wrong, lambda: None, lambda: None])
     ranges = []
-    spread(lambda first, last: ranges.append((first, last)), 1000)
+    parallel_for(lambda first, last: ranges.append((first, last)), 1000)
     assert len(ranges) > 1 or numba.get_num_threads() == 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.simulate.cells import Band, occupants
 from roadbed.simulate.scenes import SCENES, build_scene
 from roadbed.simulate.solids import build_grid
@@ -30,7 +30,7 @@ def test_ground_points_lie_on_the_terrain(scene: str, sensor: str) -> None:
 def test_nothing_stands_in_the_way(scene: str, seed: int) -> None:
     """The own vehicle's box of 4.2 x 1.8 x 2 m stays clear of every solid, all the way: bridges can be passed under."""
     world = build_scene(scene, seed)
-    x, y = Lattice.centred(4.2, 1.8, 0.15).mesh()
+    x, y = Grid.centred(4.2, 1.8, 0.15).mesh()
     for time in np.arange(0.0, world.duration, world.duration / 100):
         body = world.vehicle([float(time)])
         instant = world.at(float(time))
@@ -68,7 +68,7 @@ def test_low_obstacles_are_seen_isolated_and_low() -> None:
 
 def test_a_passing_car_hides_ground_seen_before_and_after() -> None:
     source = roadbed.open("sim:parking?sensor=vlp16&frames=60")
-    lattice = Lattice.centred(4.0, 4.0, 0.4, 3.0, -8.0)  # on the slope down to the car park
+    lattice = Grid.centred(4.0, 4.0, 0.4, 3.0, -8.0)  # on the slope down to the car park
     share = [source.truth(index).occupancy(lattice).visible.mean() for index in (10, 30, 50)]
     assert share[0] > 0.6
     assert share[1] < 0.3

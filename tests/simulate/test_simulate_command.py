@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import roadbed
 from roadbed.cli import app
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 
 
 def test_folder_reads_back(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_folder_reads_back(tmp_path: Path) -> None:
     truth = source.truth(2)
     with np.load(tmp_path / "truth" / "000002.npz") as layers:
         x0, y0, spacing, columns, rows = layers["lattice"]
-        lattice = Lattice(x0, y0, spacing, int(columns), int(rows))
+        lattice = Grid(x0, y0, spacing, int(columns), int(rows))
         assert layers["elevation"].shape == lattice.shape == (60, 60)
         np.testing.assert_allclose(layers["elevation"], truth.elevation(lattice), atol=1e-5)
         np.testing.assert_array_equal(layers["occupied"], truth.occupancy(lattice).occupied)

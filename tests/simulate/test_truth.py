@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.layers import Plane, Wave
 from roadbed.simulate.motion import Along, Fixed, Pace, Straight
@@ -56,7 +56,7 @@ def test_measured_points_lie_within_the_noise(city) -> None:  # type: ignore[no-
 
 def test_elevation_and_slope_on_world_axes_are_the_terrain(city) -> None:  # type: ignore[no-untyped-def]
     truth = city.truth(3)
-    lattice = Lattice.centred(20.0, 10.0, 0.5, 5.0, 2.0)
+    lattice = Grid.centred(20.0, 10.0, 0.5, 5.0, 2.0)
     x, y = lattice.mesh()
     np.testing.assert_allclose(truth.elevation(lattice), truth.terrain.height(x, y))
     np.testing.assert_allclose(truth.slope(lattice), truth.terrain.slope(x, y))
@@ -66,14 +66,14 @@ def test_elevation_in_a_tilted_frame() -> None:
     scene = Scene("waves", Terrain((Wave(0.8, 30.0, 0.4), Plane(0.3, 0.1, 0.05))), (), Fixed(0.0, 0.0), 1.0)
     _, truth = Drive(scene, load_rig("vlp16"), 1).frame(0)
     T_lattice_sensor = Pose.from_euler(3.0, -1.0, 0.7, yaw=0.9, pitch=0.12, roll=-0.07)
-    lattice = Lattice.centred(16.0, 12.0, 0.5)
+    lattice = Grid.centred(16.0, 12.0, 0.5)
     elevation = truth.elevation(lattice, T_lattice_sensor)
     x, y = lattice.mesh()
-    T_world_lattice = truth.T_world_sensor @ T_lattice_sensor.inverse()
-    world = (T_world_lattice @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*x.shape, 3)
+    T_world_grid = truth.T_world_sensor @ T_lattice_sensor.inverse()
+    world = (T_world_grid @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*x.shape, 3)
     np.testing.assert_allclose(world[..., 2], scene.terrain.height(world[..., 0], world[..., 1]), atol=1e-6)
     step = 1e-3
-    moved = Lattice(lattice.x0 + step, lattice.y0, lattice.spacing, lattice.columns, lattice.rows)
+    moved = Grid(lattice.x0 + step, lattice.y0, lattice.spacing, lattice.columns, lattice.rows)
     by_x = (truth.elevation(moved, T_lattice_sensor) - elevation) / step
     np.testing.assert_allclose(truth.slope(lattice, T_lattice_sensor)[..., 0], by_x, atol=1e-3)
 
@@ -90,7 +90,7 @@ def block_scene() -> Scene:
 
 def test_occupancy_of_simple_shapes() -> None:
     _, truth = Drive(block_scene(), load_rig("hdl32e"), 1).frame(0)
-    lattice = Lattice.centred(40.0, 30.0, 0.2)
+    lattice = Grid.centred(40.0, 30.0, 0.2)
     found = truth.occupancy(lattice)
     x, y = lattice.mesh()
     block = (np.abs(x - 6.0) < 0.5 - 0.1) & (np.abs(y) < 1.0 - 0.1)  # turned by 90 degrees
@@ -112,7 +112,7 @@ def test_occupancy_of_simple_shapes() -> None:
 
 def test_visibility_ends_behind_the_block() -> None:
     _, truth = Drive(block_scene(), load_rig("hdl32e"), 1).frame(0)
-    lattice = Lattice.centred(40.0, 30.0, 0.2)
+    lattice = Grid.centred(40.0, 30.0, 0.2)
     visible = truth.occupancy(lattice, below=1.0).visible
     x, y = lattice.mesh()
     assert visible[(np.hypot(x - 3.0, y) < 0.5)].mean() > 0.95
@@ -123,7 +123,7 @@ def test_visibility_ends_behind_the_block() -> None:
 def test_occupancy_turns_with_the_lattice() -> None:
     _, truth = Drive(block_scene(), load_rig("vlp16"), 1).frame(0)
     T_lattice_sensor = Pose.from_euler(yaw=math.pi / 2)  # the world's x axis is the lattice's y axis
-    lattice = Lattice.centred(30.0, 30.0, 0.2)
+    lattice = Grid.centred(30.0, 30.0, 0.2)
     found = truth.occupancy(lattice, T_lattice_sensor)
     x, y = lattice.mesh()
     assert found.occupied[(np.abs(y - 6.0) < 0.35) & (np.abs(x) < 0.8)].all()
@@ -158,7 +158,7 @@ def test_drifting_odometry_leaves_the_truth_in_place() -> None:
     assert scan.T_world_sensor is not None
     assert scan.T_world_sensor.distance_to(truth.T_world_sensor) > 0.01
     x, y, _ = scan.T_world_sensor.translation
-    lattice = Lattice.centred(24.0, 24.0, 0.5, x, y)
+    lattice = Grid.centred(24.0, 24.0, 0.5, x, y)
     elevation = truth.elevation(lattice, scan.T_world_sensor)
     points = scan.T_world_sensor @ scan.points.astype(np.float64)[truth.is_ground]
     near = lattice.index(points[:, 0], points[:, 1])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.viewer.drape import draped_glb
 from roadbed.viewer.scene import coarser
 
@@ -35,7 +35,7 @@ def parsed(glb):
 
 
 def test_vertices_lie_on_the_surface_and_holes_stay_open():
-    lattice = Lattice(-2.0, 10.0, 0.5, 6, 5)
+    lattice = Grid(-2.0, 10.0, 0.5, 6, 5)
     x, y = lattice.mesh()
     height = 0.1 * x - 0.2 * y
     height[0, 0] = np.nan
@@ -53,13 +53,13 @@ def test_vertices_lie_on_the_surface_and_holes_stay_open():
 
 
 def test_nothing_known_gives_nothing_to_draw():
-    lattice = Lattice(0.0, 0.0, 1.0, 4, 4)
+    lattice = Grid(0.0, 0.0, 1.0, 4, 4)
     assert draped_glb(lattice, np.full((4, 4), np.nan), np.zeros((4, 4, 4), np.uint8), np.zeros(3)) == b""
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 9))
 def test_larger_squares_cover_the_same_ground(columns, rows, step):
-    lattice = Lattice(3.0, -7.0, 0.2, columns, rows)
+    lattice = Grid(3.0, -7.0, 0.2, columns, rows)
     mesh, step = coarser(lattice, step)
     left, right, bottom, top = mesh.extent
     assert np.allclose((left, bottom), (lattice.extent[0], lattice.extent[2]))

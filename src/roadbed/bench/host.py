@@ -24,7 +24,7 @@ def host_figures(pipeline: Pipeline, scans: Sequence[Scan]) -> dict[str, float]:
     """Per frame: calls of functions, and milliseconds of the calling thread's processor time outside the CPU's kernels
     and waits for a device. The profiler that sees them makes each call slower: figures to compare, not to add up.
 
-    Beside them, on an accelerator: tapes and the launches in them, copies to and from the device, and waits for it.
+    Beside them, on an accelerator: graphs and the launches in them, copies to and from the device, and waits for it.
     """
     backend: Any = pipeline.backend
     before, profile = copy(getattr(backend, "traffic", None)), cProfile.Profile(thread_time)

@@ -95,7 +95,7 @@ class _DeviceSteps:
         held = [self.backend.upload(layer) for layer in layers]
         words = [layer.nbytes // 4 for layer in layers]
         copies = [primitives.copy(*each) for each in zip(held, self._buffers, words)]
-        return tuple(reports), self.backend.tape(primitives.build(self.backend), copies), held
+        return tuple(reports), self.backend.graph(primitives.build(self.backend), copies), held
 
     def load(self, time: float, packed: Any, given: Given) -> None:
         sensors, copying, _ = packed

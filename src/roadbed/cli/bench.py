@@ -91,7 +91,7 @@ def pipeline(
     rows = list(progress(pipeline_rows(backend, device, sensor or tuple(SENSORS), seconds), "measuring"))
     times = ("median_ms", "p95_ms", "processor_ms", "hz", "ground_ms", "occupancy_ms")
     out = report("pipeline", rows, backend=backend)
-    host = ("host_calls", "host_ms", "tapes", "launches", "uploads", "downloads", "waits")
+    host = ("host_calls", "host_ms", "graphs", "launches", "uploads", "downloads", "waits")
     _show(out, ("case", "sensors", "points", "cells", *times, *(name for name in host if name in rows[0])), as_json)
     if not as_json:
         steps = [[step, *(row["steps_ms"].get(step, 0.0) for row in rows)] for step in rows[0]["steps_ms"]]

@@ -17,13 +17,13 @@ from roadbed.config import TraversabilityConfig
 from roadbed.core.device_arrays import lies_on_device
 from roadbed.core.display import Shown
 from roadbed.core.errors import ConfigError, InputError
-from roadbed.core.geometry import Float32, Float64, Lattice, Pose
+from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, traversability
 from roadbed.runtime.backend import OnDevice
 
 # Cells, along the axes of the ground's lattice frame, and which of them move: [y][x], on the host or on a device.
-Moving = tuple[Lattice, NDArray[np.bool_] | OnDevice]
+Moving = tuple[Grid, NDArray[np.bool_] | OnDevice]
 
 
 def names_wanted(wanted: Iterable[str] | None, known: Collection[str]) -> frozenset[str]:
@@ -236,7 +236,7 @@ class Mounting:
 class VarianceCells:
     """Statistics of grid variance's cells, arrays of shape (rows, columns); heights in m, NaN where a cell is empty."""
 
-    lattice: Lattice
+    lattice: Grid
     count: NDArray[np.int32]
     mean: Float32
     variance: Float32
@@ -267,7 +267,7 @@ class GroundFrame(Shown):
     label: NDArray[np.uint8]  # (N,) see Label
     ground_probability: Float32  # (N,) c_j of the E-step, 0 where unknown
     height_above_ground: Float32  # (N,) m, NaN where no ground is known
-    lattice: Lattice  # in the lattice frame: level axes fixed to the world with odometry, else the vehicle frame
+    lattice: Grid  # in the lattice frame: level axes fixed to the world with odometry, else the vehicle frame
     elevation: Float32  # (rows, columns) m, NaN where unknown
     slope: Float32  # (rows, columns, 2) dz/dx, dz/dy, NaN where unknown
     variance: Float32  # (rows, columns) m^2 of the elevation; grows without data
@@ -276,7 +276,7 @@ class GroundFrame(Shown):
     scan: Scan | None = None
     time: float | None = None  # s, of the scan
     own_vehicle: NDArray[np.bool_] | None = None  # (N,) points on the own body, label unknown; None: none is known
-    T_world_lattice: Pose | None = None  # the lattice frame in the odometry's world; None without odometry
+    T_world_grid: Pose | None = None  # the lattice frame in the odometry's world; None without odometry
     used_prior: bool = False  # whether the surface of earlier scans was used
     cells: VarianceCells | None = None  # with the method "variance"
     resident: Resident | None = None  # the same on the accelerator that computed it
@@ -312,7 +312,7 @@ class GroundFrame(Shown):
 class OccupancyFrame(Shown):
     """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
 
-    lattice: Lattice  # of cells
+    lattice: Grid  # of cells
     time: float
     static: Float32  # (rows, columns)
     dynamic: Float32
@@ -326,7 +326,7 @@ class OccupancyFrame(Shown):
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     T_lattice_grid: Pose | None = None  # from this grid's axes to the ground's lattice frame; None: they are the same
-    T_world_lattice: Pose | None = None  # the axes of `lattice` in the odometry's world; None without odometry
+    T_world_grid: Pose | None = None  # the axes of `lattice` in the odometry's world; None without odometry
     moving_on_device: OnDevice | None = None  # `moving` where an accelerator has it, until its next frame
 
     def __getstate__(self) -> dict[str, Any]:
@@ -343,7 +343,7 @@ class OccupancyFrame(Shown):
         """(rows, columns) P(occupied) = static + dynamic + unknown / 2."""
         return self.static + self.dynamic + np.float32(0.5) * self.unknown
 
-    def moving_cells(self) -> tuple[Lattice, NDArray[np.bool_]]:
+    def moving_cells(self) -> tuple[Grid, NDArray[np.bool_]]:
         """What moves, along the axes of the lattice frame: what `GroundFilter(..., moving=)` leaves out."""
         if self.T_lattice_grid is None:
             return self.lattice, self.moving
@@ -354,8 +354,8 @@ class OccupancyFrame(Shown):
         middle_x, middle_y, _ = self.T_lattice_grid.of(x, y, 0.0)
         if abs(self.T_lattice_grid.yaw) * size / 2 < grid.spacing:  # turned by less than a cell: moving it is enough
             corner = grid.x0 + (middle_x - x), grid.y0 + (middle_y - y)
-            return Lattice(*corner, grid.spacing, grid.columns, grid.rows), self.moving
-        upright = Lattice.centred(size, size, grid.spacing, middle_x, middle_y)
+            return Grid(*corner, grid.spacing, grid.columns, grid.rows), self.moving
+        upright = Grid.centred(size, size, grid.spacing, middle_x, middle_y)
         xs, ys = upright.mesh()
         turned = self.T_lattice_grid.inverse() @ np.stack([xs.ravel(), ys.ravel(), np.zeros(xs.size)], axis=1)
         cell = grid.index(turned[:, 0], turned[:, 1])

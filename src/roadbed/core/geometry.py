@@ -256,7 +256,7 @@ def rotation_of(axis_angle: Float64) -> Float64:
 
 
 @dataclass(frozen=True)
-class Lattice:
+class Grid:
     """A regular grid on the xy plane. Layers are arrays of shape (rows, columns), indexed [y][x]."""
 
     x0: float  # m, position of node or cell centre [0][0]
@@ -266,7 +266,7 @@ class Lattice:
     rows: int
 
     @classmethod
-    def centred(cls, length: float, width: float, spacing: float, x: float = 0.0, y: float = 0.0) -> Lattice:
+    def centred(cls, length: float, width: float, spacing: float, x: float = 0.0, y: float = 0.0) -> Grid:
         """`length` metres along x by `width` along y around (x, y); nodes lie at the middle of their squares."""
         columns, rows = round(length / spacing), round(width / spacing)
         return cls(x - (columns - 1) * spacing / 2, y - (rows - 1) * spacing / 2, spacing, columns, rows)
@@ -311,18 +311,18 @@ class Lattice:
         flat = np.where(inside, row * self.columns + column, -1)
         return flat.astype(np.int64)
 
-    def shifted(self, columns: int, rows: int) -> Lattice:
+    def shifted(self, columns: int, rows: int) -> Grid:
         """Moved by whole nodes."""
         return replace(self, x0=self.x0 + columns * self.spacing, y0=self.y0 + rows * self.spacing)
 
-    def around(self, x: float, y: float) -> Lattice:
+    def around(self, x: float, y: float) -> Grid:
         """A lattice of the same size with (x, y) in its middle and nodes at (k + 1/2) spacing, in every drive alike."""
         first_column = math.floor(x / self.spacing) - self.columns // 2
         first_row = math.floor(y / self.spacing) - self.rows // 2
         corner = (first_column + 0.5) * self.spacing, (first_row + 0.5) * self.spacing
-        return Lattice(*corner, self.spacing, self.columns, self.rows)
+        return Grid(*corner, self.spacing, self.columns, self.rows)
 
-    def steps_to(self, other: Lattice) -> tuple[int, int]:
+    def steps_to(self, other: Grid) -> tuple[int, int]:
         """Columns and rows from this lattice to another that lies on the same nodes."""
         return round((other.x0 - self.x0) / self.spacing), round((other.y0 - self.y0) / self.spacing)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame
-from roadbed.core.geometry import Float64, Lattice
+from roadbed.core.geometry import Float64, Grid
 from roadbed.evaluate.metrics import ElevationScore
 from roadbed.io.arrays import check_numbers, read_array
 from roadbed.sources import Source
@@ -46,12 +46,12 @@ class ReferenceElevation:
         if truth.ndim != 2:
             raise InputError(f"{files[index]}: expected an array [y][x], found shape {truth.shape}")
         truth[truth == 0] = np.nan
-        lattice = Lattice(self.x0, self.y0, self.spacing, truth.shape[1], truth.shape[0])
+        lattice = Grid(self.x0, self.y0, self.spacing, truth.shape[1], truth.shape[0])
         x, y = lattice.mesh()
         height, variance = surface_at(frame, x, y)
         return ElevationScore.of(height, variance, truth, self._supported(frame, lattice, truth))
 
-    def _supported(self, frame: GroundFrame, lattice: Lattice, truth: Float64) -> NDArray[np.bool_]:
+    def _supported(self, frame: GroundFrame, lattice: Grid, truth: Float64) -> NDArray[np.bool_]:
         points = frame.points_lattice
         node = lattice.index(points[:, 0], points[:, 1])
         inside = node >= 0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import OccupancyFrame
-from roadbed.core.geometry import Float64, Lattice
+from roadbed.core.geometry import Float64, Grid
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
@@ -199,7 +199,7 @@ class BoxJudge:
         return int(np.count_nonzero(~explained))
 
 
-def _window(lattice: Lattice, footprint: Float64, margin: float) -> tuple[slice, slice]:
+def _window(lattice: Grid, footprint: Float64, margin: float) -> tuple[slice, slice]:
     """Rows and columns around a footprint."""
     low = (footprint.min(axis=0) - margin - (lattice.x0, lattice.y0)) / lattice.spacing
     high = (footprint.max(axis=0) + margin - (lattice.x0, lattice.y0)) / lattice.spacing

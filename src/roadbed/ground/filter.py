@@ -17,11 +17,11 @@ from roadbed.config import Config, GroundConfig
 from roadbed.core.errors import ConfigError, DeviceError
 from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan, names_wanted
 from roadbed.core.geometry import Pose
-from roadbed.ground.ego.ego_mask import OwnBody, Room, without
+from roadbed.ground.ego.ego_mask import EgoMask, Room, without
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.method import GroundMethod, Segmented, looked_at
 from roadbed.kernels import progress as compilation
-from roadbed.runtime.backend import Backend, in_words
+from roadbed.runtime.backend import Backend, translate_error
 from roadbed.runtime.cpu_backend import Host, refuse_after_fork
 from roadbed.runtime.device_selection import opened
 
@@ -49,7 +49,7 @@ class GroundFilter:
         self.config = Config.of(config)
         self.backend = opened(backend, device, (self.config.backend, self.config.device))
         self._turn = threading.RLock()
-        self._own_body, self._room = OwnBody(self.config.vehicle), Room(self.backend)
+        self._own_body, self._room = EgoMask(self.config.vehicle), Room(self.backend)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
         _check_outputs(outputs, self.config, self.backend)
         self._method = _method(self.config, self.backend, map_folder, outputs, names_wanted(wanted, WANTED))
@@ -87,7 +87,7 @@ class GroundFilter:
         results = self._method.batch(entering())
         while True:
             refuse_after_fork()
-            with self._turn, in_words(self.backend):
+            with self._turn, translate_error(self.backend):
                 found = next(results, None)
             if found is None:
                 return
@@ -97,7 +97,7 @@ class GroundFilter:
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""
         refuse_after_fork()
-        with self._turn, in_words(self.backend):
+        with self._turn, translate_error(self.backend):
             return self._method.profile(scan)
 
     def save_map(self) -> None:
@@ -155,7 +155,7 @@ class GroundUnderWay:
         refuse_after_fork()
         owner._turn.acquire()
         try:
-            with in_words(owner.backend):
+            with translate_error(owner.backend):
                 self._found, own = owner._segment(self._scan, self._moving, self._meanwhile)
             self.frame = self._found.frame(self._scan, own)
         except BaseException:
@@ -181,7 +181,7 @@ class GroundUnderWay:
         if not self._completed:
             begin, self._completed = clock.perf_counter(), True
             self.learn()
-            with in_words(self._owner.backend):
+            with translate_error(self._owner.backend):
                 self._found.complete()
             self.frame = looked_at(self.frame)
             self._found.timings["total"] = self._seconds + clock.perf_counter() - begin

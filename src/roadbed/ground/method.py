@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
 
 _SOME = 64  # labels, one of which usually says something
@@ -25,10 +25,10 @@ class Segmented:
     """
 
     output: FrameOutput
-    lattice: Lattice
+    lattice: Grid
     T_lattice_sensor: Pose
     mounting: Mounting
-    T_world_lattice: Pose | None = None
+    T_world_grid: Pose | None = None
     used_prior: bool = False
     notes: tuple[str, ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Segmented:
             scan=scan,
             time=scan.time,
             own_vehicle=own_vehicle,
-            T_world_lattice=self.T_world_lattice,
+            T_world_grid=self.T_world_grid,
             used_prior=self.used_prior,
             cells=output.cells,
             resident=output.resident,

@@ -15,12 +15,12 @@ from typing import Any
 
 import numba
 
-from roadbed.kernels.tasks import ABANDONED, new_crew
+from roadbed.kernels.tasks import ABANDONED, new_task_counters
 
 _SHARES = 4  # ranges per thread: one that is held up leaves some to the others
 
 
-def spread(kernel: Callable[..., None], count: int, *arguments: Any, grain: int = 1) -> None:
+def parallel_for(kernel: Callable[..., None], count: int, *arguments: Any, grain: int = 1) -> None:
     """`kernel(first, last, *arguments)` for ranges that together are `range(count)`, each of `grain` or more.
 
     `numba.get_num_threads()` threads work at a time, this one among them. The kernel is compiled with `nogil`, and what
@@ -46,28 +46,28 @@ def spread(kernel: Callable[..., None], count: int, *arguments: Any, grain: int 
     _in_threads(work, threads)
 
 
-def together(kernel: Callable[..., None], phases: int, *arguments: Any, alone: bool = False) -> None:
-    """`kernel(crew, *arguments)` in all threads at once, which share out the parts of its phases: see `crew`.
+def parallel_region(kernel: Callable[..., None], phases: int, *arguments: Any, alone: bool = False) -> None:
+    """`kernel(tasks, *arguments)` in all threads at once, which share out the parts of its phases: see `tasks`.
 
     The kernel is compiled with `nogil`, and what it computes must not depend on who does a part. `alone`: in this
     thread only, where to wake another would take longer than what it could take over.
     """
-    crew = new_crew(phases)
+    tasks = new_task_counters(phases)
     if alone:
-        kernel(crew, *arguments)
+        kernel(tasks, *arguments)
         return
 
     def work() -> None:
         try:
-            kernel(crew, *arguments)
+            kernel(tasks, *arguments)
         except BaseException:
-            crew[0, ABANDONED] = 1  # nobody is to wait for the part that failed
+            tasks[0, ABANDONED] = 1  # nobody is to wait for the part that failed
             raise
 
     _in_threads(work, numba.get_num_threads() if _is_compiled(kernel) else 1)
 
 
-def at_once(calls: Sequence[Callable[[], None]]) -> None:
+def parallel_invoke(calls: Sequence[Callable[[], None]]) -> None:
     """All of these calls, which must not depend on each other; several at a time do not spread their kernels."""
     threads = min(numba.get_num_threads(), len(calls))
     waiting = iter(calls)  # each is given to one thread

@@ -6,11 +6,11 @@
 threads for every loop. `threads.together` wakes them once. Nobody waits for a thread that has taken no part: on a busy
 machine one may do all the work.
 
-    part = take_part(crew, phase)
+    part = first_chunk(tasks, phase)
     while part < parts:
         ...
-        part = take_next(crew, phase)
-    wait_for_all(crew, phase, parts)
+        part = next_chunk(tasks, phase)
+    barrier(tasks, phase, parts)
 """
 
 from __future__ import annotations
@@ -27,59 +27,59 @@ TAKEN, DONE, ABANDONED, COUNTERS = 0, 1, 2, 8  # counters of a phase fill a cach
 _PATIENCE = 4000  # looks at a counter before others may have the processor
 
 
-def new_crew(phases: int) -> np.ndarray:
+def new_task_counters(phases: int) -> np.ndarray:
     """Counters for so many phases, none of which has begun."""
     return np.zeros((phases, COUNTERS), np.int64)
 
 
 def _counter(context, builder, signature, arguments):
-    crew = context.make_array(signature.args[0])(context, builder, arguments[0])
+    tasks = context.make_array(signature.args[0])(context, builder, arguments[0])
     place = builder.add(builder.mul(arguments[1], ir.Constant(ir.IntType(64), COUNTERS)), arguments[2])
-    return cgutils.gep_inbounds(builder, crew.data, place)
+    return cgutils.gep_inbounds(builder, tasks.data, place)
 
 
 @intrinsic
-def _add_one(_typing_context, crew, phase, counter):
+def _add_one(_typing_context, tasks, phase, counter):
     """Counts up, whoever else does so at the same time; returns the number before."""
 
     def codegen(context, builder, signature, arguments):
         pointer = _counter(context, builder, signature, arguments)
         return builder.atomic_rmw("add", pointer, ir.Constant(ir.IntType(64), 1), "acq_rel")
 
-    return types.int64(crew, types.int64, types.int64), codegen
+    return types.int64(tasks, types.int64, types.int64), codegen
 
 
 @intrinsic
-def _read(_typing_context, crew, phase, counter):
+def _read(_typing_context, tasks, phase, counter):
     """What is written before another thread counts up is seen after this."""
 
     def codegen(context, builder, signature, arguments):
         return builder.load_atomic(_counter(context, builder, signature, arguments), "acquire", 8)
 
-    return types.int64(crew, types.int64, types.int64), codegen
+    return types.int64(tasks, types.int64, types.int64), codegen
 
 
 _give_way = types.ExternalFunction("sched_yield", types.int32())
 
 
 @inlined()
-def take_part(crew, phase):
+def first_chunk(tasks, phase):
     """The first part for this thread; none is left where the number is as large as that of all parts."""
-    return _add_one(crew, phase, TAKEN)
+    return _add_one(tasks, phase, TAKEN)
 
 
 @inlined()
-def take_next(crew, phase):
+def next_chunk(tasks, phase):
     """The part before is done; another one."""
-    _add_one(crew, phase, DONE)
-    return _add_one(crew, phase, TAKEN)
+    _add_one(tasks, phase, DONE)
+    return _add_one(tasks, phase, TAKEN)
 
 
 @inlined()
-def wait_for_all(crew, phase, parts):
+def barrier(tasks, phase, parts):
     """Until every part of the phase is done, by whomever; or one has failed, of which Python tells."""
     looks = 0
-    while _read(crew, phase, DONE) < parts and _read(crew, 0, ABANDONED) == 0:
+    while _read(tasks, phase, DONE) < parts and _read(tasks, 0, ABANDONED) == 0:
         looks += 1
         if looks > _PATIENCE:
             _give_way()

@@ -117,8 +117,8 @@ class FoxgloveSink:
     def _transforms(self, result: Result) -> None:
         ground, names = result.ground, self._names
         chain = [(names.lattice, result.scan.sensor, ground.T_lattice_sensor)]
-        if ground.T_world_lattice is not None:
-            chain.append((names.world, names.lattice, ground.T_world_lattice))
+        if ground.T_world_grid is not None:
+            chain.append((names.world, names.lattice, ground.T_world_grid))
         made = [
             fox.FrameTransform(
                 timestamp=self._stamp,

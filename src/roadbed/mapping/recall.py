@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.geometry import Float32, Lattice
+from roadbed.core.geometry import Float32, Grid
 from roadbed.mapping.information import SurfaceRules, information_of, lower, planes_of
 
 _STEP_M = 0.3  # surfaces further apart than this are not the same one
@@ -21,7 +21,7 @@ class Recall:
     Of two surfaces the lower one is the ground: what was seen from afar may be the top of bushes over a slope.
     """
 
-    def __init__(self, lattice: Lattice, rules: SurfaceRules) -> None:
+    def __init__(self, lattice: Grid, rules: SurfaceRules) -> None:
         self._rules = rules
         self.information: Float32 = np.zeros((9, *lattice.shape), np.float32)
         self._heights: Float32 = np.full(lattice.shape, np.nan, np.float32)  # over the base, as last noticed

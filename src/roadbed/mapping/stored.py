@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadbed.core.errors import InputError
-from roadbed.core.geometry import Float32, Float64, Lattice
+from roadbed.core.geometry import Float32, Float64, Grid
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
 from roadbed.mapping.cells import CellTile
 from roadbed.mapping.index import MapIndex
@@ -79,15 +79,15 @@ class StoredMap:
             counts += np.bincount(row * SIDE + column, count, SIDE * SIDE)
         return np.where(counts > 0, counts, np.nan).reshape(SIDE, SIDE)
 
-    def lattice(self, key: Key) -> Lattice:
+    def lattice(self, key: Key) -> Grid:
         """Where the nodes of a tile lie."""
         return self.lattice_of((key[0], key[0]), (key[1], key[1]))
 
-    def lattice_of(self, rows: tuple[int, int], columns: tuple[int, int]) -> Lattice:
+    def lattice_of(self, rows: tuple[int, int], columns: tuple[int, int]) -> Grid:
         """Where the nodes of a block of tiles lie, from the first to the last row and column of tiles."""
         x0, y0 = (columns[0] * SIDE + 0.5) * self.spacing, (rows[0] * SIDE + 0.5) * self.spacing
         across, along = (SIDE * (last - first + 1) for first, last in (columns, rows))
-        return Lattice(x0, y0, self.spacing, across, along)
+        return Grid(x0, y0, self.spacing, across, along)
 
     @property
     def block(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -95,7 +95,7 @@ class StoredMap:
         return block_of(self.keys, self.folder)
 
     @property
-    def extent(self) -> Lattice:
+    def extent(self) -> Grid:
         return self.lattice_of(*self.block)
 
     def _read(self, tiles: TileCache[T], key: Key) -> T | None:

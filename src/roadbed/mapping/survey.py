@@ -74,7 +74,7 @@ class Survey:
             )
 
     def add(self, ground: GroundFrame, occupancy: OccupancyFrame | None = None) -> None:
-        if ground.T_world_lattice is None:
+        if ground.T_world_grid is None:
             return
         if not self._begun:
             self.index.write(self.folder)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.geometry import Float32, Lattice, Pose
+from roadbed.core.geometry import Float32, Grid, Pose
 from roadbed.io.arrays import check_numbers
 from roadbed.mapping.cache import SIDE, Key, TileCache
 from roadbed.mapping.index import MapIndex
@@ -74,7 +74,7 @@ class TileMap:
         self.T_lattice_world = T_lattice_world
         MapIndex(self.spacing, T_lattice_world, self.surface).write(self.folder)
 
-    def store(self, lattice: Lattice, information: Float32, base: float, leaving: np.ndarray) -> None:
+    def store(self, lattice: Grid, information: Float32, base: float, leaving: np.ndarray) -> None:
         """Keep the nodes of `information` (9, rows, columns) where `leaving` (rows, columns) is set."""
         worth = leaving & (information[0] > KNOWN)
         for key, in_tile, in_lattice in self._pieces(lattice):
@@ -89,7 +89,7 @@ class TileMap:
             tile.changed = True
         self._tiles.trim()
 
-    def load(self, lattice: Lattice, information: Float32, base: float, entering: np.ndarray) -> int:
+    def load(self, lattice: Grid, information: Float32, base: float, entering: np.ndarray) -> int:
         """Fill nodes of `information` where `entering` is set from the map; returns how many are known there."""
         found = 0
         for key, in_tile, in_lattice in self._pieces(lattice):
@@ -110,11 +110,11 @@ class TileMap:
         """Write every changed tile."""
         self._tiles.flush()
 
-    def _pieces(self, lattice: Lattice) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
+    def _pieces(self, lattice: Grid) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
         return pieces(lattice, self.spacing)
 
 
-def pieces(lattice: Lattice, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
+def pieces(lattice: Grid, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
     """Tile keys (row, column) under a lattice, with matching slices of the tile and of the lattice."""
     first_column, first_row = round(lattice.x0 / spacing - 0.5), round(lattice.y0 / spacing - 0.5)
     for tile_row in range(first_row // SIDE, (first_row + lattice.rows - 1) // SIDE + 1):

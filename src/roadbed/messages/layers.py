@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lattice layers as grid_map_msgs/GridMap and nav_msgs/OccupancyGrid."""
+"""Grid layers as grid_map_msgs/GridMap and nav_msgs/OccupancyGrid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.messages.store import GRID_MAP, OCCUPANCY_GRID, RosMessages
 
 _SURELY_UNSEEN = 0.9  # unknown mass above which a cell is -1 in an OccupancyGrid
@@ -26,7 +26,7 @@ def elevation_layers(ground: GroundFrame) -> dict[str, NDArray[np.float32]]:
     }
 
 
-def grid_map(messages: RosMessages, header: Any, lattice: Lattice, layers: dict[str, NDArray[np.float32]]) -> Any:
+def grid_map(messages: RosMessages, header: Any, lattice: Grid, layers: dict[str, NDArray[np.float32]]) -> Any:
     """Layers (rows, columns) as a GridMap, whose first cell lies at the largest x and y and whose x runs fastest."""
     x_min, x_max, y_min, y_max = lattice.extent
     size = {"resolution": lattice.spacing, "length_x": x_max - x_min, "length_y": y_max - y_min}

@@ -70,8 +70,8 @@ class ResultMessages:
     def _tf(self) -> Any:
         """Where the lattice lies: in the odometry's world, else at the vehicle, else at the sensor."""
         ground, scan = self._result.ground, self._result.scan
-        if ground.T_world_lattice is not None:
-            parent, T_parent_lattice = self._names.world, ground.T_world_lattice
+        if ground.T_world_grid is not None:
+            parent, T_parent_lattice = self._names.world, ground.T_world_grid
         elif scan.T_vehicle_sensor is not None:
             parent, T_parent_lattice = self._names.vehicle, scan.T_vehicle_sensor @ ground.T_lattice_sensor.inverse()
         else:

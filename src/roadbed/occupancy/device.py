@@ -21,7 +21,7 @@ from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import check_device
 from roadbed.occupancy.registration.register_device import RegistrationDevice
-from roadbed.runtime.backend import Backend, Beside, JoinedTapes, OnDevice, Tape
+from roadbed.runtime.backend import Backend, CommandGraph, Concurrent, GraphCache, OnDevice
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 
@@ -49,7 +49,7 @@ class OccupancyDevice:
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
         self._hsbof = HsbofDevice(backend, self.lattice.shape, cells.spacing, filter_, config.seed, given)
         self._motion = GridMotion()  # since the last frame
-        self._joined = JoinedTapes(backend)
+        self._joined = GraphCache(backend)
         self._layers = self._on_device()
         brought = {name: self._layers[name] for name in _brought(frozenset(wanted))}
         at_last = ("lost", "masses") if "velocity" in brought else ("lost", "moving", "masses")
@@ -80,7 +80,7 @@ class OccupancyDevice:
             h.describe(given.dt, motion, given.own_velocity)
             particles, velocities, rest = h.parts
             known = self._run(
-                (Beside((observe, fuse), (particles,)),),
+                (Concurrent((observe, fuse), (particles,)),),
                 (*register, velocities),
                 (rest,),
             )
@@ -95,12 +95,12 @@ class OccupancyDevice:
         uncarried = h.share_of(known.pop("lost"))
         return LazyOutput(self._fetch, **known, uncarried=uncarried, timings=timings, moving_on_device=moving)
 
-    def _run(self, *parts: tuple[Tape | Beside, ...]) -> dict[str, Any]:
+    def _run(self, *parts: tuple[CommandGraph | Concurrent, ...]) -> dict[str, Any]:
         """Run what belongs together, and bring what is then known while the next part runs."""
         known: dict[str, Any] = {}
-        waiting: list[Tape | Beside] = []
-        for tapes, (side_by_side, plan) in zip(parts, self._brought):
-            waiting += tapes
+        waiting: list[CommandGraph | Concurrent] = []
+        for graphs, (side_by_side, plan) in zip(parts, self._brought):
+            waiting += graphs
             if plan:
                 self._joined.run(*waiting)
                 known |= side_by_side.queue(plan)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.device_arrays import to_host
 from roadbed.core.frames import GroundFrame, Scan
-from roadbed.core.geometry import Float32, Float64, Lattice, Pose
+from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.occupancy.model import NOBODYS
 from roadbed.runtime.backend import OnDevice
 
@@ -65,7 +65,7 @@ class SensorView:
 class GroundSurface:
     """The ground under a scan: its lattice's layers with NaN where unknown, and the plane to assume there."""
 
-    lattice: Lattice
+    lattice: Grid
     elevation: Any  # (rows, columns) m, float32; `OnDevice` where slope and variance follow it on the device
     slope: Float32  # (rows, columns, 2)
     variance: Float32  # (rows, columns) m^2
@@ -91,7 +91,7 @@ class OccupancyInput:
     T_lattice_sensor: Pose  # takes the points to the ground's lattice frame
     sensors: tuple[SensorView, ...]
     surface: GroundSurface
-    lattice: Lattice  # of the grid's cells, along the grid's axes
+    lattice: Grid  # of the grid's cells, along the grid's axes
     T_lattice_grid: Pose  # from the grid's axes to the ground's lattice frame
     time: float  # s
     dt: float = 0.0  # s to predict since the frame before
@@ -103,7 +103,7 @@ class OccupancyInput:
         cls,
         scan: Scan,
         ground: GroundFrame,
-        lattice: Lattice,
+        lattice: Grid,
         T_lattice_grid: Pose | None = None,
         time: float = 0.0,
         dt: float = 0.0,

@@ -25,7 +25,7 @@ from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.tracker import ObjectTracker
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.runtime.backend import Backend, in_words
+from roadbed.runtime.backend import Backend, translate_error
 from roadbed.runtime.cpu_backend import Host, refuse_after_fork
 from roadbed.runtime.device_selection import opened
 
@@ -116,7 +116,7 @@ class OccupancyFilter:
         `meanwhile` is called, if the scan is used, once a device has been told of all its work.
         """
         refuse_after_fork()
-        with self._turn, in_words(self.backend):
+        with self._turn, translate_error(self.backend):
             try:
                 frame = self._take(scan, ground, meanwhile)
             except BaseException:
@@ -161,7 +161,7 @@ class OccupancyFilter:
             notes=tuple(notes),
             timings=timings | output.timings,
             T_lattice_grid=place.T_lattice_grid,
-            T_world_lattice=ground.T_world_lattice and ground.T_world_lattice @ given.T_lattice_grid,
+            T_world_grid=ground.T_world_grid and ground.T_world_grid @ given.T_lattice_grid,
             moving_on_device=output.moving_on_device,
         )
         return self._last

@@ -12,7 +12,7 @@ import numpy as np
 from roadbed.config.occupancy import GridConfig
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import GroundFrame, Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.occupancy.engine import GridMotion
 
 _SAME = 1e-6  # m, rad: poses closer than this are one
@@ -23,7 +23,7 @@ _IDENTITY = Pose.identity()
 class GridPlace:
     """Where the grid lies for one scan, and how it came there from the scan before."""
 
-    lattice: Lattice  # of cells, along the grid's axes
+    lattice: Grid  # of cells, along the grid's axes
     T_lattice_grid: Pose | None  # None: the grid's axes are those of the ground's lattice frame
     motion: GridMotion
     T_before_now: Pose | None  # the grid's axes now, in those of the scan before; None: they stay the same
@@ -89,7 +89,7 @@ class GridPlacement:
     def _turn(self, T_home_vehicle: Pose) -> GridMotion:
         """With the vehicle: its heading is the grid's x axis."""
         config, before = self.config, self._T_home_grid
-        self._lattice = Lattice.centred(config.length, config.width, config.spacing, x=config.ahead)
+        self._lattice = Grid.centred(config.length, config.width, config.spacing, x=config.ahead)
         x, y, _ = T_home_vehicle.xyz
         self._T_home_grid = Pose.from_euler(x, y, yaw=T_home_vehicle.yaw)
         T_old_new = before.inverse() @ self._T_home_grid
@@ -98,12 +98,12 @@ class GridPlacement:
         return GridMotion(rotation, rotation @ corner + T_old_new.translation[:2] - corner, None)
 
 
-def lattice_of(grid: GridConfig) -> Lattice:
+def lattice_of(grid: GridConfig) -> Grid:
     """The grid with the origin in its middle."""
     columns, rows = round(grid.length / grid.spacing), round(grid.width / grid.spacing)
     if columns < 1 or rows < 1:
         raise ConfigError(f"occupancy.grid: {grid.length:g} x {grid.width:g} m holds no cell of {grid.spacing:g} m")
-    return Lattice(0.0, 0.0, grid.spacing, columns, rows).around(0.0, 0.0)
+    return Grid(0.0, 0.0, grid.spacing, columns, rows).around(0.0, 0.0)
 
 
 def _is_identity(pose: Pose) -> bool:

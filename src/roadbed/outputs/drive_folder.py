@@ -13,7 +13,7 @@ import yaml
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.io.atomic import atomic_write
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import write_label
@@ -73,7 +73,7 @@ def write_scan(out: OutputFolder, scan: Scan) -> None:
 def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:
     """Layers on world axes around the vehicle, and what each point is."""
     x, y = np.round(truth.T_world_vehicle.translation[:2] / spacing) * spacing
-    lattice = Lattice.centred(2 * reach, 2 * reach, spacing, x, y)
+    lattice = Grid.centred(2 * reach, 2 * reach, spacing, x, y)
     occupancy = truth.occupancy(lattice)
     write_arrays(
         path,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.io.atomic import atomic_write
 from roadbed.sources.formats.npy import CHANNEL_PREFIX
 
@@ -67,7 +67,7 @@ def frame_arrays(frame: GroundFrame | OccupancyFrame) -> dict[str, NDArray]:
         value = getattr(frame, field.name)
         if isinstance(value, np.ndarray):
             arrays[field.name] = value
-        elif isinstance(value, Lattice):
+        elif isinstance(value, Grid):
             arrays[field.name] = np.array([value.x0, value.y0, value.spacing, value.columns, value.rows])
         elif isinstance(value, Pose):
             arrays[field.name] = value.matrix

@@ -63,13 +63,13 @@ class Device:
 class Traffic:
     """What the host has asked of a device so far."""
 
-    tapes: int = 0
-    launches: int = 0  # in these tapes
+    graphs: int = 0
+    launches: int = 0  # in these graphs
     uploads: int = 0
     downloads: int = 0
     waits: int = 0  # for everything queued
     event_waits: int = 0  # for a part of it
-    phases: dict[str, float] | None = None  # s on the device so far; None: not measured, which makes tapes slower
+    phases: dict[str, float] | None = None  # s on the device so far; None: not measured, which makes graphs slower
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Launch:
     arguments: tuple[Any, ...]  # buffers and numpy scalars
     slots: int = 1
     phase: str = ""  # name under which its time is reported; the kernel's when empty
-    program: Any = None  # another program than the tape's
+    program: Any = None  # another program than the graph's
     together: bool = False  # its groups wait for each other: at most `groups_at_once` of them
 
 
@@ -107,7 +107,7 @@ class OnDevice:
 _PACKED = {"i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d"}  # NumPy's numbers in the module `struct`
 
 
-class Letter:
+class ArgumentStruct:
     """An array of records to be posted, each written whole, or by its members: five times as fast as NumPy's."""
 
     def __init__(self, dtype: np.dtype, count: int) -> None:
@@ -140,7 +140,7 @@ def _layout(dtype: np.dtype) -> str:
 Order = Mapping[str, tuple[str, ...]]
 
 
-class Tape(Protocol):
+class CommandGraph(Protocol):
     """A recorded sequence of launches. `run` queues it, `timed` runs it once and gives seconds per phase."""
 
     def run(self) -> None: ...
@@ -148,18 +148,18 @@ class Tape(Protocol):
     def timed(self) -> dict[str, float]: ...
 
 
-class Beside(NamedTuple):
-    """Two sequences of tapes that need nothing of each other: they may run at the same time."""
+class Concurrent(NamedTuple):
+    """Two sequences of graphs that need nothing of each other: they may run at the same time."""
 
-    first: tuple[Tape | Beside, ...]
-    second: tuple[Tape | Beside, ...]
+    first: tuple[CommandGraph | Concurrent, ...]
+    second: tuple[CommandGraph | Concurrent, ...]
 
 
-def in_line(*tapes: Tape | Beside) -> Iterator[Tape]:
+def flattened(*graphs: CommandGraph | Concurrent) -> Iterator[CommandGraph]:
     """One after the other, also those that need not be."""
-    for one in tapes:
-        if isinstance(one, Beside):
-            yield from in_line(*one.first, *one.second)
+    for one in graphs:
+        if isinstance(one, Concurrent):
+            yield from flattened(*one.first, *one.second)
         else:
             yield one
 
@@ -178,7 +178,7 @@ class Backend(Protocol):
     device: Device
     traffic: Traffic
     failures: tuple[type[Exception], ...]  # what its runtime raises when the device is lost or full
-    branches_are_free: bool  # a tape with branches costs the host no more than one without
+    branches_are_free: bool  # a graph with branches costs the host no more than one without
 
     def build(self, program: Program) -> Any:
         """Compile for this device."""
@@ -204,20 +204,20 @@ class Backend(Protocol):
         """A host array that transfers fastest, not cleared: pinned and visible to kernels on CUDA."""
         ...
 
-    def mailbox(self, size: int) -> Any:
+    def staging_buffer(self, size: int) -> Any:
         """A few bytes that describe a frame, read by kernels where they lie."""
         ...
 
-    def post(self, array: NDArray, mailbox: Any) -> None:
-        """Put bytes into a mailbox; work queued before may still read the old ones until `finish`."""
+    def enqueue(self, array: NDArray, staging_buffer: Any) -> None:
+        """Put bytes into a staging_buffer; work queued before may still read the old ones until `finish`."""
         ...
 
-    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Any:
+    def input_buffer(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Any:
         """Memory for what the caller gives with `offer`; where it `stays` on the device, kernels read it often."""
         ...
 
-    def offer(self, array: Any, intake: Any, start: int = 0) -> int:
-        """Let kernels read `array`: its address if it lies on the device, else 0 after it was copied into `intake`."""
+    def bind(self, array: Any, input_buffer: Any, start: int = 0) -> int:
+        """Let kernels read `array`: its address if it lies on the device, else 0 after it was copied into `input_buffer`."""
         ...
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
@@ -250,12 +250,12 @@ class Backend(Protocol):
         """Queue what brings the first `count` elements of a slot into `output.host`."""
         ...
 
-    def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> Tape:
+    def graph(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CommandGraph:
         """Record launches: one after the other, or by phases, each on a queue of its own `after` those it names."""
         ...
 
-    def joined(self, tapes: Sequence[Tape | Beside]) -> Tape:
-        """Tapes of this backend one after the other, or beside each other where that gains, as one."""
+    def joined(self, graphs: Sequence[CommandGraph | Concurrent]) -> CommandGraph:
+        """CommandGraphs of this backend one after the other, or beside each other where that gains, as one."""
         ...
 
     def event(self) -> Event:
@@ -267,33 +267,33 @@ class Backend(Protocol):
         ...
 
 
-class JoinedTapes:
-    """Runs tapes that follow each other with one call of the runtime; each sequence is joined at its first use."""
+class GraphCache:
+    """Runs graphs that follow each other with one call of the runtime; each sequence is joined at its first use."""
 
     _MOST = 16  # sequences that are kept
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: dict[tuple[Tape | Beside, ...], Tape] = {}
+        self._kept: dict[tuple[CommandGraph | Concurrent, ...], CommandGraph] = {}
 
     def forget(self) -> None:
-        """Tapes were recorded anew: what the old ones hold is no longer needed."""
+        """CommandGraphs were recorded anew: what the old ones hold is no longer needed."""
         self._kept.clear()
 
-    def run(self, *tapes: Tape | Beside) -> None:
-        tape, phases = self._kept.get(tapes) or self._join(tapes), self._backend.traffic.phases
+    def run(self, *graphs: CommandGraph | Concurrent) -> None:
+        graph, phases = self._kept.get(graphs) or self._join(graphs), self._backend.traffic.phases
         if phases is None:
-            tape.run()
+            graph.run()
             return
-        for phase, seconds in tape.timed().items():
+        for phase, seconds in graph.timed().items():
             phases[phase] = phases.get(phase, 0.0) + seconds
 
-    def _join(self, tapes: tuple[Tape | Beside, ...]) -> Tape:
+    def _join(self, graphs: tuple[CommandGraph | Concurrent, ...]) -> CommandGraph:
         if len(self._kept) >= self._MOST:
             self._kept.clear()
-        alone = tapes[0] if len(tapes) == 1 else None
-        joined = self._backend.joined(tapes) if alone is None or isinstance(alone, Beside) else alone
-        self._kept[tapes] = joined
+        alone = graphs[0] if len(graphs) == 1 else None
+        joined = self._backend.joined(graphs) if alone is None or isinstance(alone, Concurrent) else alone
+        self._kept[graphs] = joined
         return joined
 
 
@@ -328,8 +328,8 @@ def check_points(device: Device, points: int, size: int) -> None:
         )
 
 
-class in_words:
-    """`with in_words(backend):` says in one line what a runtime says of a device that fails in the middle of a drive.
+class translate_error:
+    """`with translate_error(backend):` says in one line what a runtime says of a device that fails in the middle of a drive.
 
     A class, since a generator costs several times as much.
     """

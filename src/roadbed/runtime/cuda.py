@@ -18,7 +18,7 @@ from roadbed.io.atomic import atomic_write
 from roadbed.runtime import backend as common
 from roadbed.runtime import program_cache
 from roadbed.runtime.backend import Device, Launch, Order, Output
-from roadbed.runtime.cuda_graphs import CudaEvent, CudaTape, Run, Step, runs_of
+from roadbed.runtime.cuda_graphs import CudaEvent, CudaGraph, Run, Step, runs_of
 from roadbed.runtime.program import Program
 
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
@@ -82,7 +82,7 @@ class Intake:
 
 
 @dataclass(frozen=True, eq=False)
-class Mailbox:
+class StagingBuffer:
     """A few bytes on the device, and the pinned memory they come from in turn, with its addresses."""
 
     device: Any  # cupy.ndarray
@@ -197,29 +197,29 @@ class CudaBackend:
             raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
         return np.ndarray(shape, dtype, memory)
 
-    def mailbox(self, size: int) -> Mailbox:
+    def staging_buffer(self, size: int) -> StagingBuffer:
         letters = list(self.host((_LETTERS, size), np.uint8))
-        return Mailbox(self.zeros(size, np.uint8), [(letter, letter.ctypes.data) for letter in letters])
+        return StagingBuffer(self.zeros(size, np.uint8), [(letter, letter.ctypes.data) for letter in letters])
 
-    def post(self, array: NDArray, mailbox: Mailbox) -> None:
+    def enqueue(self, array: NDArray, staging_buffer: StagingBuffer) -> None:
         self._letter = (self._letter + 1) % _LETTERS
-        letter, address = mailbox.letters[self._letter]
+        letter, address = staging_buffer.letters[self._letter]
         letter[:] = array.view(np.uint8)
-        self._copy(mailbox.device.data.ptr, address, letter.nbytes)
+        self._copy(staging_buffer.device.data.ptr, address, letter.nbytes)
 
-    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
+    def input_buffer(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
         return Intake(self.zeros(shape, dtype), stays)
 
-    def offer(self, array: Any, intake: Intake, start: int = 0) -> int:
+    def bind(self, array: Any, input_buffer: Intake, start: int = 0) -> int:
         if not isinstance(array, np.ndarray):
-            return self._offer_device_array(array, intake.device.dtype)
+            return self._offer_device_array(array, input_buffer.device.dtype)
         if not array.size:
             return 0
-        array = np.ascontiguousarray(array, intake.device.dtype)
-        if not intake.stays and self._is_pinned(address := array.ctypes.data):
+        array = np.ascontiguousarray(array, input_buffer.device.dtype)
+        if not input_buffer.stays and self._is_pinned(address := array.ctypes.data):
             self._in_flight.append(array)
             return address
-        self._send(array, intake.device, start)
+        self._send(array, input_buffer.device, start)
         return 0
 
     def _copy(self, target: int, source: int, size: int) -> None:
@@ -296,17 +296,17 @@ class CudaBackend:
             row = output.host[slot]
             self._bring(row.ctypes.data, output.buffer.data.ptr + slot * row.nbytes, count * row.itemsize)
 
-    def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaTape:
+    def graph(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaGraph:
         steps = []
         for launch in launches:
             arguments = tuple(_argument(a) for a in launch.arguments)
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             steps.append(Step(launch.phase or launch.kernel, kernel, *shape, arguments, launch.together))
-        return CudaTape(self, [Run(steps, after)])
+        return CudaGraph(self, [Run(steps, after)])
 
-    def joined(self, tapes: Sequence[Any]) -> CudaTape:
-        return CudaTape(self, runs_of(tapes))
+    def joined(self, graphs: Sequence[Any]) -> CudaGraph:
+        return CudaGraph(self, runs_of(graphs))
 
     def side_streams(self) -> Iterator[Any]:
         """Streams that branches of a graph are captured from, one after the other."""
@@ -330,8 +330,8 @@ class CudaBackend:
 
 
 def _argument(argument: Any) -> Any:
-    """Kernels take pinned host memory by its address, and of an intake or a mailbox the device's part."""
-    if isinstance(argument, Intake | Mailbox):
+    """Kernels take pinned host memory by its address, and of an input_buffer or a staging_buffer the device's part."""
+    if isinstance(argument, Intake | StagingBuffer):
         return argument.device
     if isinstance(argument, np.ndarray) and argument.ndim > 0:
         return np.uint64(argument.ctypes.data)

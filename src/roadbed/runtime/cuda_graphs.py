@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roadbed.runtime import backend as common
-from roadbed.runtime.backend import Beside, Order
+from roadbed.runtime.backend import Concurrent, Order
 
 DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -43,16 +43,16 @@ class Run(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """What `Beside` is of the runs of tapes."""
+    """What `Concurrent` is of the runs of graphs."""
 
     first: Sequence[Run | Fork]
     second: Sequence[Run | Fork]
 
 
-def runs_of(tapes: Sequence[Any]) -> list[Run | Fork]:
+def runs_of(graphs: Sequence[Any]) -> list[Run | Fork]:
     runs: list[Run | Fork] = []
-    for one in tapes:
-        runs += [Fork(runs_of(one.first), runs_of(one.second))] if isinstance(one, Beside) else one.runs
+    for one in graphs:
+        runs += [Fork(runs_of(one.first), runs_of(one.second))] if isinstance(one, Concurrent) else one.runs
     return runs
 
 
@@ -77,7 +77,7 @@ class CudaEvent:
         self._event.synchronize()
 
 
-class CudaTape:
+class CudaGraph:
     """Launches captured once as a graph; a frame is then one call to the driver."""
 
     def __init__(self, owner: Any, runs: Sequence[Run | Fork]) -> None:
@@ -124,7 +124,7 @@ class CudaTape:
             main.wait_event(event)
 
     def run(self) -> None:
-        self._owner.traffic.tapes += 1
+        self._owner.traffic.graphs += 1
         self._owner.traffic.launches += len(self._steps)
         self._owner._working = True
         self._graph.launch(self._owner.stream)

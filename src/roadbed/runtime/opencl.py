@@ -158,13 +158,13 @@ class OpenclBackend:
 
     def upload(self, array: NDArray, buffer: Buffer | None = None, start: int = 0) -> Buffer:
         buffer = buffer or self.zeros(array.shape, array.dtype)
-        self.offer(array, buffer, start)
+        self.bind(array, buffer, start)
         return buffer
 
     def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
         return np.zeros(shape, dtype)
 
-    def offer(self, array: Any, buffer: Buffer, start: int = 0) -> int:
+    def bind(self, array: Any, buffer: Buffer, start: int = 0) -> int:
         if not isinstance(array, np.ndarray):
             array = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
         array = np.ascontiguousarray(array, buffer.dtype)
@@ -176,14 +176,14 @@ class OpenclBackend:
             self.traffic.uploads += 1
         return 0
 
-    def intake(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Buffer:
+    def input_buffer(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Buffer:
         return self.zeros(shape, dtype)
 
-    def mailbox(self, size: int) -> Buffer:
+    def staging_buffer(self, size: int) -> Buffer:
         return self.zeros(size, np.uint8)
 
-    def post(self, array: NDArray, mailbox: Buffer) -> None:
-        self.offer(array.view(np.uint8).copy(), mailbox)
+    def enqueue(self, array: NDArray, staging_buffer: Buffer) -> None:
+        self.bind(array.view(np.uint8).copy(), staging_buffer)
 
     def queue_download(self, buffer: Buffer, start: int, count: int) -> NDArray:
         host, offset = np.empty(count, buffer.dtype), start * buffer.dtype.itemsize
@@ -214,14 +214,16 @@ class OpenclBackend:
             self._in_flight.append(copied)
             self.traffic.downloads += 1
 
-    def tape(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> OpenclTape:
+    def graph(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> OpenclGraph:
         return (
-            OpenclTape(self, program, launches) if after is None else ParallelOpenclTape(self, program, launches, after)
+            OpenclGraph(self, program, launches)
+            if after is None
+            else ParallelOpenclGraph(self, program, launches, after)
         )
 
-    def joined(self, tapes: Sequence[Any]) -> OpenclTape:
-        in_line: list[Any] = list(common.in_line(*tapes))
-        return JoinedOpenclTape(self, in_line)
+    def joined(self, graphs: Sequence[Any]) -> OpenclGraph:
+        flattened: list[Any] = list(common.flattened(*graphs))
+        return JoinedOpenclGraph(self, flattened)
 
     def queue(self, number: int) -> Any:
         """The backend's own queue, or another one beside it."""
@@ -256,7 +258,7 @@ class OpenclEvent:
         self._marker.wait()
 
 
-class OpenclTape:
+class OpenclGraph:
     """Kernels with their arguments set once, queued one after the other."""
 
     def __init__(self, owner: OpenclBackend, program: Any, launches: Sequence[Launch]) -> None:
@@ -269,7 +271,7 @@ class OpenclTape:
             self._steps.append((launch.phase or launch.kernel, kernel, *shape))
 
     def run(self) -> None:
-        self._owner.traffic.tapes += 1
+        self._owner.traffic.graphs += 1
         self._owner.traffic.launches += len(self._steps)
         self._owner._working = True
         self.queue()
@@ -291,7 +293,7 @@ class OpenclTape:
         return seconds
 
 
-class ParallelOpenclTape(OpenclTape):
+class ParallelOpenclGraph(OpenclGraph):
     """The same, each phase on its own queue; events join them."""
 
     def __init__(self, owner: OpenclBackend, program: Any, launches: Sequence[Launch], after: Order) -> None:
@@ -314,17 +316,17 @@ class ParallelOpenclTape(OpenclTape):
         owner._queue.flush()
 
 
-class JoinedOpenclTape(OpenclTape):
-    """Tapes one after the other: OpenCL has no call for several launches."""
+class JoinedOpenclGraph(OpenclGraph):
+    """CommandGraphs one after the other: OpenCL has no call for several launches."""
 
-    def __init__(self, owner: OpenclBackend, tapes: Sequence[OpenclTape]) -> None:
+    def __init__(self, owner: OpenclBackend, graphs: Sequence[OpenclGraph]) -> None:
         super().__init__(owner, None, ())
-        self._tapes = tapes
-        self._steps = [step for tape in tapes for step in tape._steps]
+        self._graphs = graphs
+        self._steps = [step for graph in graphs for step in graph._steps]
 
     def queue(self) -> None:
-        for tape in self._tapes:
-            tape.queue()
+        for graph in self._graphs:
+            graph.queue()
 
 
 def _cache_folder() -> str | None:

@@ -34,7 +34,7 @@ class _Run:
     taken: tuple[_Taken, ...]
 
 
-class SideBySide:
+class PackedOutputs:
     """Buffers by name, `parts` (elements, type) in the order in which they lie."""
 
     def __init__(self, backend: Backend, parts: Mapping[str, tuple[int, DTypeLike]]) -> None:

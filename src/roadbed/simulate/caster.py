@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float64, Pose
 from roadbed.kernels.jit import inlined, inner, njit
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 from roadbed.kernels.scratch import scratch
 from roadbed.simulate import heightfield
 from roadbed.simulate.chance import make_key, normal, uniform
 from roadbed.simulate.ground_ray import Bounds, meet_ground
 from roadbed.simulate.sensors import Sensor
-from roadbed.simulate.solids import Grid, Movements, Solids, facing_of, meet_solids
+from roadbed.simulate.solids import Movements, SolidIndex, Solids, facing_of, meet_solids
 from roadbed.simulate.terrain import Terrain
 
 GROUND, NOTHING = -1, -2  # values of `Sweep.part` beside rows of the solids
@@ -49,7 +49,7 @@ class _Scene(NamedTuple):
     bounds: Bounds
     solids: Solids
     movements: Movements
-    grid: Grid
+    grid: SolidIndex
 
 
 class _Returns(NamedTuple):
@@ -82,7 +82,7 @@ def cast_sweep(
     bounds: Bounds,
     solids: Solids,
     movements: Movements,
-    grid: Grid,
+    grid: SolidIndex,
     *,
     key: np.uint64,
     distortion: bool = False,
@@ -117,7 +117,7 @@ def cast_sweep(
         np.zeros((columns, layers), np.bool_),
         np.zeros((columns, layers), np.float32),
     )
-    spread(_cast, columns, firings, scene, errors, key, returns)
+    parallel_for(_cast, columns, firings, scene, errors, key, returns)
     kept = np.flatnonzero(returns.part.ravel() != NOTHING)
     return Sweep(
         returns.points.reshape(-1, 3)[kept],

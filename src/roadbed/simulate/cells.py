@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float64, Pose
 from roadbed.kernels.jit import njit
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 from roadbed.simulate.heightfield import Field, height
-from roadbed.simulate.solids import SQUARE, Grid, Movements, Solids, span_of
+from roadbed.simulate.solids import SQUARE, Movements, SolidIndex, Solids, span_of
 from roadbed.simulate.terrain import Terrain
 
 _SAMPLES = 3  # along each edge of a cell
@@ -50,10 +50,10 @@ class Band(NamedTuple):
     below: float
 
 
-def occupants(band: Band, field: Field, solids: Solids, movements: Movements, grid: Grid) -> NDArray[np.int32]:
+def occupants(band: Band, field: Field, solids: Solids, movements: Movements, grid: SolidIndex) -> NDArray[np.int32]:
     """(rows, columns) row of the thing that reaches into the band over each cell, -1 where none does."""
     owner = np.full(band.nodes.shape[:2], -1, np.int32)
-    spread(_find_occupants, len(owner), band, field, solids, movements, grid, owner)
+    parallel_for(_find_occupants, len(owner), band, field, solids, movements, grid, owner)
     return owner
 
 

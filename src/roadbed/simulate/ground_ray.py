@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.kernels.jit import inner, njit
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 from roadbed.simulate.heightfield import KERB, Field, beyond_kerb, height, road_frame, smooth_step
 
 _MISS = math.inf
@@ -55,7 +55,7 @@ def bound_squares(field: Field, column_0: int, row_0: int, columns: int, rows: i
     """Of `rows` x `columns` squares, the first of which begins at (column_0, row_0)."""
     low, high, steepest = (np.empty((rows, columns)) for _ in range(3))
     bounds = Bounds(column_0, row_0, low, high, steepest, np.empty((rows, columns), np.bool_))
-    spread(_bound_rows, rows, field, bounds)
+    parallel_for(_bound_rows, rows, field, bounds)
     return bounds
 
 

@@ -72,7 +72,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Concurrent:
     """Stands still beside the road: place along x and distance from the centreline, turned with the road."""
 
     x: float

@@ -38,7 +38,7 @@ class Movements(NamedTuple):
     yaw_rate: NDArray[np.float64]  # (m,) rad/s
 
 
-class Grid(NamedTuple):
+class SolidIndex(NamedTuple):
     """Which parts lie over each square of the plane, and the height range they take there."""
 
     x0: float
@@ -87,7 +87,7 @@ def reach(solids: Solids) -> NDArray[np.float64]:
     return np.einsum("nij,ni->nj", np.abs(solids.axes), solids.half)
 
 
-def build_grid(solids: Solids, movements: Movements, x: float, y: float, radius: float, duration: float) -> Grid:
+def build_grid(solids: Solids, movements: Movements, x: float, y: float, radius: float, duration: float) -> SolidIndex:
     """A grid of the parts within `radius` of (x, y), valid for instants up to `duration` away."""
     half = reach(solids)
     travelled = np.linalg.norm(movements.velocity, axis=1) * duration
@@ -99,7 +99,7 @@ def build_grid(solids: Solids, movements: Movements, x: float, y: float, radius:
     x0, y0 = np.floor(x - radius), np.floor(y - radius)
     start, items, cell_low, cell_high = _fill(low, high, x0, y0, count)
     ball = np.linalg.norm(solids.half, axis=1) + margin
-    return Grid(float(x0), float(y0), start, items, cell_low, cell_high, ball)
+    return SolidIndex(float(x0), float(y0), start, items, cell_low, cell_high, ball)
 
 
 @njit(cache=True, error_model="numpy")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 from roadbed.simulate import heightfield
 from roadbed.simulate.ground_ray import Bounds, bound_squares
 from roadbed.simulate.layers import Band, Bend, Layer, Plane
@@ -49,7 +49,7 @@ class Terrain:
     def height_and_slope(self, x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
         x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
         values = np.empty((x.size, 3))
-        spread(heightfield.evaluate, x.size, self.compiled, x.ravel(), y.ravel(), values, grain=_FEW)
+        parallel_for(heightfield.evaluate, x.size, self.compiled, x.ravel(), y.ravel(), values, grain=_FEW)
         return values[:, 0].reshape(x.shape), values[:, 1:].reshape(*x.shape, 2)
 
     def normal(self, x: ArrayLike, y: ArrayLike) -> Float64:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.geometry import Float32, Float64, Lattice, Pose
+from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.simulate import cells
 from roadbed.simulate.solids import build_grid
 from roadbed.simulate.terrain import Terrain
@@ -40,7 +40,7 @@ class ObjectTruth:
 class OccupancyTruth:
     """Per cell of a lattice, shapes (rows, columns, ...)."""
 
-    lattice: Lattice
+    lattice: Grid
     occupied: NDArray[np.bool_]  # something reaches into the height band above the ground
     moving: NDArray[np.bool_]
     velocity: Float32  # (..., 2) m/s in the lattice frame, NaN where nothing moves
@@ -88,17 +88,17 @@ class FrameTruth:
             )
         return found
 
-    def elevation(self, lattice: Lattice, T_lattice_sensor: Pose | None = None) -> Float64:
+    def elevation(self, lattice: Grid, T_lattice_sensor: Pose | None = None) -> Float64:
         """(rows, columns) height of the ground at the nodes, m."""
         return self._ground(lattice, T_lattice_sensor)[0]
 
-    def slope(self, lattice: Lattice, T_lattice_sensor: Pose | None = None) -> Float64:
+    def slope(self, lattice: Grid, T_lattice_sensor: Pose | None = None) -> Float64:
         """(rows, columns, 2) dz/dx and dz/dy of the ground at the nodes."""
         return self._ground(lattice, T_lattice_sensor)[1]
 
     def occupancy(
         self,
-        lattice: Lattice,
+        lattice: Grid,
         T_lattice_sensor: Pose | None = None,
         *,
         above: float = 0.15,
@@ -109,20 +109,20 @@ class FrameTruth:
 
         A cell is visible where a beam passes under `seen_below` (else `below`) or ends.
         """
-        T_world_lattice = self._T_world_lattice(T_lattice_sensor)
+        T_world_grid = self._T_world_lattice(T_lattice_sensor)
         elevation, _ = self._ground(lattice, T_lattice_sensor)
-        nodes = self._nodes(lattice, elevation, T_world_lattice)
+        nodes = self._nodes(lattice, elevation, T_world_grid)
         solids, movements = self.instant.solids, self.instant.movements
         x, y = self.T_world_vehicle.translation[:2]
         reach = np.abs(nodes[..., :2] - (x, y)).max() + lattice.spacing
         grid = build_grid(solids, movements, x, y, reach, 0.0)
-        band = cells.Band(nodes, T_world_lattice.rotation, lattice.spacing, above, below)
+        band = cells.Band(nodes, T_world_grid.rotation, lattice.spacing, above, below)
         owner = cells.occupants(band, self.terrain.compiled, solids, movements, grid)
         occupied = owner >= 0
         velocity_world = np.zeros((*lattice.shape, 3))
         velocity_world[occupied] = self._velocity_at(owner[occupied], nodes[occupied])
         moving = np.linalg.norm(velocity_world, axis=-1) > MOVING_SPEED
-        velocity = (velocity_world @ T_world_lattice.rotation)[..., :2].astype(np.float32)
+        velocity = (velocity_world @ T_world_grid.rotation)[..., :2].astype(np.float32)
         velocity[~moving] = np.nan
         return OccupancyTruth(
             lattice,
@@ -130,7 +130,7 @@ class FrameTruth:
             moving,
             velocity,
             (owner + 1).astype(np.int32),
-            self._visible(lattice, T_world_lattice, elevation, below if seen_below is None else seen_below),
+            self._visible(lattice, T_world_grid, elevation, below if seen_below is None else seen_below),
         )
 
     def _T_world_lattice(self, T_lattice_sensor: Pose | None) -> Pose:
@@ -138,20 +138,20 @@ class FrameTruth:
             return Pose.identity()
         return self.T_world_sensor @ T_lattice_sensor.inverse()
 
-    def _nodes(self, lattice: Lattice, elevation: Float64, T_world_lattice: Pose) -> Float64:
+    def _nodes(self, lattice: Grid, elevation: Float64, T_world_grid: Pose) -> Float64:
         x, y = lattice.mesh()
-        return (T_world_lattice @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*lattice.shape, 3)
+        return (T_world_grid @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*lattice.shape, 3)
 
-    def _ground(self, lattice: Lattice, T_lattice_sensor: Pose | None) -> tuple[Float64, Float64]:
+    def _ground(self, lattice: Grid, T_lattice_sensor: Pose | None) -> tuple[Float64, Float64]:
         """Elevation and slope where the lattice's vertical through each node meets the ground."""
-        T_world_lattice = self._T_world_lattice(T_lattice_sensor)
-        return cells.ground_under(self.terrain, *lattice.mesh(), T_world_lattice)
+        T_world_grid = self._T_world_lattice(T_lattice_sensor)
+        return cells.ground_under(self.terrain, *lattice.mesh(), T_world_grid)
 
     def _velocity_at(self, thing: NDArray[np.int32], place: Float64) -> Float64:
         return thing_velocity(self.instant, thing, place)
 
-    def _visible(self, lattice: Lattice, T_world_lattice: Pose, elevation: Float64, below: float) -> NDArray[np.bool_]:
-        T_lattice_world = T_world_lattice.inverse()
+    def _visible(self, lattice: Grid, T_world_grid: Pose, elevation: Float64, below: float) -> NDArray[np.bool_]:
+        T_lattice_world = T_world_grid.inverse()
         real = ~self.spurious
         return cells.seen(
             T_lattice_world @ self.origins,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.geometry import Float64, Lattice
+from roadbed.core.geometry import Float64, Grid
 from roadbed.viewer.tone import BRIGHTNESS
 
 _FLOAT, _UINT32 = 5126, 5125  # component types of glTF
@@ -20,7 +20,7 @@ _VERTICES, _INDICES = 34962, 34963  # what a buffer holds
 
 
 def draped_glb(
-    lattice: Lattice,
+    lattice: Grid,
     height: NDArray,
     image: NDArray[np.uint8],
     origin: Float64,

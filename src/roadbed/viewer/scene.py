@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.core.geometry import Float64, Lattice
+from roadbed.core.geometry import Float64, Grid
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
 from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_lattice_vehicle, height_at
@@ -219,12 +219,12 @@ class Scene:
             self._scene.remove_by_name(name)
 
 
-def coarser(lattice: Lattice, step: int) -> tuple[Lattice, int]:
+def coarser(lattice: Grid, step: int) -> tuple[Grid, int]:
     """A lattice whose squares hold step x step cells of the given one, and that step; what does not fill one is cut."""
     step = min(step, lattice.rows, lattice.columns)
     shift = (step - 1) / 2 * lattice.spacing
     spacing, columns, rows = step * lattice.spacing, lattice.columns // step, lattice.rows // step
-    return Lattice(lattice.x0 + shift, lattice.y0 + shift, spacing, columns, rows), step
+    return Grid(lattice.x0 + shift, lattice.y0 + shift, spacing, columns, rows), step
 
 
 def surface_image(ground: GroundFrame) -> NDArray[np.uint8]:

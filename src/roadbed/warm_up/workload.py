@@ -13,7 +13,7 @@ import roadbed.occupancy.cpu
 import roadbed.simulate.drive  # noqa: F401  (all kernels are known once this module is)
 from roadbed.config import Config
 from roadbed.core.frames import GroundFrame, Label, Mounting, Scan
-from roadbed.core.geometry import Lattice, Pose
+from roadbed.core.geometry import Grid, Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.mounting.estimator import MountingEstimator
 from roadbed.ground.stcrf.motion.motion_cpu import planes_of
@@ -66,7 +66,7 @@ def occupancy() -> None:
             scan = _scan(number)
             filter_(scan, _level_ground(scan))
     unite(0, 4, np.zeros((2, 4), np.uint16), np.empty(4, np.uint16))  # what two sensors hit
-    grid, tracker = Lattice.centred(9, 9, 1.0), ObjectTracker()
+    grid, tracker = Grid.centred(9, 9, 1.0), ObjectTracker()
     velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
     seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
     layers = MovingLayers.of(velocity, covariance, np.ones(grid.shape, np.uint16), seen, seen, static)
@@ -81,7 +81,7 @@ def simulator() -> None:
     source = open_source("sim:city?sensor=lux4&frames=2")
     for number in range(2):
         scan, truth = source[number], source.truth(number)  # type: ignore[attr-defined]
-        lattice = Lattice.centred(10, 10, 1.0)
+        lattice = Grid.centred(10, 10, 1.0)
         truth.occupancy(lattice, scan.T_vehicle_sensor)
         truth.slope(lattice, scan.T_vehicle_sensor)
 
@@ -111,7 +111,7 @@ def _scan(number: int, layers: int = 24) -> Scan:
 def _level_ground(scan: Scan) -> GroundFrame:
     assert scan.T_vehicle_sensor is not None
     assert scan.T_world_sensor is not None
-    lattice = Lattice.centred(60, 60, 1.0)
+    lattice = Grid.centred(60, 60, 1.0)
     height = (scan.points[:, 2] + np.float32(_HEIGHT)).astype(np.float32)
     label = np.where(height < 0.1, Label.GROUND, Label.OBSTACLE).astype(np.uint8)
     flat = np.zeros(lattice.shape, np.float32)
@@ -127,5 +127,5 @@ def _level_ground(scan: Scan) -> GroundFrame:
         Mounting(scan.T_vehicle_sensor, estimated=False),
         scan,
         scan.time,
-        T_world_lattice=Pose.identity(),
+        T_world_grid=Pose.identity(),
     )

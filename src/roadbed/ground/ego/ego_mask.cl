@@ -24,9 +24,9 @@ FUNCTION void meet_point(GLOBAL const Frame *frame, int i, float x, float y, flo
 }
 
 // own: one byte per point. met: the number of the last look at which a cell held a point, [x][y] from the rear right.
-KERNEL find_own_body(GLOBAL const Frame *frames, GLOBAL float *intake, GLOBAL uchar *own, GLOBAL int *met, int capacity) {
+KERNEL find_own_body(GLOBAL const Frame *frames, GLOBAL float *input_buffer, GLOBAL uchar *own, GLOBAL int *met, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
-    GLOBAL float *left = intake + 3 * SLOT * capacity;
+    GLOBAL float *left = input_buffer + 3 * SLOT * capacity;
     GLOBAL const float *points = AT(const float, frame->given, left);
     int count = frame->count;
     own += SLOT * capacity;

@@ -21,7 +21,7 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float32, Pose
 from roadbed.ground.ego.ego_mask_cpu import copy_without, count_look, mark_cells, mark_inside
 from roadbed.ground.engine import BodyQuestion
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 
 PER_METRE = 5  # cells
 ALONG, ACROSS = 6.0, 1.8  # m from the vehicle's origin that are searched: along, across
@@ -39,7 +39,7 @@ _MARGIN = 0.05  # m around what was found
 _GRAIN = 20_000  # points that are worth a thread
 
 
-class OwnBody:
+class EgoMask:
     """Says which points of a scan are the vehicle's own; `box` is what is known of it, None while nothing is."""
 
     def __init__(self, config: VehicleConfig) -> None:
@@ -59,7 +59,7 @@ class OwnBody:
             return None
         limits = np.array(_limits(self.box), np.float32)
         own = np.empty(len(scan), np.bool_)
-        spread(mark_inside, len(own), *_placed(scan, T_vehicle_sensor), limits, own, grain=_GRAIN)
+        parallel_for(mark_inside, len(own), *_placed(scan, T_vehicle_sensor), limits, own, grain=_GRAIN)
         return own if own.any() else None
 
     def question(self, scan: Scan, T_vehicle_sensor: Pose) -> BodyQuestion | None:
@@ -121,7 +121,7 @@ def without(scan: Scan, own: NDArray[np.bool_] | None, room: Room | None = None)
         return scan
     given = to_host(scan.points) if lies_on_device(scan.points) else scan.points
     points = np.empty_like(given) if room is None else room.like(given)
-    spread(copy_without, len(own), given, own, points, grain=_GRAIN)
+    parallel_for(copy_without, len(own), given, own, points, grain=_GRAIN)
     return scan.with_points(points)
 
 

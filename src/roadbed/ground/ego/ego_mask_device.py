@@ -12,7 +12,7 @@ from roadbed.ground.ego.ego_mask import ACROSS, ALONG, CELLS, LOW, PER_METRE
 from roadbed.ground.engine import BodyQuestion, OwnVehicle
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.runtime.backend import Backend, Launch, Letter, Tape
+from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch
 from roadbed.runtime.program import Program
 
 _GROUP = 256
@@ -35,22 +35,22 @@ def program(config: VehicleConfig) -> Program:
 
 
 class OwnBodyDevice:
-    """`ask` writes a question into the only frame of a drive; `tape` then answers it before the frame's other kernels,
+    """`ask` writes a question into the only frame of a drive; `graph` then answers it before the frame's other kernels,
     `fetch` brings the answer, and `answer` reads it once it is there. Nothing is built before the first question.
     """
 
-    def __init__(self, backend: Backend, config: VehicleConfig, buffers: Buffers, frames: Letter) -> None:
+    def __init__(self, backend: Backend, config: VehicleConfig, buffers: Buffers, frames: ArgumentStruct) -> None:
         self._backend, self._config, self._buffers = backend, config, buffers
         self._record, array = frames.records[0], frames.array
         self._pose, self._box = array["body_pose"][0], array["body_box"][0]
         self._program: Any = None
-        self._tape: Tape | None = None
+        self._graph: CommandGraph | None = None
         self._capacity = self._looks = 0
         self._asked: BodyQuestion | None = None
         self._count = 0
 
     def ask(self, question: BodyQuestion) -> None:
-        """Of a scan that is described already; what is left of it lies in the intake, if points are left out."""
+        """Of a scan that is described already; what is left of it lies in the input_buffer, if points are left out."""
         self._reserve()
         record, self._asked = self._record, question
         self._count, self._pose[:] = record.count, question.T_vehicle_sensor.numbers
@@ -62,10 +62,10 @@ class OwnBodyDevice:
             record.body_look = self._looks
 
     @property
-    def tape(self) -> Tape:
+    def graph(self) -> CommandGraph:
         """Recorded anew when buffers have grown."""
-        assert self._tape is not None
-        return self._tape
+        assert self._graph is not None
+        return self._graph
 
     def fetch(self) -> None:
         """Queue what brings the answer to the host."""
@@ -93,10 +93,10 @@ class OwnBodyDevice:
         if buffers.capacity > self._capacity:
             self._own = backend.output((buffers.slots, buffers.capacity), np.uint8)
             self._capacity = buffers.capacity
-            self._tape = backend.tape(self._program, [self._launch()])
+            self._graph = backend.graph(self._program, [self._launch()])
 
     def _launch(self) -> Launch:
         b, device = self._buffers, self._backend.device
-        arguments = b.frames, b.intake, self._own.buffer, self._met.buffer, np.int32(b.capacity)
+        arguments = b.frames, b.input_buffer, self._own.buffer, self._met.buffer, np.int32(b.capacity)
         shape = (max(1, min(-(-b.capacity // _GROUP), 4 * device.units)), _GROUP)
         return Launch("find_own_body", *(shape if device.lanes > 1 else (32 * device.units, 1)), arguments, b.slots)

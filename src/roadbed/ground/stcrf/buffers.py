@@ -41,7 +41,7 @@ class Buffers:
         self.judged = zeros(slots * nodes * 4, np.float32)  # doubt about each node, and what tells its variance
         self.clean = zeros(slots * nodes, np.int32)  # what clean nodes hang on,
         self.clean_sizes = zeros(slots * (nodes + 1), np.int32)  # nodes per component, then the known ones of all
-        self.frames = backend.mailbox(slots * FRAME.itemsize)
+        self.frames = backend.staging_buffer(slots * FRAME.itemsize)
         self.layers = backend.output((slots, 4, nodes), np.float32, stays)
         self.tallies = zeros(slots * tally_words(config), np.uint32)
         self.row_sums, self.kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
@@ -62,14 +62,14 @@ class Buffers:
         total = self.slots * capacity
         check_points(self._backend.device, points * self.slots, total * _BYTES_PER_POINT)
         zeros, output = self._backend.zeros, partial(self._backend.output, stays=self._stays)
-        intake = self._backend.intake((self.slots, capacity, 3), np.float32, self._stays or self.slots > 1)
+        input_buffer = self._backend.input_buffer((self.slots, capacity, 3), np.float32, self._stays or self.slots > 1)
         located, rank = zeros(total * 4, np.float32), zeros(total, np.int32)
         by_node = zeros((total + self.slots * self._anchors + SPARE) * 4, np.float32)
         decisions, standing = zeros(total, np.uint8), zeros(total, np.uint8)
         label = output((self.slots, capacity), np.uint8)
         probability, height = (output((self.slots, capacity), np.float32) for _ in range(2))
-        # Nothing is taken before all of it is there: tapes know what was.
-        self.intake, self.located, self.rank, self.sorted = intake, located, rank, by_node
+        # Nothing is taken before all of it is there: graphs know what was.
+        self.input_buffer, self.located, self.rank, self.sorted = input_buffer, located, rank, by_node
         self.decisions, self.standing = decisions, standing
         self.label, self.probability, self.height = label, probability, height
         self.capacity, self._next = capacity, ((), [])

@@ -23,13 +23,13 @@ from roadbed.ground.stcrf.programs import (
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.ground.stcrf.start.start_device import CoarseLattice
-from roadbed.runtime.backend import Backend, Launch, Order, Tape
+from roadbed.runtime.backend import Backend, CommandGraph, Launch, Order
 
 # Phases that need nothing of another one and of what follows it, up to the next phase after both.
 _BESIDE = {"coarse": "thin_out", "climb": "coarse", "islands": "measure"}
 
 
-class Tapes:
+class CommandGraphs:
     """`of_frame`, `motion` and `alignment` are ready to run; `record` anew when buffers have grown."""
 
     def __init__(self, backend: Backend, config: Config, buffers: Buffers) -> None:
@@ -40,7 +40,7 @@ class Tapes:
         self._coarse = CoarseLattice(backend, config, buffers.slots) if self._stcrf.start == "coarse" else None
         self.record()
 
-    def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> tuple[Tape, Tape]:
+    def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> tuple[CommandGraph, CommandGraph]:
         """A whole frame, recorded at its first use: up to where it is known how much the prior knows of it, and the
         rest. `carried`: the prior has a plane for every node, known or not, from which the coarse lattice starts;
         `few`: with a prior fewer iterations are enough.
@@ -50,15 +50,15 @@ class Tapes:
         if kind not in self._frames:
             sort, rest = self._sort(*kind[1:]), self._after_sort(*kind)
             order = order_of(rest) if self._backend.branches_are_free else None
-            tape, program = self._backend.tape, self._program
-            self._frames[kind] = tape(program, sort), tape(program, rest, order)
+            graph, program = self._backend.graph, self._program
+            self._frames[kind] = graph(program, sort), graph(program, rest, order)
         return self._frames[kind]
 
     def record(self) -> None:
-        tape = self._backend.tape
-        self._frames: dict[tuple[bool, int, bool], tuple[Tape, Tape]] = {}
-        self.motion = tape(self._program, self._motion())
-        self.alignment = tape(self._program, self._alignment())
+        graph = self._backend.graph
+        self._frames: dict[tuple[bool, int, bool], tuple[CommandGraph, CommandGraph]] = {}
+        self.motion = graph(self._program, self._motion())
+        self.alignment = graph(self._program, self._alignment())
 
     @property
     def _over_nodes(self) -> tuple[int, int]:
@@ -95,7 +95,7 @@ class Tapes:
         b, coarse, capacity = self._buffers, self._coarse, np.int32(self._buffers.capacity)
         start = self._start(iterations)
         coarse_start = (coarse.start(carried), coarse.expected) if coarse else (start, b.expected)
-        locate = (b.frames, b.intake, b.located, b.rank, b.counts, b.cursors, b.tallies, capacity)
+        locate = (b.frames, b.input_buffer, b.located, b.rank, b.counts, b.cursors, b.tallies, capacity)
         states = (b.priors, start, b.expected, *coarse_start)
         allocate = (b.frames, b.counts, b.segments, b.cursors, b.lists, *states, np.int32(carried))
         place = (b.frames, b.located, b.rank, b.segments, b.cursors, b.sorted, b.overlap.buffer, capacity)
@@ -186,7 +186,7 @@ class Tapes:
     def _alignment(self) -> list[Launch]:
         b, capacity = self._buffers, np.int32(self._buffers.capacity)
         # Samples lie where the sorted points will: those come later.
-        sample = (b.frames, b.intake, b.standing, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
+        sample = (b.frames, b.input_buffer, b.standing, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
         launches = [self._launch("sample_residuals", (2 * self._backend.device.units, GROUP), *sample)]
         fitting = GROUP if self._backend.device.lanes > 1 else 1
         fit = (b.frames, b.sorted, b.sample_counts, b.samples_found, *b.fit_parts, b.fit.buffer)

@@ -65,7 +65,7 @@ from roadbed.ground.stcrf.surface.surface_cpu import (
     tell_variance,
 )
 from roadbed.kernels.entrance import Entrances
-from roadbed.kernels.parallel import spread, together
+from roadbed.kernels.parallel import parallel_for, parallel_region
 from roadbed.kernels.progress import announce
 from roadbed.kernels.simd import LANES
 from roadbed.mapping.information import lower
@@ -177,7 +177,7 @@ class StcrfCpu:
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
         room = self._sort_alone if self._alone else self._sort_room
         sorting = scan, known, pose, self._fine.shape, self._anchored, room, out
-        together(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
+        parallel_region(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
@@ -194,7 +194,7 @@ class StcrfCpu:
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
         given = chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
-        together(self._enter(select_points, moves.mask), 1, *given, alone=self._alone)
+        parallel_region(self._enter(select_points, moves.mask), 1, *given, alone=self._alone)
         return shaping
 
     def _make_selection(self) -> Selection:
@@ -231,7 +231,7 @@ class StcrfCpu:
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
             coarse.find(points, vehicle, road, carried, self._alone)
-            coarse.spread(fine.spans, fine.expected if carried is None else carried, fine.expected, self._grain)
+            coarse.to_fine(fine.spans, fine.expected if carried is None else carried, fine.expected, self._grain)
 
     @property
     def _grain(self) -> int:
@@ -288,7 +288,7 @@ class StcrfCpu:
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
         given = chunks, points, fine.shape, self._side, rules, surface, work, out
-        together(self._enter(label_points), LABEL_PHASES, *given, alone=self._alone)
+        parallel_region(self._enter(label_points), LABEL_PHASES, *given, alone=self._alone)
         self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
@@ -300,7 +300,7 @@ class StcrfCpu:
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
         describe = self._enter(describe_surface)
-        together(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
+        parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
@@ -314,7 +314,7 @@ class StcrfCpu:
         if self.config.stcrf.seen_only:
             self._carry_outside()
             seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
-            spread(self._enter(keep_seen), fine.shape.rows, *seen, grain=self._grain)
+            parallel_for(self._enter(keep_seen), fine.shape.rows, *seen, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
@@ -352,7 +352,7 @@ class StcrfCpu:
             weak = F(stcrf.height_information), F(stcrf.slope_information)
             given = fine.prior, fine.shape, origin, rotation, translation, weak
             carry, grain = self._enter(transport, rotation, translation), fine.shape.rows if self._alone else 1
-            spread(carry, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
+            parallel_for(carry, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
             fine.data_ends[0], fine.data_ends[1] = 1, fine.shape.columns + 1
             fine.take_prior()
             self._carries = False
@@ -360,8 +360,10 @@ class StcrfCpu:
         if motion.columns or motion.rows:
             by = fine.shape.columns, motion.columns, motion.rows
             known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
-            spread(self._enter(shift_known), fine.shape.rows, *known, *by, grain=self._grain)
-            spread(self._enter(shift), fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
+            parallel_for(self._enter(shift_known), fine.shape.rows, *known, *by, grain=self._grain)
+            parallel_for(
+                self._enter(shift), fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain
+            )
             fine.take_prior()
         if motion.climb:
             lower(fine.prior, motion.climb)

@@ -28,7 +28,7 @@ from roadbed.ground.engine import (
     nothing,
 )  # fmt: skip
 from roadbed.ground.stcrf.buffers import Buffers
-from roadbed.ground.stcrf.command_graphs import Tapes
+from roadbed.ground.stcrf.command_graphs import CommandGraphs
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
@@ -44,7 +44,7 @@ from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
 from roadbed.ground.visibility.device import OpacityDevice
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import Backend, JoinedTapes, Letter, OnDevice, Tape
+from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, GraphCache, OnDevice
 
 
 class StcrfDevice:
@@ -65,8 +65,8 @@ class StcrfDevice:
         bits = {"ground_probability": PROBABILITY, "height_above_ground": HEIGHT}  # and brought to the host
         self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
         self._buffers = Buffers(backend, config, slots, stays=outputs == "both")
-        self._tapes = Tapes(backend, config, self._buffers)
-        letter = Letter(FRAME, slots)
+        self._graphs = CommandGraphs(backend, config, self._buffers)
+        letter = ArgumentStruct(FRAME, slots)
         self._frames, self._records = letter.array, letter.records
         self._laid_from = letter.array["laid_from"][0]
         self._poses = list(zip(letter.array["rotation"], letter.array["translation"]))
@@ -74,13 +74,13 @@ class StcrfDevice:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
-        self._masks: tuple | None = None  # from where to where a mask is copied, and the tape that does it,
-        self._mask_taken: tuple[Tape, ...] = ()  # to be run before the next frame's
+        self._masks: tuple | None = None  # from where to where a mask is copied, and the graph that does it,
+        self._mask_taken: tuple[CommandGraph, ...] = ()  # to be run before the next frame's
         self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
         self._looks = False  # which points stand has to be found before the next frame,
         self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, letter)
         self._asks = False  # and which are the own vehicle's
-        self._joined = JoinedTapes(backend)
+        self._joined = GraphCache(backend)
         self._placed = backend.event()  # it is known how the scan lies on the prior, and what that knows of it
         self._resident: Resident | None = None  # what the last frame left here
 
@@ -124,7 +124,7 @@ class StcrfDevice:
         b, record = self._buffers, self._records[0]
         self._resident = Resident(
             self.backend,
-            OnDevice(b.intake, record.points, record.count),
+            OnDevice(b.input_buffer, record.points, record.count),
             OnDevice(b.height.buffer, b.height.addresses[0], record.count),
             OnDevice(b.layers.buffer, b.layers.addresses[0], self.lattice.size),
         )
@@ -147,8 +147,8 @@ class StcrfDevice:
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
-        tapes = *self._post(given.warm), *self._tapes.of_frame(given.warm, self._carries)
-        return {phase: seconds for tape in tapes for phase, seconds in tape.timed().items()}
+        graphs = *self._post(given.warm), *self._graphs.of_frame(given.warm, self._carries)
+        return {phase: seconds for graph in graphs for phase, seconds in graph.timed().items()}
 
     def keep(self) -> None:
         """The posterior becomes the prior of the next frame, where the ground was seen if only that is asked for."""
@@ -173,7 +173,7 @@ class StcrfDevice:
     @property
     def prior(self) -> Float32:
         if moved := self._moved():
-            self.backend.post(self._frames, self._buffers.frames)
+            self.backend.enqueue(self._frames, self._buffers.frames)
             self._stay()
             moved[0].run()
         nodes = self.lattice.size
@@ -194,8 +194,8 @@ class StcrfDevice:
         for record in self._records:
             record.motion = record.shift_columns = record.shift_rows = record.lower = 0
 
-    def _moved(self) -> tuple[Tape, ...]:
-        """What carries out that was asked since the last frame: one tape or none, to be run once frames are posted."""
+    def _moved(self) -> tuple[CommandGraph, ...]:
+        """What carries out that was asked since the last frame: one graph or none, to be run once frames are posted."""
         if not self._to_move:
             return ()
         for record in self._records:
@@ -204,7 +204,7 @@ class StcrfDevice:
             else:
                 record.prior_from, record.prior = record.prior, 1 - record.prior
         self._kept = self._to_move = False
-        return (self._tapes.motion,)
+        return (self._graphs.motion,)
 
     def _reserve(self, points: int) -> None:
         """Room for scans of so many points."""
@@ -212,7 +212,7 @@ class StcrfDevice:
             self._record()
 
     def _record(self) -> None:
-        self._tapes.record()
+        self._graphs.record()
         self._joined.forget()
 
     def _describe(self, given: FrameInput, slot: int) -> None:
@@ -227,7 +227,7 @@ class StcrfDevice:
         record.count, record.base, record.road = int(points.shape[0]), placement.base, given.road
         rotation, translation = self._poses[slot]
         rotation[:], translation[:] = placement.rotation.ravel(), placement.translation
-        record.given = self.backend.offer(points, self._buffers.intake, 3 * slot * self._buffers.capacity)
+        record.given = self.backend.bind(points, self._buffers.input_buffer, 3 * slot * self._buffers.capacity)
         record.points = record.given
         self._asks = given.body is not None
         if given.body is not None:
@@ -277,14 +277,14 @@ class StcrfDevice:
         """A mask that another stage left on the device is copied with the frame, for the only slot of a drive."""
         pair = (mask.buffer, self._buffers.moving)
         if self._masks is None or any(a is not b for a, b in zip(self._masks[0], pair)):
-            tape = self.backend.tape(primitives.build(self.backend), [primitives.copy(*pair, words)])
-            self._masks = pair, tape
+            graph = self.backend.graph(primitives.build(self.backend), [primitives.copy(*pair, words)])
+            self._masks = pair, graph
         self._mask_taken = (self._masks[1],)
 
-    def _post(self, warm: bool) -> tuple[Tape, ...]:
-        """Describe the frame to its kernels; the tapes that have to be run before theirs."""
-        own_body = (self._own_body.tape,) if self._asks else ()
-        opacity = (self._opacity.tape,) if self._looks else ()
+    def _post(self, warm: bool) -> tuple[CommandGraph, ...]:
+        """Describe the frame to its kernels; the graphs that have to be run before theirs."""
+        own_body = (self._own_body.graph,) if self._asks else ()
+        opacity = (self._opacity.graph,) if self._looks else ()
         before = (*self._moved(), *self._mask_taken, *own_body, *opacity)
         self._mask_taken, self._looks, self._asks = (), False, False
         buffers = self._buffers
@@ -297,7 +297,7 @@ class StcrfDevice:
             record.warm, record.wanted = warm, self.wanted
             record.label, record.probability = label[k], probability[k]
             record.height, record.layers = height[k], layers[k]
-        self.backend.post(self._frames, buffers.frames)
+        self.backend.enqueue(self._frames, buffers.frames)
         self._stay()
         return before
 
@@ -309,11 +309,11 @@ class StcrfDevice:
     def _queue(self, warm: bool, aligned: bool = False) -> None:
         """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""
         asks = self._asks
-        before, (sort, rest) = self._post(warm), self._tapes.of_frame(warm, self._carries)
+        before, (sort, rest) = self._post(warm), self._graphs.of_frame(warm, self._carries)
         if not (warm or asks):
             self._joined.run(*before, sort, rest)
             return
-        self._joined.run(*before, *((self._tapes.alignment,) if aligned else ()), sort)
+        self._joined.run(*before, *((self._graphs.alignment,) if aligned else ()), sort)
         if warm:
             self.backend.fetch(self._buffers.overlap, 0, 2)
         if aligned:
@@ -331,7 +331,7 @@ class StcrfDevice:
             self.backend.finish()  # before the memory of the outputs that it writes is handed back
             self._queue(warm=False)
         elif few and self._knows_too_little(*overlap.host[0].tolist()):
-            self._joined.run(*self._tapes.of_frame(True, self._carries, few=False))
+            self._joined.run(*self._graphs.of_frame(True, self._carries, few=False))
         else:
             return False
         return True

@@ -93,7 +93,7 @@ class Stcrf:
             place.lattice,
             place.T_lattice_sensor,
             mounting,
-            place.T_world_lattice,
+            place.T_world_grid,
             used_prior=warm,
             notes=tuple(notes),
             timings=timings,

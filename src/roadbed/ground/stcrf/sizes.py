@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from roadbed.config.ground import GroundConfig
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.core.memory import check_memory
 from roadbed.ground.stcrf.model import ALIGNMENT_POINTS
 
 
-def lattice_of(config: GroundConfig) -> Lattice:
+def lattice_of(config: GroundConfig) -> Grid:
     """The nodes, with the vehicle at the origin."""
-    return Lattice.centred(config.stcrf.length, config.stcrf.width, config.stcrf.spacing)
+    return Grid.centred(config.stcrf.length, config.stcrf.width, config.stcrf.spacing)
 
 
 def ratio_of(config: GroundConfig) -> int:

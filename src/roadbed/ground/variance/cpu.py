@@ -25,7 +25,7 @@ from roadbed.ground.variance.variance_cpu import (
     classify,
     sort_heights,
 )
-from roadbed.kernels.parallel import together
+from roadbed.kernels.parallel import parallel_region
 from roadbed.kernels.progress import announce
 
 F = np.float32
@@ -67,9 +67,9 @@ class VarianceCpu:
         heights = SortedHeights(self._start, self._heights, self._cell[:count])
         timings: dict[str, float] = {}
         with timed(timings, "sort"):
-            together(sort_heights, SORT_PHASES, points, self._rules, self._count, heights)
+            parallel_region(sort_heights, SORT_PHASES, points, self._rules, self._count, heights)
         with timed(timings, "classify"):
-            together(classify, PHASES, points, heights, self._rules, cells, (label, probability, height))
+            parallel_region(classify, PHASES, points, heights, self._rules, cells, (label, probability, height))
         layers = (layer.reshape(shape) for layer in cells)
         statistics = VarianceCells(self.lattice, np.diff(self._start).reshape(shape), *layers)
         return output_of(statistics, (label, probability, height), timings)

@@ -42,7 +42,7 @@ class VarianceDevice:
         self._counts, self._segments = zeros(cells, np.int32), zeros(2 * cells, np.int32)
         self._cursors, self._lists = zeros(KINDS + 1, np.int32), zeros(KINDS * cells, np.int32)
         self._statistics, self._ground = zeros(4 * cells, np.float32), zeros(cells, np.uint8)
-        self._frames = backend.mailbox(FRAME.itemsize)
+        self._frames = backend.staging_buffer(FRAME.itemsize)
         self._cell_statistics = backend.output((1, 4, cells), np.float32)
         self._cell_counts = backend.output((1, cells), np.int32)
         self._frame = np.zeros(1, FRAME)
@@ -55,13 +55,13 @@ class VarianceDevice:
         capacity = -(-max(points + points // 4, 4096) // 4) * 4
         check_points(self.backend.device, points, capacity * _BYTES_PER_POINT)
         zeros, output = self.backend.zeros, self.backend.output
-        self._intake = self.backend.intake((capacity, 3), np.float32)
+        self._input_buffer = self.backend.input_buffer((capacity, 3), np.float32)
         self._cell_and_rank, self._heights = zeros(2 * capacity, np.int32), zeros(capacity, np.float32)
         self._grouped = zeros(2 * capacity, np.float32)  # padded to powers of two: less than twice the points
         self._label = output((1, capacity), np.uint8)
         self._probability, self._height = output((1, capacity), np.float32), output((1, capacity), np.float32)
         self.capacity = capacity
-        self._tape = self.backend.tape(self._program, self._launches())
+        self._graph = self.backend.graph(self._program, self._launches())
 
     def _launches(self) -> list[Launch]:
         """The report's phases."""
@@ -75,7 +75,7 @@ class VarianceDevice:
         cells = (self._cell_statistics.buffer, self._cell_counts.buffer)
         outputs = (self._label.buffer, self._probability.buffer, self._height.buffer)
         phases = (
-            ("assign", over_points, (self._frames, self._intake, *points, self._counts, self._cursors)),
+            ("assign", over_points, (self._frames, self._input_buffer, *points, self._counts, self._cursors)),
             ("group_cells", over_cells, (self._counts, *listed)),
             ("scatter", over_points, (self._frames, *points, self._segments, self._grouped)),
             ("reduce", reducing, (self._grouped, *listed)),
@@ -87,7 +87,7 @@ class VarianceDevice:
     def queue(self, points: Any) -> None:
         """Queue one scan."""
         self._post(points)
-        self._tape.run()
+        self._graph.run()
 
     def profile(self, points: Any) -> dict[str, float]:
         """Seconds of the transfers and of each kernel; the scan of the report's large groups is in `group_cells`."""
@@ -95,7 +95,7 @@ class VarianceDevice:
         with timed(timings, "upload"):
             self._post(points)
             self.backend.finish()
-        timings |= self._tape.timed()
+        timings |= self._graph.timed()
         with timed(timings, "download"):
             self.fetch()
         return timings
@@ -104,11 +104,11 @@ class VarianceDevice:
         count = int(points.shape[0])
         self._reserve(count)
         frame = self._frame
-        frame["points"] = self.backend.offer(points, self._intake)
+        frame["points"] = self.backend.bind(points, self._input_buffer)
         frame["count"], frame["wanted"] = count, self.wanted
         for name, output in self._outputs().items():
             frame[name] = output.addresses
-        self.backend.post(frame, self._frames)
+        self.backend.enqueue(frame, self._frames)
 
     def _outputs(self) -> dict[str, Output]:
         return {

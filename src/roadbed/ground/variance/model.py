@@ -9,7 +9,7 @@ import numpy as np
 
 from roadbed.config.ground import VarianceConfig
 from roadbed.core.frames import Label
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.runtime.program import Program
 
 GROUP = 256
@@ -35,12 +35,12 @@ FRAME = np.dtype(
 )
 
 
-def lattice_of(config: VarianceConfig) -> Lattice:
+def lattice_of(config: VarianceConfig) -> Grid:
     """The cells, along the axes of the points given: 100 m at 0.3 m are 333.33 cells, so 334."""
     limits, spacing = config.pointcloud_limits, config.spacing
     columns = math.ceil((limits.x_max - limits.x_min) / spacing)
     rows = math.ceil((limits.y_max - limits.y_min) / spacing)
-    return Lattice(limits.x_min + spacing / 2, limits.y_min + spacing / 2, spacing, columns, rows)
+    return Grid(limits.x_min + spacing / 2, limits.y_min + spacing / 2, spacing, columns, rows)
 
 
 def program(config: VarianceConfig) -> Program:

@@ -9,11 +9,11 @@
 #define LARGE (KINDS - 1)
 
 // Phase 1: cell of every point, points per cell, and the point's rank in its cell (the report's fused histogram).
-KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *intake, GLOBAL int2 *cell_and_rank,
+KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffer, GLOBAL int2 *cell_and_rank,
               GLOBAL float *heights, GLOBAL int *counts, GLOBAL int *cursors) {
     LOCAL_ARRAY float tile[3 * GROUP];
     if (GROUP_ID == 0 && LOCAL_ID < KINDS + 1) cursors[LOCAL_ID] = 0;
-    GLOBAL const float *points = AT(const float, frame->points, intake);
+    GLOBAL const float *points = AT(const float, frame->points, input_buffer);
     int count = frame->count;
     for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
         read_points(points, begin, count, tile);

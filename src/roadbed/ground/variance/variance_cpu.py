@@ -10,7 +10,7 @@ import numpy as np
 
 from roadbed.ground.variance.model import FARTHEST_HEIGHT, GROUND, OBSTACLE, UNKNOWN
 from roadbed.kernels.numeric import F, inner, njit
-from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 from roadbed.runtime.primitives_cpu import begin_cells
 
 
@@ -77,12 +77,12 @@ SORT_PHASES = 3
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def sort_heights(crew, points, rules, count, out):
+def sort_heights(tasks, points, rules, count, out):
     """Phase 1: heights in cell order by a stable counting sort; `count` has one row per slice of the points."""
     slices, n = count.shape[0], points.shape[0]
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 1 else slices
-        s = take_part(crew, phase)
+        s = first_chunk(tasks, phase)
         while s < parts:
             first, last = s * n // slices, (s + 1) * n // slices
             if phase == 0:
@@ -92,8 +92,8 @@ def sort_heights(crew, points, rules, count, out):
                 begin_cells(count, out.start)
             else:
                 _place(points, out.cell, count[s], out.z, first, last)
-            s = take_next(crew, phase)
-        wait_for_all(crew, phase, parts)
+            s = next_chunk(tasks, phase)
+        barrier(tasks, phase, parts)
 
 
 @inner()
@@ -158,12 +158,12 @@ _PARTS = 64
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def classify(crew, points, heights, rules, cells, out):
+def classify(tasks, points, heights, rules, cells, out):
     """Phases 2 to 4: statistics of the cells, ground cells, labels of the points; `out` is one array of each."""
     start, n = heights.start, points.shape[0]
     size = start.shape[0] - 1
     for phase in range(PHASES):
-        i = take_part(crew, phase)
+        i = first_chunk(tasks, phase)
         while i < _PARTS:
             first, last = i * size // _PARTS, (i + 1) * size // _PARTS
             if phase == DESCRIBE:
@@ -173,5 +173,5 @@ def classify(crew, points, heights, rules, cells, out):
                     cells.ground[c] = _is_ground(start, cells.variance, c, rules)
             else:
                 _label(points, heights, rules, cells, out, i * n // _PARTS, (i + 1) * n // _PARTS)
-            i = take_next(crew, phase)
-        wait_for_all(crew, phase, _PARTS)
+            i = next_chunk(tasks, phase)
+        barrier(tasks, phase, _PARTS)

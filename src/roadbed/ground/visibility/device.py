@@ -18,7 +18,7 @@ from roadbed.ground.visibility.model import (
     room_of,
     table_words,
 )  # fmt: skip
-from roadbed.runtime.backend import Backend, Launch, Tape
+from roadbed.runtime.backend import Backend, CommandGraph, Launch
 
 _ASKING = 9  # work-items that ask what is near a point on a GPU: see squares.cl
 
@@ -29,7 +29,7 @@ def can_find(backend: Backend, config: OpacityConfig) -> bool:
 
 
 class OpacityDevice:
-    """`look` tells from where a slot's points were seen; `tape` then marks those that stand in `buffers.standing`.
+    """`look` tells from where a slot's points were seen; `graph` then marks those that stand in `buffers.standing`.
 
     Nothing is built before the first scan that is not dense. Points and lists lie where the frame's own kernels will
     write later; what lies behind the sorted points those do read, so that it is left alone.
@@ -39,7 +39,7 @@ class OpacityDevice:
         self._backend, self._config, self._buffers = backend, config, buffers
         self._sensors = self._capacity = 0  # for which there is room
         self._told: list[bytes] = [b""] * buffers.slots  # of each slot: rotation, then origins
-        self._tape: Tape | None = None
+        self._graph: CommandGraph | None = None
 
     def look(self, views: Views, slot: int) -> None:
         """The sensors of a slot's scan; only what has changed is sent."""
@@ -49,7 +49,7 @@ class OpacityDevice:
             total = self._buffers.slots * self._buffers.capacity
             self._sensor = self._backend.zeros(total, np.uint16)
             self._seen = self._backend.zeros(2 * total, np.float64)
-            self._capacity, self._tape = self._buffers.capacity, None  # once it is there: memory may be full
+            self._capacity, self._graph = self._buffers.capacity, None  # once it is there: memory may be full
         sight = views.rotation.tobytes() + views.origins.tobytes()
         if sight != self._told[slot]:
             self._told[slot] = sight
@@ -59,17 +59,17 @@ class OpacityDevice:
             self._backend.upload(views.sensor, self._sensor, slot * self._capacity)
 
     @property
-    def tape(self) -> Tape:
+    def graph(self) -> CommandGraph:
         """The kernels in order, recorded anew when buffers have grown."""
-        if self._tape is None:
-            self._tape = self._backend.tape(self._program, self._launches())
-        return self._tape
+        if self._graph is None:
+            self._graph = self._backend.graph(self._program, self._launches())
+        return self._graph
 
     def _reserve(self, sensors: int) -> None:
         backend, slots = self._backend, self._buffers.slots
         self._program = backend.build(program(self._config, sensors))
         self._tables = backend.zeros(slots * table_words(self._config, sensors), np.int32)
-        self._sensors, self._tape = sensors, None
+        self._sensors, self._graph = sensors, None
         sights = np.zeros(self._start_of(slots))
         sights[: self._start_of(0)] = borders(directions_of(self._config)).ravel()
         for slot, sight in enumerate(self._told):
@@ -93,7 +93,7 @@ class OpacityDevice:
         over_directions = (cells, DIRECTION_GROUP) if device.lanes > 1 else runs
         capacity = np.int32(b.capacity)
         located, following = b.located, b.rank
-        points = b.frames, b.intake, self._sights, self._sensor
+        points = b.frames, b.input_buffer, self._sights, self._sensor
         known = b.frames, self._sights, located
         found = b.standing, following, self._tables, capacity
         steps = (

@@ -38,12 +38,12 @@ FUNCTION void hold_return(int i, int cell, int rank, float4 point, GLOBAL const 
 }
 
 // Points are kept with their cells, so that the kernels that follow do not read them from host memory again.
-KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL const double *sights,
+KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const double *sights,
                        GLOBAL const ushort *sensors, GLOBAL float4 *located, GLOBAL Seen *seen, GLOBAL uchar *standing,
                        GLOBAL int *following, GLOBAL int *tables, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     if (!frame->some_stand) return;
-    GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
+    GLOBAL const float *points = AT(const float, frame->points, input_buffer + 3 * SLOT * capacity);
     GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     int count = frame->count, several = frame->sensors > 1, returns = 0, used = 0;

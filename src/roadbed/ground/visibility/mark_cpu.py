@@ -12,7 +12,7 @@ from roadbed.ground.visibility.directions_cpu import find_directions, mark_stand
 from roadbed.ground.visibility.model import MOST, SQUARES
 from roadbed.ground.visibility.neighbours_cpu import grow_standing, list_road, list_standing, release_feet
 from roadbed.kernels.numeric import njit
-from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 class Opaque(NamedTuple):
@@ -41,7 +41,7 @@ FIND, SORT, MARK, LIST_ROAD, RELEASE, LIST_STANDING, GROW, PHASES = range(8)
 
 
 @njit(cache=True, nogil=True, allocates=False)
-def find_standing(crew, parts, views, densest, layered, work, standing):
+def find_standing(tasks, parts, views, densest, layered, work, standing):
     """`standing` (N,) of the points that cannot be ground, False at first; left so where the scan is dense.
 
     `views`: points, rotation to level axes, where the sensors stand, which of them saw each point, and the borders of
@@ -55,7 +55,7 @@ def find_standing(crew, parts, views, densest, layered, work, standing):
             if mean > layered or (mean > densest and phase > MARK):
                 return
         shares = 1 if phase in (SORT, LIST_ROAD, LIST_STANDING) else parts
-        part = take_part(crew, phase)
+        part = first_chunk(tasks, phase)
         while part < shares:
             first_cell, last_cell = part * cells // shares, (part + 1) * cells // shares
             first, last = part * count // shares, (part + 1) * count // shares
@@ -77,5 +77,5 @@ def find_standing(crew, parts, views, densest, layered, work, standing):
                 list_standing(work.level, work.squares[1], work.following, standing)
             else:
                 grow_standing(first, last, work.level, work.squares[1], work.following, standing)
-            part = take_next(crew, phase)
-        wait_for_all(crew, phase, shares)
+            part = next_chunk(tasks, phase)
+        barrier(tasks, phase, shares)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.config.occupancy import FusionConfig
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 from roadbed.occupancy.arrays import CHUNK, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fusion.fuse_cpu import pool, unite
@@ -43,7 +43,7 @@ def fuse(
         raise InputError(f"fusion: expected one reliability for each of the {sensors} sensors")
     fused_p, fused_seen = np.empty(p[0].size, np.float32), np.empty(p[0].size, np.float32)
     given = (RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip)
-    spread(pool, fused_p.size, *given, fused_p, fused_seen, grain=CHUNK)
+    parallel_for(pool, fused_p.size, *given, fused_p, fused_seen, grain=CHUNK)
     return fused_p.reshape(p.shape[1:]), fused_seen.reshape(p.shape[1:])
 
 
@@ -52,7 +52,7 @@ def _united(surface: NDArray[np.uint16]) -> NDArray[np.uint16]:
     if len(surface) == 1:
         return surface[0]
     together = np.empty_like(surface[0])
-    spread(unite, together.size, surface.reshape(len(surface), -1), together.reshape(-1), grain=CHUNK)
+    parallel_for(unite, together.size, surface.reshape(len(surface), -1), together.reshape(-1), grain=CHUNK)
     return together
 
 
@@ -87,7 +87,7 @@ class Fusion:
         layers, motion = item.grid[None], item.motion
         carried = np.empty_like(layers)
         if motion.cells is not None:
-            spread(roll_layers, layers.shape[1], layers, *motion.cells, carried)
+            parallel_for(roll_layers, layers.shape[1], layers, *motion.cells, carried)
         else:
-            spread(interpolate_layers, layers.shape[1], layers, *motion.between_centres(self.spacing), carried)
+            parallel_for(interpolate_layers, layers.shape[1], layers, *motion.between_centres(self.spacing), carried)
         return carried[0]

@@ -14,8 +14,8 @@ from roadbed.occupancy.fusion.fuse import RULES
 from roadbed.occupancy.programs import FUSE, GROUP, OPINION, POOL, check_device, groups_over
 from roadbed.occupancy.registration.scan_history import Watched, WatchedGrids
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import Backend, Launch, Tape
-from roadbed.runtime.packed_outputs import SideBySide
+from roadbed.runtime.backend import Backend, CommandGraph, Launch
+from roadbed.runtime.packed_outputs import PackedOutputs
 
 
 class FusionDevice:
@@ -29,9 +29,9 @@ class FusionDevice:
         self._program = backend.build(FUSE)
         size = cells.rows * cells.columns
         kinds = {"observation": np.float32, "observedness": np.float32, "surface": np.uint16}
-        self.results = SideBySide(backend, {name: (size, kind) for name, kind in kinds.items()})
+        self.results = PackedOutputs(backend, {name: (size, kind) for name, kind in kinds.items()})
         self.fused = Observation(*(self.results[name] for name in kinds))
-        self._pool = backend.mailbox(POOL.itemsize)
+        self._pool = backend.staging_buffer(POOL.itemsize)
         self._told: tuple = ()  # the sensors that the kernels know to report, and their grids
         self._room = 0  # sensors
         self._grids: Any = None  # (room, rows, columns) float32
@@ -49,15 +49,15 @@ class FusionDevice:
         self.prepare(time, reports).run()
         return self.fused
 
-    def prepare(self, time: float, reports: Reports) -> Tape:
-        """The tape that pools them; its result lies in `fused`."""
+    def prepare(self, time: float, reports: Reports) -> CommandGraph:
+        """The graph that pools them; its result lies in `fused`."""
         silent, sensors = self._watched.silent(time, reports.sensors), reports.sensors
         grids = self._places(sensors)
         if silent or self._told != (sensors, grids):
             self._tell(sensors, grids, silent)
         for sensor, grid in zip(sensors, grids):
             self._watched.remember(time, sensor, grid)
-        return self._tape(reports)
+        return self._graph(reports)
 
     def _tell(self, sensors: tuple[str, ...], grids: list[int], silent: list[tuple[float, Watched[int]]]) -> None:
         """Post who reports and who is silent; while the same sensors report every time, the kernels know already."""
@@ -69,8 +69,8 @@ class FusionDevice:
             opinions[k] = (1.0, item.grid, fading, *self._motion(item))
         rule, cells = RULES[self.config.rule], self.cells
         pool = np.array((self.clip, rule, len(sensors), len(silent), cells.rows, cells.columns), POOL)
-        self.backend.post(pool.reshape(1), self._pool)
-        self.backend.post(opinions, self._opinions)
+        self.backend.enqueue(pool.reshape(1), self._pool)
+        self.backend.enqueue(opinions, self._opinions)
 
     def _motion(self, item: Watched[int]) -> tuple:
         """From cells of now to cells of then, as an opinion holds it."""
@@ -95,18 +95,18 @@ class FusionDevice:
         grids = backend.zeros(room * size, np.float32)
         if self._room:
             step = primitives.copy(self._grids, grids, self._room * size)
-            backend.tape(primitives.build(backend), [step]).run()
+            backend.graph(primitives.build(backend), [step]).run()
             backend.finish()  # before the old grids are dropped
         self._grids, self._room = grids, room
-        self._opinions = backend.mailbox(room * OPINION.itemsize)
+        self._opinions = backend.staging_buffer(room * OPINION.itemsize)
         self._recorded: tuple | None = None
         self._told = ()
 
-    def _tape(self, reports: Reports) -> Tape:
+    def _graph(self, reports: Reports) -> CommandGraph:
         given = reports[1:]
         if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], given)):
             groups = groups_over(self.backend, self.cells.rows * self.cells.columns)
             arguments = (self._pool, self._opinions, *given, self._grids, *self.fused)
-            tape = self.backend.tape(self._program, [Launch("pool", groups, GROUP, arguments)])
-            self._recorded = given, tape
+            graph = self.backend.graph(self._program, [Launch("pool", groups, GROUP, arguments)])
+            self._recorded = given, graph
         return self._recorded[1]

@@ -13,7 +13,7 @@ from roadbed.config.occupancy import FilterConfig
 from roadbed.core.errors import DeviceError
 from roadbed.occupancy.records import COMB, PARTICLE, STEP, TILE_STRIP
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.packed_outputs import SideBySide
+from roadbed.runtime.packed_outputs import PackedOutputs
 from roadbed.runtime.primitives import CellSort
 
 _PER_CELL = 2 * 5 * 4 + 4 + 6 * 4 + 2 + 2 * 8 + 8 + (4 + 4 + 2 + 4 + 2)  # bytes, of what is allocated below
@@ -50,7 +50,7 @@ class FilterBuffers:
     def __init__(self, backend: Backend, cells: int, particles: int, births: int, group: int) -> None:
         self._backend = backend
         zeros, merged = backend.zeros, particles + births
-        self.step = backend.mailbox(STEP.itemsize)
+        self.step = backend.staging_buffer(STEP.itemsize)
         self.prior = zeros(5 * cells, np.float32)
         self.birth = zeros(cells, np.float32)  # newborn part of the dynamic mass
         self.runs, self.drawn = zeros(2 * cells, np.int32), zeros(2 * cells, np.int32)
@@ -66,7 +66,7 @@ class FilterBuffers:
         self.merged_mass, self.merged_origin = zeros(merged, np.float32), zeros(merged, np.int32)
         self.merged_reached, self.merged_sums = zeros(merged, np.uint64), zeros(tiles_of(merged, group), np.uint64)
         self.sum_groups = min(-(-cells // group), _MOST_SUM_GROUPS)
-        self.results = SideBySide(
+        self.results = PackedOutputs(
             backend,
             {
                 "velocity": (2 * cells, np.float32),

@@ -13,7 +13,7 @@ import numpy as np
 from roadbed.config.occupancy import FilterConfig
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 from roadbed.occupancy.arrays import CHUNK, Cells, Draw, Masses, Observation, Particles, Registered, Velocities
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.birth_cpu import choose_birth_cells, give_birth
@@ -134,37 +134,37 @@ class Hsbof:
         """Each moves on by its velocity, with random acceleration, into the grid where it is now."""
         p, rule = self.particles, MotionRule.of(self.config, dt)
         rotation, shift = np.array(motion.rotation), np.array(motion.shift)  # of the kind the kernel is compiled for
-        spread(propagate, p.count, p.arrays, rule, rotation, shift, self.cells, draw, grain=CHUNK)
+        parallel_for(propagate, p.count, p.arrays, rule, rotation, shift, self.cells, draw, grain=CHUNK)
 
     def _reorder_particles(self) -> None:
         """Sorted by cell; those that left the grid are dropped."""
         p, s = self.particles, self._sorted
         s.count = reorder(p.count, p.arrays.cell, self._start, self._order)
-        spread(gather, s.count, self._order, p.arrays, s.arrays, grain=CHUNK)
+        parallel_for(gather, s.count, self._order, p.arrays, s.arrays, grain=CHUNK)
 
     def _propagate_priors(self, motion: GridMotion) -> None:
         """The masses of the last iteration, where the grid is now."""
         if motion.cells is not None:
-            spread(roll_layers, self.cells.rows, self.layers, *motion.cells, self._prior)
+            parallel_for(roll_layers, self.cells.rows, self.layers, *motion.cells, self._prior)
         else:
             moved = motion.between_centres(self.cells.spacing)
-            spread(interpolate_layers, self.cells.rows, self.layers, *moved, self._prior)
+            parallel_for(interpolate_layers, self.cells.rows, self.layers, *moved, self._prior)
 
     def _update_measurement(self, observation: Observation, registered: Registered, rules: CellRules) -> None:
         """Masses of cells and of their particles, given what the sensors saw."""
         prior, s = Masses.of(self._prior), self._sorted
-        spread(test_particles, s.count, s.arrays, prior, observation, rules, grain=CHUNK)
+        parallel_for(test_particles, s.count, s.arrays, prior, observation, rules, grain=CHUNK)
         given = (prior, observation, registered, self._start, s.arrays, rules)
-        spread(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
+        parallel_for(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
     def _estimate_velocities(self, observation: Observation) -> None:
         """Mean and covariance per cell, and which cells surely move: in new arrays, for whoever takes them."""
         shape = self.moving.shape
         self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
         particles = (self._start, self._sorted.arrays, self.masses, self._when_moving)
-        spread(estimate_velocities, self.moving.size, *particles, self.velocities, grain=CHUNK)
+        parallel_for(estimate_velocities, self.moving.size, *particles, self.velocities, grain=CHUNK)
         given = (self.velocities, observation.probability, self._when_moving)
-        spread(drop_lone_cells, self.cells.rows, *given, self.moving)
+        parallel_for(drop_lone_cells, self.cells.rows, *given, self.moving)
 
     def _give_birth(self, registered: Registered, own_velocity: tuple[float, float], draw: Draw) -> None:
         """New particles for the newborn mass."""
@@ -172,7 +172,7 @@ class Hsbof:
         b.count = choose_birth_cells(newborn.reshape(-1), b.capacity, draw, b.arrays.cell, self._per_cell)
         rule = BirthRule.of(self.config, own_velocity, self.cells.spacing)
         given = (self._per_cell, newborn, self.velocities, registered, rule, self.cells, draw)
-        spread(give_birth, b.count, b.arrays, *given, grain=CHUNK)
+        parallel_for(give_birth, b.count, b.arrays, *given, grain=CHUNK)
 
     def _resample(self, draw: Draw) -> None:
         """As many as before, drawn by mass from persistent and newborn ones."""
@@ -187,4 +187,4 @@ class Hsbof:
         lost, total = drop_uncarried(dynamic, self._per_cell)
         self.uncarried = lost / total if total > 0 else 0.0
         given = (self._source, self._per_cell, dynamic, self._sorted.arrays, self._born.arrays)
-        spread(normalise, p.count, *given, p.arrays, grain=CHUNK)
+        parallel_for(normalise, p.count, *given, p.arrays, grain=CHUNK)

@@ -23,7 +23,7 @@ from roadbed.occupancy.programs import GROUP, check_device
 from roadbed.occupancy.records import STEP, TILE_ROWS, filter_program
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import Backend, Launch, Letter, Tape
+from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch
 
 _NAN_BITS = 0x7FC00000
 # The paper's figure 6: what each phase waits for. Particles and priors are propagated side by side.
@@ -79,14 +79,14 @@ class HsbofDevice:
         self._group = self.tuning.group
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
-        self._letter, self._dt = Letter(STEP, 1), math.nan  # seconds that these rules are for:
+        self._letter, self._dt = ArgumentStruct(STEP, 1), math.nan  # seconds that these rules are for:
         self._motion_rules: tuple[float, ...] = ()
         self._moving_rule = MovingRule.of(self.config)
         self._birth_rule = BirthRule.of(self.config, (0.0, 0.0), spacing)
         self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
-        self._tape = backend.tape(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
-        self._clearing = backend.tape(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
-        self._forgetting = backend.tape(self._primitives, list(self._forget_launches()))
+        self._graph = backend.graph(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
+        self._clearing = backend.graph(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
+        self._forgetting = backend.graph(self._primitives, list(self._forget_launches()))
         self.forget()
 
     def forget(self) -> None:
@@ -100,29 +100,29 @@ class HsbofDevice:
         kept = (math.exp(-gap / memory) for memory in (self.config.static_memory, self.config.free_memory))
         arguments = (self._buffers.layers, *(np.float32(share) for share in kept), np.int32(self.size))
         launch = Launch("fade", self._over(self.size), self._group, arguments)
-        self._fading = self.backend.tape(self._program, [launch])  # kept while it may be under way
+        self._fading = self.backend.graph(self._program, [launch])  # kept while it may be under way
         self._fading.run()
         self._forgetting.run()
 
     def step(self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)) -> None:
         """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
         self.describe(dt, motion, own_velocity)
-        self._tape.run()
+        self._graph.run()
 
     def profile(
         self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)
     ) -> dict[str, float]:
         """The same, and the seconds of each step on the device."""
         self.describe(dt, motion, own_velocity)
-        return self._tape.timed()
+        return self._graph.timed()
 
     @cached_property
-    def parts(self) -> tuple[Tape, ...]:
+    def parts(self) -> tuple[CommandGraph, ...]:
         """An iteration in three: particles moved and sorted, for which no observation is needed; what can be said of
         velocities after it; and the rest."""
         launches = list(self._launches())
         chosen = [[one for one in launches if one.phase in phases] for phases in _PARTS]
-        return tuple(self.backend.tape(self._program, part) for part in chosen)
+        return tuple(self.backend.graph(self._program, part) for part in chosen)
 
     def expect(self, dt: float) -> None:
         """Rules for a step of so many seconds, which most often is the next one."""
@@ -144,7 +144,7 @@ class HsbofDevice:
             *self._motion_rules, *self._moving_rule, *birth,
             rows, columns, self.size, cells is None, *(cells or (0, 0)), self.seed, self.frame,
         )  # fmt: skip
-        self.backend.post(self._letter.array, self._buffers.step)
+        self.backend.enqueue(self._letter.array, self._buffers.step)
 
     def upload(self, observation: Observation, registered: Registered) -> None:
         """What the sensors say and how it moved, from the host, for the next step."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config.occupancy import ObjectsConfig
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.core.tracked_objects import NO_TRACKS, Tracks
 from roadbed.occupancy.objects.arrays import NO_CLUSTERS, CellGrid, ClusterRule, Clusters, MovingLayers
 from roadbed.occupancy.objects.clusters_cpu import find_clusters
@@ -22,7 +22,7 @@ class ClusterFinder:
 
     def __call__(
         self,
-        lattice: Lattice,
+        lattice: Grid,
         moving: NDArray[np.bool_],
         layers: MovingLayers,
         known: Tracks = NO_TRACKS,

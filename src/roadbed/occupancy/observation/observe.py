@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.core.geometry import Lattice, Pose
-from roadbed.kernels.parallel import at_once, spread
+from roadbed.core.geometry import Grid, Pose
+from roadbed.kernels.parallel import parallel_for, parallel_invoke
 from roadbed.occupancy.arrays import CHUNK, Cloud, Collected, GridShape, Located, Observation, Reports, Surface
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.observation.locate_cpu import locate_points
@@ -43,7 +43,7 @@ class Observer:
             partial(self._observe, k, given, grid, ground, Observation(probability[k], observedness[k], surface[k]))
             for k in range(len(given.sensors))
         ]
-        at_once(calls)
+        parallel_invoke(calls)
         return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
 
     def _observe(self, k: int, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation) -> None:
@@ -58,11 +58,11 @@ class Observer:
             if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
                 cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
         located = Located.empty(len(chosen))
-        spread(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
+        parallel_for(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
         collected = self._emptied(k, model.azimuth_bins, model.range_bins, lattice.size)
-        spread(collect, HALVES, located, collected, out.surface.reshape(-1))
-        spread(finish_rays, model.azimuth_bins, collected, model.underside_bins)
-        spread(judge_cells, lattice.rows, collected, origin, grid, ground, model, *out[:2])
+        parallel_for(collect, HALVES, located, collected, out.surface.reshape(-1))
+        parallel_for(finish_rays, model.azimuth_bins, collected, model.underside_bins)
+        parallel_for(judge_cells, lattice.rows, collected, origin, grid, ground, model, *out[:2])
 
     def _emptied(self, k: int, rays: int, bins: int, cells: int) -> Collected:
         """Where a sensor's points are collected: what those of the last scan left is cleared."""
@@ -76,7 +76,7 @@ class Observer:
         return kept
 
 
-def grid_shape(lattice: Lattice, T_lattice_grid: Pose) -> GridShape:
+def grid_shape(lattice: Grid, T_lattice_grid: Pose) -> GridShape:
     x_min, _, y_min, _ = lattice.extent
     x, y, _ = T_lattice_grid.of(x_min, y_min, 0.0)
     yaw = T_lattice_grid.yaw
@@ -94,7 +94,7 @@ def _surface(ground: GroundSurface) -> Surface:
     )  # fmt: skip
 
 
-def reach_of(view: SensorView, lattice: Lattice, T_lattice_grid: Pose) -> float:
+def reach_of(view: SensorView, lattice: Grid, T_lattice_grid: Pose) -> float:
     """Metres from the sensor to the farthest corner of the grid."""
     x_min, x_max, y_min, y_max = lattice.extent
     x, y, _ = T_lattice_grid.inverse().of(*view.origin)

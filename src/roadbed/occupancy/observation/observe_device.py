@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roadbed.config import Config
 from roadbed.core.errors import InputError
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.occupancy.arrays import Reports
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.model import NOBODYS
@@ -28,7 +28,7 @@ from roadbed.occupancy.programs import (
     groups_over,
 )  # fmt: skip
 from roadbed.occupancy.rules import SensorModel
-from roadbed.runtime.backend import Backend, Launch, Letter, OnDevice, Tape, check_points
+from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch, OnDevice, check_points
 
 _BYTES_PER_POINT = 12 + 4 + 1
 _MOST_TAPES = 16  # recorded at a time, for different callers
@@ -37,10 +37,10 @@ _MOST_TAPES = 16  # recorded at a time, for different callers
 class ObserveDevice:
     """`observer(given)` queues the observation of a scan by each of its sensors; nothing returns to the host.
 
-    `prepare` does all but running the tape that it gives beside the reports.
+    `prepare` does all but running the graph that it gives beside the reports.
     """
 
-    def __init__(self, backend: Backend, config: Config, lattice: Lattice) -> None:
+    def __init__(self, backend: Backend, config: Config, lattice: Grid) -> None:
         check_device(backend)
         self.backend, self.config, self._cells = backend, config, lattice.size
         self._program = backend.build(OBSERVE)
@@ -48,14 +48,14 @@ class ObserveDevice:
         self._sensors = self._points = self._bins = self._nodes = 0  # room there is, the last two per sensor
         self._models: dict[tuple[int, bool], SensorModel] = {}  # by their kind
         self._elsewhere = backend.zeros(1, np.float32)  # stands for what kernels read by its address
-        self._tapes: dict[tuple, tuple[Tape, tuple]] = {}  # with the buffers of the caller that they read
+        self._graphs: dict[tuple, tuple[CommandGraph, tuple]] = {}  # with the buffers of the caller that they read
 
     def __call__(self, given: OccupancyInput) -> Reports:
-        reports, tape = self.prepare(given)
-        tape.run()
+        reports, graph = self.prepare(given)
+        graph.run()
         return reports
 
-    def prepare(self, given: OccupancyInput) -> tuple[Reports, Tape]:
+    def prepare(self, given: OccupancyInput) -> tuple[Reports, CommandGraph]:
         views = given.sensors
         models = [self._model(given, view) for view in views]
         self._reserve(given, models)
@@ -65,8 +65,8 @@ class ObserveDevice:
         self._post(given, models, (points.address, heights.address), layers.address)
         faces = any(model.face > 0 for model in models)
         buffers = (points.buffer, heights.buffer, layers.buffer)
-        tape = self._tape(len(views), models[0].azimuth_bins, faces, buffers)
-        return Reports(tuple(view.name for view in views), *self._reports), tape
+        graph = self._graph(len(views), models[0].azimuth_bins, faces, buffers)
+        return Reports(tuple(view.name for view in views), *self._reports), graph
 
     def _model(self, given: OccupancyInput, view: SensorView) -> SensorModel:
         """The same for a sensor scan after scan: only the cells to the grid's farthest corner change a little."""
@@ -76,11 +76,11 @@ class ObserveDevice:
             self._models[kind] = SensorModel.of(self.config, spacing, reach, view.count)
         return self._models[kind]
 
-    def _readable(self, array: Any, intake: Any) -> OnDevice:
+    def _readable(self, array: Any, input_buffer: Any) -> OnDevice:
         """An array of the host or of another library is offered to the kernels; what lies on the device stays."""
         if not isinstance(array, OnDevice):
-            return OnDevice(intake, self.backend.offer(array, intake))
-        return OnDevice(intake, array.address) if array.address else array
+            return OnDevice(input_buffer, self.backend.bind(array, input_buffer))
+        return OnDevice(input_buffer, array.address) if array.address else array
 
     def _layers(self, surface: GroundSurface) -> OnDevice:
         """Elevation, slope (x, y) and variance one after the other, as the ground's engines lay them."""
@@ -104,7 +104,7 @@ class ObserveDevice:
         if belonging is None and not everything:
             belonging = _belonging(given.sensors, count)
         if belonging is not None:
-            belongs, everything = self.backend.offer(belonging, self._belongs), False
+            belongs, everything = self.backend.bind(belonging, self._belongs), False
         plane, grid = surface.plane.tolist(), grid_shape(given.lattice, given.T_lattice_grid)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
             self._letter.write(
@@ -114,7 +114,7 @@ class ObserveDevice:
                 count, everything, self._frame, k * self._bins, k * self._cells, k * self._nodes,
                 *grid, *model,
             )  # fmt: skip
-        self.backend.post(self._letter.array, self._views)
+        self.backend.enqueue(self._letter.array, self._views)
 
     def _reserve(self, given: OccupancyInput, models: Sequence[SensorModel]) -> None:
         """Room for this scan; buffers that grow begin empty, as every scan leaves them."""
@@ -131,36 +131,36 @@ class ObserveDevice:
     def _reserve_points(self, points: int) -> None:
         backend, room = self.backend, max(points + points // 4, 4096)
         check_points(backend.device, points, room * _BYTES_PER_POINT)
-        intakes = (backend.intake((room, 3), np.float32), backend.intake(room, np.float32))
-        self._belongs = backend.intake(room, np.uint8)
+        intakes = (backend.input_buffer((room, 3), np.float32), backend.input_buffer(room, np.float32))
+        self._belongs = backend.input_buffer(room, np.uint8)
         self._intakes, self._points = intakes, room
-        self._tapes.clear()
+        self._graphs.clear()
 
     def _reserve_tables(self, sensors: int, bins: int, nodes: int) -> None:
         """All or nothing: without room for all of it the observer stays as it was."""
         backend, zeros = self.backend, self.backend.zeros
-        views, cells = backend.mailbox(sensors * VIEW.itemsize), sensors * self._cells
+        views, cells = backend.staging_buffer(sensors * VIEW.itemsize), sensors * self._cells
         ground, doubted = zeros(4 * nodes, np.float32), zeros(sensors * nodes, np.int32)
         empty = (NO_PASSING, NO_PASSING, NO_LOWEST, NO_HIGHEST)
         tables = tuple(backend.upload(np.full(sensors * bins, value)) for value in empty)
         swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
         counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
         reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
-        self._views, self._letter = views, Letter(VIEW, sensors)
+        self._views, self._letter = views, ArgumentStruct(VIEW, sensors)
         self._ground, self._doubted, self._tables = ground, doubted, tables
         self._swept, self._counted, self._reports = swept, counted, reports
         self._sensors, self._bins, self._nodes = sensors, bins, nodes
-        self._tapes.clear()
+        self._graphs.clear()
 
-    def _tape(self, sensors: int, rays: int, faces: bool, buffers: tuple) -> Tape:
+    def _graph(self, sensors: int, rays: int, faces: bool, buffers: tuple) -> CommandGraph:
         """Recorded once per number of sensors and set of buffers that the caller's arrays lie in."""
         key = (sensors, rays, faces, *(id(buffer) for buffer in buffers))
-        if key not in self._tapes:
-            if len(self._tapes) >= _MOST_TAPES:
-                self._tapes.clear()
-            tape = self.backend.tape(self._program, self._launches(sensors, rays, faces, *buffers))
-            self._tapes[key] = tape, buffers  # which thus stay alive, and keep their id
-        return self._tapes[key][0]
+        if key not in self._graphs:
+            if len(self._graphs) >= _MOST_TAPES:
+                self._graphs.clear()
+            graph = self.backend.graph(self._program, self._launches(sensors, rays, faces, *buffers))
+            self._graphs[key] = graph, buffers  # which thus stay alive, and keep their id
+        return self._graphs[key][0]
 
     def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, given: Any) -> list[Launch]:
         views, belongs, elsewhere = self._views, self._belongs, given is self._elsewhere

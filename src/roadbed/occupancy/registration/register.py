@@ -10,7 +10,7 @@ import numpy as np
 
 from roadbed.config.occupancy import RegistrationConfig
 from roadbed.core.geometry import Float32
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 from roadbed.occupancy.arrays import Between, Cells, Hits, Observation, Registered, Stood
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
@@ -62,10 +62,10 @@ class Registration:
             rule = RegistrationRule.of(self.config, old.age, self.cells.spacing, laid)
             between = between_scans(old.motion, self.cells.spacing)
             if laid is Laid.REFINED:
-                spread(refine_velocities, len(hits.start) - 1, hits, old.hits, between, rule, velocity)
+                parallel_for(refine_velocities, len(hits.start) - 1, hits, old.hits, between, rule, velocity)
             else:
                 given = (hits, old.hits, stood, between, rule, velocity)
-                spread(register_components, len(hits.start) - 1, *given)
+                parallel_for(register_components, len(hits.start) - 1, *given)
         self._scans.store(hits)
         return Registered(hits.label, velocity)
 
@@ -96,7 +96,7 @@ def connected_hits(observation: Observation) -> Hits:
     """The 8-connected components of what a scan hit."""
     shape = observation.probability.shape
     picture, label = np.empty(shape, np.int64), np.empty(shape, np.int32)
-    spread(draw_picture, len(picture), observation, picture)
+    parallel_for(draw_picture, len(picture), observation, picture)
     count = label_hits(picture, label)
     start, cells = np.empty(count + 1, np.int32), np.empty(np.count_nonzero(label >= 0), np.int32)
     gather_cells(label, start, cells)

@@ -24,7 +24,7 @@ from roadbed.occupancy.registration.register import between_scans, pasts
 from roadbed.occupancy.registration.scan_history import STORED, Stored, StoredScans
 from roadbed.occupancy.rules import Laid, RegistrationRule
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import Backend, Beside, Launch, Letter, Tape, in_line
+from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Concurrent, Launch, flattened
 
 _MATURITY = Masses._fields.index("maturity")  # among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
@@ -51,7 +51,10 @@ class RegistrationDevice:
         self.registered = Registered(label, backend.upload(np.full(2 * self._rooms * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
-        self._laying, self._letter = backend.mailbox(len(Laid) * LAYING.itemsize), Letter(LAYING, len(Laid))
+        self._laying, self._letter = (
+            backend.staging_buffer(len(Laid) * LAYING.itemsize),
+            ArgumentStruct(LAYING, len(Laid)),
+        )
         for laid, record in zip(Laid, self._letter.records):
             record.rows, record.columns, record.most_components = cells.rows, cells.columns, self._most
             record.xx = record.yy = 1.0
@@ -88,14 +91,14 @@ class RegistrationDevice:
 
         `layers` are the filter's of that grid, which know for how long cells have been static; without nothing stands.
         """
-        for tape in in_line(*self.prepare(observation, dt, motion, layers)):
-            tape.run()
+        for graph in flattened(*self.prepare(observation, dt, motion, layers)):
+            graph.run()
         return self.registered
 
     def prepare(
         self, observation: Observation, dt: float, motion: GridMotion, layers: Any = None
-    ) -> tuple[Tape | Beside, ...]:
-        """The tapes that find it; it lies in `registered`."""
+    ) -> tuple[CommandGraph | Concurrent, ...]:
+        """The graphs that find it; it lies in `registered`."""
         if not self.config.enabled:
             return ()
         over = pasts(self._scans, dt, motion, self.config)
@@ -104,13 +107,13 @@ class RegistrationDevice:
         before = between_scans(motion, self.cells.spacing)
         first = 0 if layers is None else _MATURITY * self.cells.rows * self.cells.columns
         self._post(now, over, before, first)
-        components, take_apart, *registrations = self._tapes(observation, self._unknown if layers is None else layers)
+        components, take_apart, *registrations = self._graphs(observation, self._unknown if layers is None else layers)
         self._scans.store(now)
         laid_over = [laid for _, laid in over]
         if self._rooms == 1 or Laid.FAST not in laid_over:
             return components, *(registrations[laid] for laid in laid_over)
         others = tuple(registrations[laid] for laid in laid_over if laid is not Laid.FAST)
-        return components, Beside(others, (registrations[Laid.FAST],)), take_apart
+        return components, Concurrent(others, (registrations[Laid.FAST],)), take_apart
 
     def _post(self, now: int, over: list[tuple[Stored[int], Laid]], before: Between, maturity: int) -> None:
         """What differs from scan to scan. The components ask the first record where this scan is stored."""
@@ -122,9 +125,9 @@ class RegistrationDevice:
             r.before_xx, r.before_xy, r.before_yx, r.before_yy, r.before_x, r.before_y = before
             r.age, (r.reach, r.least) = old.age, RegistrationRule.shifts(self.config, old.age, spacing, laid)
             r.now, r.old, r.rolled, r.maturity = now, old.hits, old.motion.cells is not None, maturity
-        self.backend.post(self._letter.array, self._laying)
+        self.backend.enqueue(self._letter.array, self._laying)
 
-    def _tapes(self, observation: Observation, layers: Any) -> tuple[Tape, ...]:
+    def _graphs(self, observation: Observation, layers: Any) -> tuple[CommandGraph, ...]:
         """Recorded once for the buffers that the observation lies in."""
         given = (*observation, layers)
         if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], given)):
@@ -156,8 +159,8 @@ class RegistrationDevice:
                 )
             ]
             take = [Launch("take_apart", groups, GROUP, (lay, self._counts, found.velocity))]
-            tapes = tuple(self.backend.tape(program, one) for one in (components, take, *registrations))
-            self._recorded = given, tapes
+            graphs = tuple(self.backend.graph(program, one) for one in (components, take, *registrations))
+            self._recorded = given, graphs
         return self._recorded[1]
 
 

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from roadbed.core.geometry import Lattice
+from roadbed.core.geometry import Grid
 from roadbed.mapping.cache import SIDE
 from roadbed.outputs.maps.georeference import Georeference
 
@@ -27,7 +27,7 @@ class GeoTiffWriter:
     """
 
     def __init__(
-        self, file: IO[bytes], lattice: Lattice, place: Georeference, description: str, dtype: DTypeLike = np.float32
+        self, file: IO[bytes], lattice: Grid, place: Georeference, description: str, dtype: DTypeLike = np.float32
     ) -> None:
         self._file, self._lattice, self._place, self._description = file, lattice, place, description
         self._dtype = np.dtype(dtype).newbyteorder("<")

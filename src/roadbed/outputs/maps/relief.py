@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from roadbed.core.geometry import Float32, Lattice
+from roadbed.core.geometry import Float32, Grid
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
 from roadbed.mapping.stored import StoredMap
@@ -24,7 +24,7 @@ _LIGHT = (-0.54, 0.54, 0.64)  # east, north, up: from the north-west, 40 degrees
 _STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # m between them
 
 
-def thinned_surface(stored: StoredMap, most: int = _MOST_NODES) -> tuple[Lattice, Float32]:
+def thinned_surface(stored: StoredMap, most: int = _MOST_NODES) -> tuple[Grid, Float32]:
     """Elevation and slopes (3, rows, columns) of the whole map on at most about `most` nodes, every so many-th."""
     lattice = stored.extent
     stride = 1
@@ -38,7 +38,7 @@ def thinned_surface(stored: StoredMap, most: int = _MOST_NODES) -> tuple[Lattice
         planes = stored.planes(key)
         for layer, values in zip(surface, (planes.elevation, planes.slope_x, planes.slope_y)):
             layer[row : row + side, column : column + side] = values[::stride, ::stride]
-    return Lattice(lattice.x0, lattice.y0, lattice.spacing * stride, surface.shape[2], surface.shape[1]), surface
+    return Grid(lattice.x0, lattice.y0, lattice.spacing * stride, surface.shape[2], surface.shape[1]), surface
 
 
 def save_relief(path: Path, stored: StoredMap) -> None:
@@ -55,7 +55,7 @@ def save_relief(path: Path, stored: StoredMap) -> None:
         figure.savefig(file, format="png")
 
 
-def draw_relief(axes: Axes, lattice: Lattice, surface: Float32) -> None:
+def draw_relief(axes: Axes, lattice: Grid, surface: Float32) -> None:
     """Shaded by a light from the north-west, coloured by height, with contour lines at round heights."""
     elevation, slope_x, slope_y = surface
     known = np.isfinite(elevation)
@@ -81,12 +81,12 @@ def draw_relief(axes: Axes, lattice: Lattice, surface: Float32) -> None:
     axes.set_ylabel("y, m")
 
 
-def trimmed(lattice: Lattice, surface: Float32) -> tuple[Lattice, Float32]:
+def trimmed(lattice: Grid, surface: Float32) -> tuple[Grid, Float32]:
     """Without the rows and columns around the map in which nothing is known."""
     rows, columns = (_span(np.isfinite(surface[0]).any(axis=axis)) for axis in (1, 0))
     part = surface[:, rows, columns]
     moved = lattice.shifted(columns.start, rows.start)
-    return Lattice(moved.x0, moved.y0, lattice.spacing, part.shape[2], part.shape[1]), part
+    return Grid(moved.x0, moved.y0, lattice.spacing, part.shape[2], part.shape[1]), part
 
 
 def _span(known: Any) -> slice:

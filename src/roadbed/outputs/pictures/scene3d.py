@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.core.geometry import Float64, Lattice
+from roadbed.core.geometry import Float64, Grid
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.perspective import Camera, Canvas
@@ -87,7 +87,7 @@ def box_corners(thing: TrackedObject) -> Float64:
     return corners @ np.array([[cosine, sine], [-sine, cosine]]) + thing.position
 
 
-def _samples_of_cells(lattice: Lattice, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
+def _samples_of_cells(lattice: Grid, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
     """Several places in each cell at the cell's height, (N, 3), so that cells near the camera leave no gaps."""
     offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * lattice.spacing
     places = np.empty((lattice.rows, per_side, lattice.columns, per_side, 3))

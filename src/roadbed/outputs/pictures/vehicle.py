@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.core.frames import GroundFrame
-from roadbed.core.geometry import Float32, Float64, Lattice, Pose
+from roadbed.core.geometry import Float32, Float64, Grid, Pose
 
 LENGTH, WIDTH, HEIGHT = 4.4, 1.8, 1.5  # m, a passenger car: pictures need a size to compare with
 
@@ -45,7 +45,7 @@ def _box(size: tuple[float, float, float], base: tuple[float, float, float], spa
     return np.concatenate(points), np.concatenate(shades)
 
 
-def height_at(lattice: Lattice, elevation: Float32, x: Float64, y: Float64) -> Float64:
+def height_at(lattice: Grid, elevation: Float32, x: Float64, y: Float64) -> Float64:
     """Elevation at any place by bilinear interpolation; NaN outside the lattice and where a corner is unknown."""
     u = (np.asarray(x, np.float64) - lattice.x0) / lattice.spacing
     v = (np.asarray(y, np.float64) - lattice.y0) / lattice.spacing

@@ -8,7 +8,7 @@ from math import pi
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
 from roadbed.simulate.layers import Band, Bend, Crown, Kerb, Wave
-from roadbed.simulate.motion import Along, Beside, Pace
+from roadbed.simulate.motion import Along, Concurrent, Pace
 from roadbed.simulate.terrain import ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
@@ -36,7 +36,7 @@ def city(seed: int, density: float) -> Scene:
     )
     standing = [*_houses(seed), *_street_furniture(seed, density), *_parked(seed, density)]
     moving = [*_traffic(seed, density), *_people(seed, density)]
-    bridge = t.bridge(Beside(_BRIDGE, 0.0), span=23.0)
+    bridge = t.bridge(Concurrent(_BRIDGE, 0.0), span=23.0)
     return Scene("city", terrain, (*standing, bridge, *moving), Along(0.0, -_LANE, Pace(SPEED)), DURATION)
 
 
@@ -46,7 +46,7 @@ def _to_side_street(x: float) -> float:
 
 
 def _houses(seed: int) -> list[t.Thing]:
-    found = [t.wall(Beside(sum(_WALL) / 2, -9.3), _WALL[1] - _WALL[0], 2.2)]
+    found = [t.wall(Concurrent(sum(_WALL) / 2, -9.3), _WALL[1] - _WALL[0], 2.2)]
     for side in (1, -1):
         dice = Dice(seed, 1, side + 1)
         x = _FIRST
@@ -57,7 +57,7 @@ def _houses(seed: int) -> list[t.Thing]:
             clear_of_wall = side > 0 or middle + length / 2 < _WALL[0] or middle - length / 2 > _WALL[1]
             if _to_side_street(middle) > length / 2 + _SIDE_STREET + 2.0 and clear_of_bridge and clear_of_wall:
                 setback = dice.uniform(9.8, 11.5) + depth / 2
-                found.append(t.building(Beside(middle, side * setback), length, depth, dice.uniform(8.0, 18.0)))
+                found.append(t.building(Concurrent(middle, side * setback), length, depth, dice.uniform(8.0, 18.0)))
                 x += length + (dice.uniform(1.0, 5.0) if dice.chance(0.4) else 0.0)
             else:
                 x += 4.0
@@ -76,13 +76,13 @@ def _street_furniture(seed: int, density: float) -> list[t.Thing]:
             kind = dice.uniform()
             towards_road = -side * pi / 2
             if kind < 0.5:
-                found.append(t.tree(Beside(x, side * 7.1), dice.uniform(6.0, 9.0), dice.uniform(1.7, 2.3)))
+                found.append(t.tree(Concurrent(x, side * 7.1), dice.uniform(6.0, 9.0), dice.uniform(1.7, 2.3)))
             elif kind < 0.75:
-                found.append(t.pole(Beside(x, side * 6.2, towards_road)))
+                found.append(t.pole(Concurrent(x, side * 6.2, towards_road)))
             elif kind < 0.9:
-                found.append(t.sign(Beside(x, side * 6.3, pi)))
+                found.append(t.sign(Concurrent(x, side * 6.3, pi)))
             else:
-                found.append(t.low_box(Beside(x, side * 8.8), 0.9))  # a litter bin
+                found.append(t.low_box(Concurrent(x, side * 8.8), 0.9))  # a litter bin
     return found
 
 
@@ -95,12 +95,12 @@ def _parked(seed: int, density: float) -> list[t.Thing]:
             x += dice.uniform(5.4, 7.0)
             if dice.chance(0.6 * min(density, 1.5)) and _to_side_street(x) > _SIDE_STREET + 4.0:
                 heading = pi if side > 0 else 0.0
-                place = Beside(x, side * (4.45 + dice.uniform(-0.08, 0.08)), heading)
+                place = Concurrent(x, side * (4.45 + dice.uniform(-0.08, 0.08)), heading)
                 found.append(t.car(place, scale=dice.uniform(0.94, 1.06), reflectivity=dice.uniform(0.15, 0.8)))
         corner = _CORNER - 2 * _BLOCK
         while corner < _LAST:  # cars waiting in the side streets
             if dice.chance(0.5 * density):
-                found.append(t.car(Beside(corner + side * 1.9, side * dice.uniform(12.0, 20.0), -side * pi / 2)))
+                found.append(t.car(Concurrent(corner + side * 1.9, side * dice.uniform(12.0, 20.0), -side * pi / 2)))
             corner += _BLOCK
     return found
 
@@ -135,7 +135,7 @@ def _people(seed: int, density: float) -> list[t.Thing]:
             offset, height = side * dice.uniform(7.9, 8.4), dice.uniform(1.5, 1.9)
             pace = Pace(dice.uniform(1.0, 1.6))
             if dice.chance(0.2):
-                found.append(t.pedestrian(Beside(x, side * 6.4, -side * pi / 2), height=height))
+                found.append(t.pedestrian(Concurrent(x, side * 6.4, -side * pi / 2), height=height))
             elif not _near_wall(x, side):
                 direction = 1 if dice.chance(0.5) else -1
                 found.append(t.pedestrian(Along(x, offset, pace, direction), height=height))

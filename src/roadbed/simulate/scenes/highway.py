@@ -8,7 +8,7 @@ from math import pi
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
 from roadbed.simulate.layers import Band, Bend, Crown, Ditch, Shoulder, Wave
-from roadbed.simulate.motion import Along, Beside, Pace
+from roadbed.simulate.motion import Along, Concurrent, Pace
 from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import ROAD, Terrain
 from roadbed.simulate.world import Scene
@@ -33,7 +33,7 @@ def highway(seed: int, density: float) -> Scene:
         bends=(Bend(25.0, 1200.0),),
         bands=(Band(ROAD, 0.0, _HALF_ROAD),),
     )
-    bridges = [t.bridge(Beside(x, 0.0), span=30.0, clearance=5.2) for x in (120.0, 520.0, 960.0, 1400.0)]
+    bridges = [t.bridge(Concurrent(x, 0.0), span=30.0, clearance=5.2) for x in (120.0, 520.0, 960.0, 1400.0)]
     placed = (*_rails(), *_verges(seed, density), *bridges, *_traffic(seed, density))
     return Scene("highway", terrain, placed, Along(0.0, -_OWN_LANE, Pace(SPEED)), DURATION)
 
@@ -41,7 +41,7 @@ def highway(seed: int, density: float) -> Scene:
 def _rails() -> list[t.Thing]:
     length = 8.0
     places = [_FIRST + length * step for step in range(int((_LAST - _FIRST) / length))]
-    return [t.guard_rail(Beside(x, offset), length) for x in places for offset in (0.0, 13.4, -13.4)]
+    return [t.guard_rail(Concurrent(x, offset), length) for x in places for offset in (0.0, 13.4, -13.4)]
 
 
 def _verges(seed: int, density: float) -> list[t.Thing]:
@@ -52,9 +52,9 @@ def _verges(seed: int, density: float) -> list[t.Thing]:
         while density > 0 and x < _LAST:
             x += dice.uniform(5.0, 14.0) / density
             if dice.chance(0.7):
-                found.append(t.tree(Beside(x, side * dice.uniform(22.0, 45.0)), dice.uniform(5.0, 10.0)))
+                found.append(t.tree(Concurrent(x, side * dice.uniform(22.0, 45.0)), dice.uniform(5.0, 10.0)))
             else:
-                found.append(t.sign(Beside(x, side * 14.5, pi if side < 0 else 0.0)))
+                found.append(t.sign(Concurrent(x, side * 14.5, pi if side < 0 else 0.0)))
     return found
 
 

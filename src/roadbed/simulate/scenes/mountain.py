@@ -8,7 +8,7 @@ from math import pi
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
 from roadbed.simulate.layers import Band, Banking, Bend, Crown, Ditch, Shoulder, Wave
-from roadbed.simulate.motion import Along, Beside, Pace
+from roadbed.simulate.motion import Along, Concurrent, Pace
 from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import ROAD, Terrain
 from roadbed.simulate.world import Scene
@@ -35,7 +35,7 @@ def mountain(seed: int, density: float) -> Scene:
         bends=(Bend(20.0, 260.0), Bend(4.0, 110.0, 1.0)),
         bands=(Band(ROAD, 0.0, _HALF_ROAD),),
     )
-    tunnel = t.tunnel(Beside(_TUNNEL[0], 0.0), 11.0, _TUNNEL[1])
+    tunnel = t.tunnel(Concurrent(_TUNNEL[0], 0.0), 11.0, _TUNNEL[1])
     placed = (*_verges(seed, density), *_rails(), tunnel, *_traffic(seed, density))
     return Scene("mountain", terrain, placed, Along(0.0, -1.6, Pace(SPEED)), DURATION)
 
@@ -47,7 +47,7 @@ def _in_tunnel(x: float) -> bool:
 def _rails() -> list[t.Thing]:
     """Guard rails over the drop, with gaps."""
     places = [_FIRST + 4.0 * step for step in range(int((_LAST - _FIRST) / 4.0))]
-    return [t.guard_rail(Beside(x, -4.1), 4.0) for x in places if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
+    return [t.guard_rail(Concurrent(x, -4.1), 4.0) for x in places if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
 
 
 def _verges(seed: int, density: float) -> list[t.Thing]:
@@ -62,11 +62,11 @@ def _verges(seed: int, density: float) -> list[t.Thing]:
             if _in_tunnel(x) and abs(offset) < 9.0:
                 continue
             if kind < 0.55:
-                found.append(t.tree(Beside(x, offset), dice.uniform(5.0, 11.0), dice.uniform(1.4, 2.6)))
+                found.append(t.tree(Concurrent(x, offset), dice.uniform(5.0, 11.0), dice.uniform(1.4, 2.6)))
             elif kind < 0.85:
-                found.append(t.bush(Beside(x, offset), dice.uniform(0.5, 1.2), dice.uniform(0.6, 1.5)))
+                found.append(t.bush(Concurrent(x, offset), dice.uniform(0.5, 1.2), dice.uniform(0.6, 1.5)))
             else:
-                found.append(t.stone(Beside(x, offset, dice.uniform(0.0, pi)), dice.uniform(0.3, 1.2)))
+                found.append(t.stone(Concurrent(x, offset, dice.uniform(0.0, pi)), dice.uniform(0.3, 1.2)))
     return found
 
 

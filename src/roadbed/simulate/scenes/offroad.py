@@ -8,7 +8,7 @@ from math import pi
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
 from roadbed.simulate.layers import Bend, Ditch, Wave
-from roadbed.simulate.motion import Along, Beside, Pace
+from roadbed.simulate.motion import Along, Concurrent, Pace
 from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import Scene
@@ -35,16 +35,16 @@ def offroad(seed: int, density: float) -> Scene:
     )
     found: list[t.Thing] = []
     if density > 0:
-        found += [t.pedestrian(Along(20.0, 3.0, Pace(1.2))), t.wall(Beside(60.0, -14.0, 0.3), 12.0, 1.2)]
+        found += [t.pedestrian(Along(20.0, 3.0, Pace(1.2))), t.wall(Concurrent(60.0, -14.0, 0.3), 12.0, 1.2)]
     x = _FIRST
     while density > 0 and x < _LAST:
         x += dice.uniform(0.6, 2.2) / density
         offset = dice.uniform(3.6, 60.0) * (1 if dice.chance(0.5) else -1)
         kind = dice.uniform()
         if kind < 0.3 and abs(offset) > 5.0:
-            found.append(t.tree(Beside(x, offset), dice.uniform(4.0, 9.0), dice.uniform(1.2, 2.6)))
+            found.append(t.tree(Concurrent(x, offset), dice.uniform(4.0, 9.0), dice.uniform(1.2, 2.6)))
         elif kind < 0.65:
-            found.append(t.bush(Beside(x, offset), dice.uniform(0.4, 1.1), dice.uniform(0.5, 1.4)))
+            found.append(t.bush(Concurrent(x, offset), dice.uniform(0.4, 1.1), dice.uniform(0.5, 1.4)))
         else:
-            found.append(t.stone(Beside(x, offset, dice.uniform(0.0, pi)), dice.uniform(0.2, 0.9)))
+            found.append(t.stone(Concurrent(x, offset, dice.uniform(0.0, pi)), dice.uniform(0.2, 0.9)))
     return Scene("offroad", terrain, tuple(found), Along(0.0, 0.0, Pace(SPEED)), DURATION)

@@ -8,7 +8,7 @@ from math import pi
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
 from roadbed.simulate.layers import Band, Crown, Kerb, Ramp, Shoulder, SpeedBump
-from roadbed.simulate.motion import Along, Beside, Fixed, Pace, Straight
+from roadbed.simulate.motion import Along, Concurrent, Fixed, Pace, Straight
 from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
@@ -56,8 +56,8 @@ def _parked(seed: int, density: float) -> list[t.Thing]:
                 found.append(t.car(place, scale=dice.uniform(0.94, 1.06), reflectivity=dice.uniform(0.15, 0.8)))
             x += 2.7
     if density > 0:
-        found += [t.tree(Beside(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0)]
-        found += [t.pole(Beside(x, 5.2, -pi / 2)) for x in (-20.0, 10.0, 40.0)]
+        found += [t.tree(Concurrent(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0)]
+        found += [t.pole(Concurrent(x, 5.2, -pi / 2)) for x in (-20.0, 10.0, 40.0)]
     return found
 
 

@@ -8,7 +8,7 @@ from math import pi
 from roadbed.simulate import things as t
 from roadbed.simulate.chance import Dice
 from roadbed.simulate.layers import Band, Crown, Kerb
-from roadbed.simulate.motion import Along, Beside, Fixed, Pace
+from roadbed.simulate.motion import Along, Concurrent, Fixed, Pace
 from roadbed.simulate.terrain import ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
@@ -26,7 +26,7 @@ def low_obstacles(seed: int, density: float) -> Scene:
     while density > 0 and x < speed * duration + 60.0:
         x += dice.uniform(3.0, 6.0) / density
         offset = dice.uniform(2.2, 7.2) * (1 if dice.chance(0.5) else -1)
-        place = Beside(x, offset, dice.uniform(0.0, pi))
+        place = Concurrent(x, offset, dice.uniform(0.0, pi))
         kind, height = int(dice.uniform(0.0, 4.0)), dice.uniform(0.2, 0.4)
         if kind == 0:
             found.append(t.low_box(place, height))
@@ -48,10 +48,10 @@ def stand_start(seed: int, density: float) -> Scene:
     )
     found = [
         t.car(Along(10.0, 1.75, Pace(12.0, begin=2.0, acceleration=2.0))),
-        t.wall(Beside(25.0, 9.5), 50.0, 2.4),
+        t.wall(Concurrent(25.0, 9.5), 50.0, 2.4),
     ]
     dice = Dice(seed, 52)
     if density > 0:
-        found += [t.car(Beside(x + dice.uniform(-0.3, 0.3), -4.4)) for x in (8.0, 15.0, 29.0)]
-        found += [t.pole(Beside(x, 6.3, -pi / 2)) for x in (5.0, 30.0)]
+        found += [t.car(Concurrent(x + dice.uniform(-0.3, 0.3), -4.4)) for x in (8.0, 15.0, 29.0)]
+        found += [t.pole(Concurrent(x, 6.3, -pi / 2)) for x in (5.0, 30.0)]
     return Scene("standstart", terrain, tuple(found), Fixed(0.0, -1.75), 12.0)

@@ -18,10 +18,10 @@ from roadbed.ground.stcrf.arrays import Field, ShapingPoints
 from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.jit import inlined
 from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U, inner, njit
-from roadbed.kernels.parallel import together
+from roadbed.kernels.parallel import parallel_region
 from roadbed.kernels.simd import LANES, STEP, exp2_lanes, larger, load, load_flat, splat, store, store_flat, where
 from roadbed.kernels.simd_reductions import store_across, total, totals
-from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 class EmRules(NamedTuple):
@@ -282,7 +282,7 @@ def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, ru
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, shape, rules):
+def expectation_maximization(tasks, row_chunks, points, arrays, spans, row_sums, shape, rules):
     """Run the EM; an iteration is a phase, and the last one's buffer of `information` holds the result.
 
     Outside of `spans` both buffers must be zero.
@@ -296,15 +296,15 @@ def expectation_maximization(crew, row_chunks, points, arrays, spans, row_sums, 
         old = (iteration + 1) % 2 if iteration > 0 else 0
         sigma = rules.sigma_up_early if 2 * iteration < rules.iterations else rules.sigma_up
         step = _Iteration(iteration, old, share, HALF_LOG2_E / (sigma * sigma), down, reach)
-        i = take_part(crew, iteration)
+        i = first_chunk(tasks, iteration)
         while i < parts:
             first, last, q = row_chunks[i], row_chunks[i + 1], row_sums[i]
             if iteration == 0:
                 _begin_rows(first, last, step, points, arrays, spans, shape, rules)
             else:
                 _iterate_rows(first, last, step, points, arrays, spans, q, shape, rules)
-            i = take_next(crew, iteration)
-        wait_for_all(crew, iteration, parts)
+            i = next_chunk(tasks, iteration)
+        barrier(tasks, iteration, parts)
 
 
 _enter = Entrances()
@@ -313,5 +313,7 @@ _enter = Entrances()
 def run_em(field: Field, points: ShapingPoints, rules: EmRules, alone: bool = False) -> None:
     """The EM on one lattice, maybe in this thread `alone`; `field.posterior` and `field.mean` hold the result."""
     given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
-    together(_enter(expectation_maximization, points.x, field.row_chunks), rules.iterations + 1, *given, alone=alone)
+    parallel_region(
+        _enter(expectation_maximization, points.x, field.row_chunks), rules.iterations + 1, *given, alone=alone
+    )
     field.result = rules.iterations % 2

@@ -38,7 +38,7 @@ from roadbed.kernels.simd import (
     store_mask,
     where,
 )  # fmt: skip
-from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 class LabelArrays(NamedTuple):
@@ -188,13 +188,13 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
 
 
 @njit(nogil=True, cache=True, allocates=False, fastmath=FAST)
-def label_points(crew, chunks, points, shape, side, rules, surface, work, out):
+def label_points(tasks, chunks, points, shape, side, rules, surface, work, out):
     """One label per input point. `chunks` are ranges of rows of nodes between which no cell of the vote is shared;
     `surface` is (planes, effective points) of the padded lattice."""
     mean, p00 = surface
     parts, blocks = chunks.shape[0] - 1, (out.label.shape[0] + BLOCK - 1) // BLOCK
     for phase in range(PHASES):
-        part = take_part(crew, phase)
+        part = first_chunk(tasks, phase)
         while part < parts:
             first, last = chunks[part], chunks[part + 1]
             if phase == MEASURE:
@@ -205,5 +205,5 @@ def label_points(crew, chunks, points, shape, side, rules, surface, work, out):
                 _decide_rows(first, last, points, shape, side, rules, p00, work)
             elif phase == FOLLOW:
                 _follow_rows(first, last, points, shape, side, rules, work)
-            part = take_next(crew, phase)
-        wait_for_all(crew, phase, parts)
+            part = next_chunk(tasks, phase)
+        barrier(tasks, phase, parts)

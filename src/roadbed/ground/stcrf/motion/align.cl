@@ -4,10 +4,10 @@
 
 // Every stride-th point over a firm node that does not stand: x and y from the sensor, height over the node's plane,
 // and the node.
-KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL const uchar *standing,
+KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const uchar *standing,
                         GLOBAL const float4 *priors, GLOBAL float4 *samples, GLOBAL int *counts, GLOBAL int *found, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
-    GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
+    GLOBAL const float *points = AT(const float, frame->points, input_buffer + 3 * SLOT * capacity);
     GLOBAL const float4 *prior = priors + 3 * (2 * SLOT + frame->prior) * NODES;
     GLOBAL const float *r = frame->rotation, *t = frame->translation;
     for (int k = GLOBAL_ID; k * frame->stride < frame->count; k += GLOBAL_SIZE) {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roadbed.config import Config
 from roadbed.core.device_arrays import to_host
 from roadbed.core.frames import Mounting
-from roadbed.core.geometry import Lattice, Pose, rotation_to_level
+from roadbed.core.geometry import Grid, Pose, rotation_to_level
 from roadbed.core.timeline import Link, Moment
 from roadbed.ground.engine import (
     FrameOutput,
@@ -38,11 +38,11 @@ _HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new on
 class Place:
     """One scan on the lattice."""
 
-    lattice: Lattice
+    lattice: Grid
     base: float  # m, height in the lattice frame from which the engine counts
     T_lattice_sensor: Pose
     T_lattice_vehicle: Pose
-    T_world_lattice: Pose | None  # None without odometry
+    T_world_grid: Pose | None  # None without odometry
 
     @cached_property
     def corner(self) -> tuple[float, float, float]:
@@ -72,7 +72,7 @@ class Place:
         """Height of the road under the vehicle over the base."""
         return self.T_lattice_vehicle.xyz[2] - self.base
 
-    def mask(self, cells: Lattice, moving: NDArray[np.bool_] | OnDevice) -> MovingMask:
+    def mask(self, cells: Grid, moving: NDArray[np.bool_] | OnDevice) -> MovingMask:
         (x_min, _, y_min, _), (own_x, own_y, _) = cells.extent, self.corner
         corner = x_min - own_x, y_min - own_y
         if isinstance(moving, OnDevice):
@@ -86,7 +86,7 @@ class Place:
         u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, self.base)
         correction = Pose.of_numbers((*turn, x - u, y - v, self.base - w - trust * by.lift))
         sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
-        return Place(self.lattice, self.base, sensor, vehicle, self.T_world_lattice)
+        return Place(self.lattice, self.base, sensor, vehicle, self.T_world_grid)
 
 
 class Places:
@@ -124,7 +124,7 @@ class Places:
         if not self._rolls:
             if moment.link is Link.NEXT:
                 self._engine.move(Turned(moment.T_old_new, self.around_vehicle.x0, self.around_vehicle.y0))
-            place = replace(self.of_one_alone(mounting), T_world_lattice=T_world_vehicle)
+            place = replace(self.of_one_alone(mounting), T_world_grid=T_world_vehicle)
             return place, moment.link is Link.NEXT
         if self._T_lattice_world is None:
             self._T_lattice_world = _level_world(T_world_vehicle, mounting)
@@ -150,7 +150,7 @@ class Places:
             self._store(np.ones(self._prior_lattice.shape, np.bool_))
             self._map.flush()
 
-    def _roll(self, T_lattice_vehicle: Pose, first: bool) -> tuple[Lattice, float]:
+    def _roll(self, T_lattice_vehicle: Pose, first: bool) -> tuple[Grid, float]:
         """Shift the prior by whole nodes, and count heights from the road again after a climb."""
         x, y, z = T_lattice_vehicle.xyz
         old, lattice, base = self._prior_lattice, self.around_vehicle.around(x, y), z

@@ -26,7 +26,7 @@ from roadbed.kernels.simd import (
     whole,
 )
 from roadbed.kernels.simd_reductions import chosen, how_many, least
-from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 PAD = 8  # points of a node are filled up to a multiple of this
 PILLAR = np.uint16(0x3FFF)  # bits of a point's `pillar` that number it inside its node
@@ -322,12 +322,12 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def select_points(crew, chunks, points, shape, rules, anchors, moving, low, shaping):
+def select_points(tasks, chunks, points, shape, rules, anchors, moving, low, shaping):
     """Fill `shaping` with the points that shape the surface, `low` with the lowest of each part of a node."""
     parts = chunks.shape[0] - 1
     pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint16)  # scratch
-    i = take_part(crew, 0)
+    i = first_chunk(tasks, 0)
     while i < parts:
         _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, pillars, shaping)
-        i = take_next(crew, 0)
-    wait_for_all(crew, 0, parts)
+        i = next_chunk(tasks, 0)
+    barrier(tasks, 0, parts)

@@ -23,7 +23,7 @@ FUNCTION void rank_run(GLOBAL int *counts, GLOBAL int *rank, int node, int begin
 
 // Step 1: each point to the lattice frame, to its node, and to its rank among the node's points. The points may lie in
 // host memory: this is the only kernel that reads them.
-KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL float4 *located, GLOBAL int *rank,
+KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL float4 *located, GLOBAL int *rank,
               GLOBAL int *counts, GLOBAL int *cursors, GLOBAL uint *tallies, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
 #if LANES > 1
@@ -32,7 +32,7 @@ KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *intake, GLOBAL flo
     FOR_EACH(k, TALLY_WORDS / 4) quads[k] = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
 #endif
     for (int k = LOCAL_ID; GROUP_ID == 0 && k < CURSORS; k += LOCAL_SIZE) cursors[CURSORS * SLOT + k] = 0;
-    GLOBAL const float *points = AT(const float, frame->points, intake + 3 * SLOT * capacity);
+    GLOBAL const float *points = AT(const float, frame->points, input_buffer + 3 * SLOT * capacity);
     int count = frame->count;
 #if LANES > 1
     LOCAL_ARRAY float tile[3 * GROUP];

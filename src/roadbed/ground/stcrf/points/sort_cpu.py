@@ -30,7 +30,7 @@ from roadbed.kernels.simd import (
     whole,
 )  # fmt: skip
 from roadbed.kernels.simd_reductions import chosen, how_many
-from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 from roadbed.runtime.primitives_cpu import along, turn_of
 
 SORT_PHASES = 3
@@ -185,7 +185,7 @@ def _take_along(standing, out, last, run):
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def sort_by_node(crew, scan, standing, pose, shape, anchored, room, out):
+def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
     """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
 
     `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of whole blocks.
@@ -197,7 +197,7 @@ def sort_by_node(crew, scan, standing, pose, shape, anchored, room, out):
     turn = turn_of(pose[0], pose[1])
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 1 else slices
-        s = take_part(crew, phase)
+        s = first_chunk(tasks, phase)
         while s < parts:
             first, last = s * blocks // slices * BLOCK, min((s + 1) * blocks // slices * BLOCK, n)
             run, filled_up = U(first + s), room.last[s]
@@ -209,5 +209,5 @@ def sort_by_node(crew, scan, standing, pose, shape, anchored, room, out):
             else:
                 _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
                 _take_along(standing, out, min(last, standing.shape[0]), run)
-            s = take_next(crew, phase)
-        wait_for_all(crew, phase, parts)
+            s = next_chunk(tasks, phase)
+        barrier(tasks, phase, parts)

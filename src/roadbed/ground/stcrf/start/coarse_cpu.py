@@ -26,13 +26,13 @@ from roadbed.ground.stcrf.start.slope_start_cpu import (
 )  # fmt: skip
 from roadbed.ground.stcrf.start.start_cpu import begin_coarse, expect_carried, spread_coarse, start_level
 from roadbed.kernels.entrance import Entrances
-from roadbed.kernels.parallel import spread
+from roadbed.kernels.parallel import parallel_for
 
 F = np.float32
 
 
 class CoarseStart:
-    """`low` takes the lowest points of fine nodes; `find` gives wide planes, `spread` what fine nodes are to expect."""
+    """`low` takes the lowest points of fine nodes; `find` gives wide planes, `to_fine` what fine nodes are to expect."""
 
     def __init__(self, config: GroundConfig, fine: Shape) -> None:
         self._stcrf, self._fine, self._ratio = config.stcrf, fine, ratio_of(config)
@@ -67,7 +67,7 @@ class CoarseStart:
         if stcrf.coarse.climb:
             self._climb(vehicle, road, alone)
 
-    def spread(self, spans: Spans, before: Float32, expected: Float32, grain: int) -> None:
+    def to_fine(self, spans: Spans, before: Float32, expected: Float32, grain: int) -> None:
         """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`.
 
         `grain`: rows that are worth a thread.
@@ -82,7 +82,7 @@ class CoarseStart:
         level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
         wide = level.posterior, level.mean, level.spans, level.shape
         given = wide, self._ratio, most, columns, spans, inside, before, expected
-        spread(self._enter(spread_coarse), rows, *given, grain=grain)
+        parallel_for(self._enter(spread_coarse), rows, *given, grain=grain)
 
     def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""

@@ -22,7 +22,7 @@ from roadbed.ground.stcrf.surface.report_cpu import report_row
 from roadbed.kernels.jit import inlined
 from roadbed.kernels.numeric import ONE, F, U, inner, njit
 from roadbed.kernels.simd import LANES, STEP, bits, larger, load, splat, store, where
-from roadbed.kernels.tasks import take_next, take_part, wait_for_all
+from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 @inner()
@@ -170,7 +170,7 @@ SURFACE_PHASES = 2
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def describe_surface(crew, chunks, information, arrays, use_prior, spans, rules, evidence, layers):
+def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules, evidence, layers):
     """Elevation and slope, NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
 
     Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
@@ -179,7 +179,7 @@ def describe_surface(crew, chunks, information, arrays, use_prior, spans, rules,
     """
     parts, seen = chunks.shape[0] - 1, evidence.seen
     for phase in range(SURFACE_PHASES):
-        part = take_part(crew, phase)
+        part = first_chunk(tasks, phase)
         while part < parts:
             first, last = chunks[part], chunks[part + 1]
             if phase == 1:
@@ -189,8 +189,8 @@ def describe_surface(crew, chunks, information, arrays, use_prior, spans, rules,
                     span = spans.lo[r - 1], max(spans.lo[r - 1], spans.hi[r - 1])
                     _mark_seen(arrays.data[r, 0], arrays.prior[r, 0], use_prior, *span, seen[r])
                     _sum_along_x(seen[r], evidence.beside[r])
-            part = take_next(crew, phase)
-        wait_for_all(crew, phase, parts)
+            part = next_chunk(tasks, phase)
+        barrier(tasks, phase, parts)
 
 
 @njit(cache=True)
