@@ -81,7 +81,7 @@ def test_a_scan_goes_to_the_device_once(device, scans, monkeypatch):
     pipeline = roadbed.Pipeline(backend=device)
     for scan in scans[:-1]:
         pipeline(scan)
-    sent = [counted(monkeypatch, device, name, lambda array, *_: array.nbytes) for name in ("offer", "upload")]
+    sent = [counted(monkeypatch, device, name, lambda array, *_: array.nbytes) for name in ("bind", "upload")]
     pipeline(scans[-1])
     assert [size for size in sent[0] + sent[1] if size > len(scans[-1])] == [scans[-1].points.nbytes]
 

@@ -31,7 +31,7 @@ def test_what_the_runtime_says_is_one_line_and_the_drive_goes_on_on_the_cpu(name
         def fails(*_):
             raise backend.failures[0](*_reason(name))
 
-        patched.setattr(type(backend), "post", fails)
+        patched.setattr(type(backend), "enqueue", fails)
         with pytest.raises(DeviceError, match="go on with another backend") as caught:
             pipeline(scans[1])
     assert backend.device.name in str(caught.value)
@@ -71,7 +71,7 @@ def test_a_device_that_fails_while_the_ground_is_under_way(name, moment, monkeyp
         if moment == "scan placed":
             failing(type(backend.event()), "wait", 0)
         elif moment == "occupancy queued":
-            failing(type(backend), "post", 1)  # the ground's goes through
+            failing(type(backend), "enqueue", 1)  # the ground's goes through
         else:
             failing(type(backend), "finish", 1)  # the occupancy's does
         with pytest.raises(DeviceError, match="go on with another backend") as caught:

@@ -217,7 +217,7 @@ class Backend(Protocol):
         ...
 
     def bind(self, array: Any, input_buffer: Any, start: int = 0) -> int:
-        """Let kernels read `array`: its address if it lies on the device, else 0 after it was copied into `input_buffer`."""
+        """Let kernels read `array`: its address on the device, or 0 after a copy into `input_buffer`."""
         ...
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
@@ -329,7 +329,7 @@ def check_points(device: Device, points: int, size: int) -> None:
 
 
 class translate_error:
-    """`with translate_error(backend):` says in one line what a runtime says of a device that fails in the middle of a drive.
+    """`with translate_error(backend):` turns a runtime's error of a failing device into one line.
 
     A class, since a generator costs several times as much.
     """

@@ -32,7 +32,7 @@ F = np.float32
 
 
 class CoarseStart:
-    """`low` takes the lowest points of fine nodes; `find` gives wide planes, `to_fine` what fine nodes are to expect."""
+    """`low` takes the lowest points of fine nodes, `find` gives coarse planes, `to_fine` the fine nodes' start."""
 
     def __init__(self, config: GroundConfig, fine: Shape) -> None:
         self._stcrf, self._fine, self._ratio = config.stcrf, fine, ratio_of(config)
