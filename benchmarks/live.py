@@ -24,8 +24,8 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.live.ros_node import Transport
 from roadbed.live.stream import Stream
-from roadbed.messages.clouds import cloud_of_scan
-from roadbed.messages.store import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.clouds import cloud_of_scan
+from roadbed.outputs.ros_messages.store import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources import open_source
 from roadbed.sources.bags.ros_poses import stamp_seconds
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.messages.store import CLOUD
+from roadbed.outputs.ros_messages.store import CLOUD
 
 TOPIC = "/transport_latency"
 READ_BEFORE = 2**24

@@ -10,8 +10,8 @@ import socket
 import numpy as np
 import pytest
 
-from roadbed.messages.results import TOPICS
-from roadbed.messages.store import DIAGNOSTICS, RosMessages
+from roadbed.outputs.ros_messages.results import TOPICS
+from roadbed.outputs.ros_messages.store import DIAGNOSTICS, RosMessages
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes, wait_until

@@ -8,8 +8,8 @@ import pytest
 
 from roadbed import Config, InputError, Pose
 from roadbed.live.ros_node import STRING, NodeOptions, RosNode, checked_topics
-from roadbed.messages.clouds import cloud_of_columns
-from roadbed.messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.clouds import cloud_of_columns
+from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
 
 PATIENCE = 300
 SMALL = {"ground": {"stcrf": {"length": 40.0, "width": 40.0}}}

@@ -7,7 +7,7 @@ from time import time
 from typing import Any
 
 from roadbed.live.counts import Statistics
-from roadbed.messages.store import DIAGNOSTICS, RosMessages
+from roadbed.outputs.ros_messages.store import DIAGNOSTICS, RosMessages
 
 _OK, _WARN = 0, 1
 

@@ -15,10 +15,10 @@ from roadbed.core.errors import DeviceError, missing_extra
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Pose
 from roadbed.io.atomic import atomic_write
-from roadbed.messages.clouds import packed
-from roadbed.messages.layers import elevation_layers, ground_heights
-from roadbed.messages.markers import OBJECT_HEIGHT_M, SECONDS_SHOWN, object_poses, velocity_lines
-from roadbed.messages.results import FrameNames
+from roadbed.outputs.ros_messages.clouds import packed
+from roadbed.outputs.ros_messages.layers import elevation_layers, ground_heights
+from roadbed.outputs.ros_messages.markers import OBJECT_HEIGHT_M, SECONDS_SHOWN, object_poses, velocity_lines
+from roadbed.outputs.ros_messages.results import FrameNames
 from roadbed.pipeline import Result
 
 try:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from xmlrpc.client import ServerProxy
 
 from roadbed.core.errors import DeviceError
-from roadbed.messages.store import RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WATCH_S = 2.0  # between looks whether the master still knows this node

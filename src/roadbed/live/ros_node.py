@@ -15,9 +15,9 @@ from roadbed.core.errors import ConfigError, InputError, RoadbedError
 from roadbed.io.foreign import foreign_errors
 from roadbed.live.diagnostics import diagnostics
 from roadbed.live.stream import LiveResult, Stream
-from roadbed.messages.clouds import scan_of_cloud
-from roadbed.messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
-from roadbed.messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.clouds import scan_of_cloud
+from roadbed.outputs.ros_messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
+from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources.bags.ros_poses import TransformGraph, frame_name, message_pose, stamp_seconds
 
 STRING = "std_msgs/msg/String"

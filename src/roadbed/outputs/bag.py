@@ -12,9 +12,9 @@ from typing import Any
 from roadbed.core.errors import InputError, OutputError, missing_extra
 from roadbed.core.frames import Scan
 from roadbed.io.atomic import output_errors
-from roadbed.messages.clouds import cloud_of_scan
-from roadbed.messages.results import FrameNames, ResultMessages
-from roadbed.messages.store import CLOUD, ODOMETRY, RosMessages
+from roadbed.outputs.ros_messages.clouds import cloud_of_scan
+from roadbed.outputs.ros_messages.results import FrameNames, ResultMessages
+from roadbed.outputs.ros_messages.store import CLOUD, ODOMETRY, RosMessages
 from roadbed.pipeline import Result
 from roadbed.sources.bags.rosbag import RosbagSource
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worst frames of a drive, with pictures: those that score lowest; without truth, those with most to note."""
+"""The lowest-scoring frames of a sequence, with pictures; without ground truth those with most notes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from roadbed.outputs.report import FrameRecord, Slide
 from roadbed.outputs.report.summary import webp_bytes
 from roadbed.pipeline import Result
 
-KEPT = 2  # frames of a drive
-FOLDER = "worst"
+KEPT = 2  # frames of a sequence
+FOLDER = "lowest"
 
 
-class WorstFrames:
-    """`add` each result; the few worst stay in memory until they are drawn."""
+class LowestFrames:
+    """`add` each result; the lowest-scoring ones stay in memory until they are drawn."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[dict[str, Any], Result]] = []
@@ -28,10 +28,10 @@ class WorstFrames:
         f1 = record.scores.get("F1", nan)
         entry = {"frame": record.index, "F1": None if isnan(f1) else round(f1, 3), "notes": [*record.notes]}
         if not isnan(f1) or record.notes:
-            self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: badness(kept[0]))[:KEPT]
+            self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: by_score(kept[0]))[:KEPT]
 
     def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
-        """worst/FRAME.webp of each, drawn unless a slide shows it already; returns what the manifest says of them."""
+        """lowest/FRAME.webp of each, drawn unless a slide shows it already; returns what the manifest says of them."""
         drawn = {slide.index: slide.data for slide in slides}
         for entry, result in self._kept:
             entry["picture"] = f"{FOLDER}/{entry['frame']:06d}.webp"
@@ -41,10 +41,10 @@ class WorstFrames:
         return [entry for entry, _ in self._kept]
 
 
-def badness(entry: Mapping[str, Any]) -> tuple[float, int, int]:
-    """Worst first; frames that have no score come after those that have."""
+def by_score(entry: Mapping[str, Any]) -> tuple[float, int, int]:
+    """Sort key: lowest score first, then frames without a score."""
     return (101.0 if entry["F1"] is None else entry["F1"], -len(entry["notes"]), entry["frame"])
 
 
-def worst_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[Mapping[str, Any]]:
-    return sorted(entries, key=badness)[:count]
+def lowest_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[Mapping[str, Any]]:
+    return sorted(entries, key=by_score)[:count]
