@@ -17,6 +17,45 @@ from roadbed.cli.screen import Json, progress, table, until_stopped
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
+@app.command("occupancy")
+def occupancy(
+    backend: BackendOption = CPU,
+    device: Device = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps per case.")] = 30,
+    plots: Annotated[Path | None, typer.Option(help="Draw the paper's figures into this folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Time fusion and occupancy filter.
+
+    Laid out as table 1 and figures 7 to 10 of the many-core paper, on any device.
+    """
+    from benchmarks.occupancy import bench_occupancy
+    from benchmarks.occupancy_plots import draw_all
+    from roadbed.bench.timing import report
+    from roadbed.runtime.device_selection import opened
+
+    measured = bench_occupancy(opened(backend, device), steps)
+    out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
+    drawn = draw_all(out, plots) if plots is not None else []
+    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms", "joules_per_step", "watts")
+    columns = ("particles", "resolution_m", "cells", *measures)
+    show(out, columns, as_json)
+    if as_json:
+        return
+    print(f"{out['device']}; energy: {out['energy']}")
+    table("with the default filter", columns, [[row[key] for key in columns] for row in out["default_filter"]])
+    tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
+    for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
+        rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
+        table(f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows)
+    for name in ("scheduling", "work_groups", "tiles", "figure_9"):
+        if out.get(name):
+            title = f"{name.replace('_', ' ')}: ms at 19,000 particles and 0.1 m"
+            table(title, list(out[name][0]), [list(row.values()) for row in out[name]])
+    for path in drawn:
+        print(f"wrote {path}")
+
+
 @app.command("masses")
 def masses(
     steps: Annotated[int, typer.Option(min=1, help="Steps of the filter.")] = 10_000,
