@@ -49,11 +49,11 @@ def test_a_full_queue_drops_the_oldest_and_counts_it():
     stream.push(scan(0.0))
     assert gate.entered.wait(PATIENCE)
     for time in (1.0, 2.0, 3.0, 4.0, 5.0):
-        stream.push(scan(time), carried=f"message {time}")
+        stream.push(scan(time), payload=f"message {time}")
     gate.release.set()
     counts = stream.stop().total
     assert [live.result.scan.time for live in seen] == [0.0, 4.0, 5.0]
-    assert [live.carried for live in seen] == [None, "message 4.0", "message 5.0"]
+    assert [live.payload for live in seen] == [None, "message 4.0", "message 5.0"]
     assert (counts.received, counts.processed, counts.dropped) == (6, 3, 3)
 
 

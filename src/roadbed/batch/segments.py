@@ -48,7 +48,7 @@ class Ids:
         records = [json.loads(line) for line in objects]
         same: dict[int, int] = {}
         pairs = sorted(
-            (dist(thing["position"][:2], place[:2]), thing["id"], id) for thing in seen for id, place in self._there
+            (dist(item["position"][:2], place[:2]), item["id"], id) for item in seen for id, place in self._there
         )
         for apart, own, id in pairs:
             if apart <= _SAME_OBJECT_M and own not in same and id not in same.values():

@@ -14,7 +14,7 @@ from roadbed.cli.options import Frames, Request, expand_options, prepare
 from roadbed.cli.screen import Json, print_json, progress, table
 
 if TYPE_CHECKING:
-    from roadbed.evaluate.elevation import ElevationJudge
+    from roadbed.evaluate.elevation import ElevationScorer
     from roadbed.sources import Source
 
 app = typer.Typer(help="Score results against ground truth.", no_args_is_help=True)
@@ -63,7 +63,7 @@ def ground(
         evaluate_ground,
         scans,
         protocol_name=protocol,
-        elevation=_elevation_judge(scans, elevation, elevation_origin, range_m),
+        elevation=_elevation_scorer(scans, elevation, elevation_origin, range_m),
         watch=lambda items: progress(items, "evaluating", len(scans)),
     )
     out = run(settings).as_dict()
@@ -90,17 +90,17 @@ def ground(
         table("Without the temporal term", ["measure", "value"], [(k, v) for k, v in values if isinstance(v, float)])
 
 
-def _elevation_judge(
+def _elevation_scorer(
     scans: Source, folder: Path | None, origin: tuple[float, float], range_m: float
-) -> ElevationJudge | None:
+) -> ElevationScorer | None:
     """The true surface; arrays of a folder belong to scans by their number in the whole source."""
-    from roadbed.evaluate.elevation import elevation_judge
+    from roadbed.evaluate.elevation import elevation_scorer
 
-    judge = elevation_judge(scans, folder, origin, range_m)
+    scorer = elevation_scorer(scans, folder, origin, range_m)
     numbers = getattr(scans, "numbers", None)
-    if judge is None or folder is None or numbers is None:
-        return judge
-    return lambda index, frame: judge(numbers[index], frame)
+    if scorer is None or folder is None or numbers is None:
+        return scorer
+    return lambda index, frame: scorer(numbers[index], frame)
 
 
 @app.command("occupancy")

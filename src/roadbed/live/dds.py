@@ -72,12 +72,12 @@ class Dds:
         self._clayer, self._core, self._domain, self._idl = _clayer, core, domain, idl
         self._pub, self._qos, self._sub, self._topic = pub, qos, sub, topic
 
-    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
+    def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None:
         reader = self._sub.DataReader(self._participant, self._topic_of(topic, kind), self._reading(topic))
         states = self._core.ViewState.Any | self._core.InstanceState.Any | self._core.SampleState.NotRead
         condition = self._core.ReadCondition(reader, states)
         with self._lock:
-            self._readers.append((condition, heard))
+            self._readers.append((condition, callback))
             self._waitset.attach(condition)
 
     def advertise(self, topic: str, kind: str) -> None:
@@ -99,9 +99,9 @@ class Dds:
         padded = data + bytes(-len(data) % 4)
         status = self._clayer.ddspy_write(self._writers[topic]._ref, padded)
         if status < 0 and not self._closed.is_set():
-            self.say(f"{topic}: a message was not sent: {self._core.DDSException(status, 'a reader is too slow')}")
+            self.warn(f"{topic}: a message was not sent: {self._core.DDSException(status, 'a reader is too slow')}")
 
-    def say(self, problem: str) -> None:
+    def warn(self, problem: str) -> None:
         print(f"roadbed: {problem}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -114,17 +114,17 @@ class Dds:
                 continue
             with self._lock:
                 readers = list(self._readers)
-            for condition, heard in readers:
+            for condition, callback in readers:
                 taken = self._clayer.ddspy_take(condition._ref, _TAKEN_AT_ONCE)
                 for data, info in taken if isinstance(taken, list) else ():
                     if info.valid_data:
-                        self._hand_on(heard, data)
+                        self._hand_on(callback, data)
 
-    def _hand_on(self, heard: Callable[[bytes], None], data: bytes) -> None:
+    def _hand_on(self, callback: Callable[[bytes], None], data: bytes) -> None:
         try:
-            heard(data)
+            callback(data)
         except Exception as error:  # one message must not end the thread that takes all the others
-            self.say(f"a message was not taken: {type(error).__name__}: {error}")
+            self.warn(f"a message was not taken: {type(error).__name__}: {error}")
 
     def _topic_of(self, topic: str, kind: str) -> Any:
         """ROS 2 puts `rt` before a topic's name. The field named here is never used: only bytes go through."""

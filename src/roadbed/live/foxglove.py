@@ -90,9 +90,9 @@ class FoxgloveSink:
             self._grid(result.ground, result.occupancy)
             self._motion(result.ground, result.occupancy)
         for note in result.notes if notes is None else notes:
-            self.say(note)
+            self.warn(note)
 
-    def say(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         """A line for the log panel."""
         line = fox.Log(timestamp=self._stamp, level=fox.LogLevel.Warning, name="roadbed", message=text)
         self._channels.log.log(line, **self._when)
@@ -189,17 +189,17 @@ class FoxgloveSink:
         )
         self._scene(self._channels.velocities, [self._entity("velocities", lines=[lines])])
         entities = []
-        for thing, pose in zip(frame.objects, object_poses(ground, frame)):
-            length, width = (float(size) for size in thing.extent)
-            speed = float(np.hypot(*thing.velocity))
+        for item, pose in zip(frame.objects, object_poses(ground, frame)):
+            length, width = (float(size) for size in item.extent)
+            speed = float(np.hypot(*item.velocity))
             turned = 0.0 if frame.T_lattice_grid is None else frame.T_lattice_grid.yaw
-            course = float(np.arctan2(thing.velocity[1], thing.velocity[0])) + turned
+            course = float(np.arctan2(item.velocity[1], item.velocity[0])) + turned
             motion = Pose(Pose.from_euler(yaw=course).rotation, pose.translation)
             above = Pose(np.eye(3), pose.translation + np.array([0.0, 0.0, OBJECT_HEIGHT_M]))
             box = fox.Vector3(x=length, y=width, z=OBJECT_HEIGHT_M)
             entities.append(
                 self._entity(
-                    f"object {thing.id}",
+                    f"object {item.id}",
                     cubes=[fox.CubePrimitive(pose=_pose(pose), size=box, color=_colour(1.0, 0.55, 0.0, 0.45))],
                     arrows=[_arrow(motion, speed * SECONDS_SHOWN)],
                     texts=[
@@ -208,7 +208,7 @@ class FoxgloveSink:
                             billboard=True,
                             font_size=0.8,
                             color=_colour(1.0, 1.0, 1.0),
-                            text=f"{thing.id}: {speed:.1f} m/s",
+                            text=f"{item.id}: {speed:.1f} m/s",
                         )
                     ],
                 )

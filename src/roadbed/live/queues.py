@@ -18,7 +18,7 @@ class Waiting:
     """A scan, what it came with, and when it came (monotonic clock, s)."""
 
     scan: Scan
-    carried: Any
+    payload: Any
     arrived: float
 
 

@@ -53,11 +53,11 @@ class Ros1:
         self._watcher = threading.Thread(target=self._watch, name="roadbed-ros1-watch", daemon=True)
         self._watcher.start()
 
-    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
+    def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None:
         # By rospy's own 64 kB: with a buffer of 16 MB, which each read allocates anew, clouds come late; figures in
         # docs/notebook/transport.md.
         self._subscribers[topic] = self._rospy.Subscriber(
-            topic, self._raw(kind), lambda message: heard(message.data), tcp_nodelay=True
+            topic, self._raw(kind), lambda message: callback(message.data), tcp_nodelay=True
         )
 
     def advertise(self, topic: str, kind: str) -> None:
@@ -88,11 +88,11 @@ class Ros1:
             key = topic, str(connection.endpoint_id)
             self._unsent[key] = self._unsent.get(key, 0) + 1
             if self._unsent[key] in (1, 10, 100, 1000, 10_000):
-                self.say(
+                self.warn(
                     f"{topic}: {key[1]} is too slow: {self._unsent[key]} of its messages were dropped, oldest first"
                 )
 
-    def say(self, problem: str) -> None:
+    def warn(self, problem: str) -> None:
         self._rospy.logwarn(problem)
 
     def close(self) -> None:
@@ -130,15 +130,15 @@ class Ros1:
                 known = self._is_known()
             except OSError:
                 if not lost:
-                    self.say("ROS 1: the master does not answer; connections stay, new ones have to wait for it")
+                    self.warn("ROS 1: the master does not answer; connections stay, new ones have to wait for it")
                 lost = True
                 continue
             except Exception as error:  # whatever answers there is no master yet
-                self.say(f"ROS 1: the master answers with {type(error).__name__}")
+                self.warn(f"ROS 1: the master answers with {type(error).__name__}")
                 continue
             if not known:
                 self._register()
-                self.say("ROS 1: the master was restarted; registered again")
+                self.warn("ROS 1: the master was restarted; registered again")
             lost = False
 
     def _is_known(self) -> bool:

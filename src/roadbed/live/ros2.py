@@ -44,14 +44,14 @@ class Rclpy:
         self._thread = threading.Thread(target=self._executor.spin, name="roadbed-rclpy", daemon=True)
         self._thread.start()
 
-    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
-        self._node.create_subscription(_class_of(kind), topic, heard, self._quality(topic), raw=True)
+    def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None:
+        self._node.create_subscription(_class_of(kind), topic, callback, self._quality(topic), raw=True)
 
     def advertise(self, topic: str, kind: str) -> None:
         try:
             self._publishers[topic] = self._node.create_publisher(_class_of(kind), topic, 5)
         except DeviceError as error:  # grid_map_msgs is not part of every installation; the rest is published
-            self.say(f"{topic}: not published: {error}")
+            self.warn(f"{topic}: not published: {error}")
 
     def has_listeners(self, topic: str) -> bool:
         return topic in self._publishers and self._publishers[topic].get_subscription_count() > 0
@@ -60,7 +60,7 @@ class Rclpy:
         if topic in self._publishers:
             self._publishers[topic].publish(data)
 
-    def say(self, problem: str) -> None:
+    def warn(self, problem: str) -> None:
         self._node.get_logger().warning(problem)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class Transport(Protocol):
     version: Literal[1, 2]
     address: str  # where it listens
 
-    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None: ...
+    def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None: ...
 
     def advertise(self, topic: str, kind: str) -> None: ...
 
@@ -37,7 +37,7 @@ class Transport(Protocol):
 
     def publish(self, topic: str, data: bytes) -> None: ...
 
-    def say(self, problem: str) -> None:
+    def warn(self, problem: str) -> None:
         """A warning where people of that system look for it."""
 
     def close(self) -> None: ...
@@ -70,7 +70,7 @@ class RosNode:
             config,
             on_ground=self._publish_ground,
             on_result=self._publish_rest,
-            on_problem=transport.say,
+            on_problem=transport.warn,
             occupancy=options.occupancy,
         )
         for topic in TOPICS if options.occupancy else GROUND_TOPICS:
@@ -103,7 +103,7 @@ class RosNode:
     def _subscribe(self, topic: str, kind: str, take: Callable[[Any], None]) -> None:
         """What cannot be read is counted and reported; the node goes on."""
 
-        def heard(data: bytes) -> None:
+        def callback(data: bytes) -> None:
             try:
                 with foreign_errors(topic, kind.rpartition("/")[2]):
                     message = self._messages.from_bytes(data, kind)
@@ -112,9 +112,9 @@ class RosNode:
                 if kind == CLOUD:
                     self.stream.refuse(topic, str(error))
                 else:
-                    self._transport.say(str(error))
+                    self._transport.warn(str(error))
 
-        self._transport.subscribe(topic, kind, heard)
+        self._transport.subscribe(topic, kind, callback)
 
     def _take_cloud(self, topic: str, cloud: Any) -> None:
         scan = scan_of_cloud(cloud, topic)
@@ -155,7 +155,7 @@ class RosNode:
         with self._lock:
             T_body_vehicle = self._transforms.between(body, vehicle)
         if T_body_vehicle is None:
-            self._say_once(f"{self._options.odometry}: follows {body!r}, which no transform joins to {vehicle!r}")
+            self._warn_once(f"{self._options.odometry}: follows {body!r}, which no transform joins to {vehicle!r}")
         else:
             pose = pose @ T_body_vehicle
         self.stream.push_pose(stamp_seconds(message.header.stamp), pose)
@@ -179,17 +179,17 @@ class RosNode:
             topic = self._unmounted.get(sensor)
             known = ", ".join(self._transforms.frames) or "none"
         if topic is not None:
-            self._say_once(
+            self._warn_once(
                 f"{topic}: frame {sensor!r}: found no transform to {self._options.frames.vehicle!r}; its scans stand "
                 f"alone until one comes; frames that exist: {known}",
                 key=f"{topic} {sensor}",
             )
         for note in live.notes if topic is None else live.result.notes:
-            self._say_once(note)
+            self._warn_once(note)
 
     def _publish(self, live: LiveResult, topics: dict[str, str]) -> None:
         """Only what somebody listens to is made at all."""
-        made = ResultMessages(self._messages, live.result, self._options.frames, live.carried)
+        made = ResultMessages(self._messages, live.result, self._options.frames, live.payload)
         for topic in topics:
             name = self._name(topic)
             if self._transport.has_listeners(name):
@@ -204,11 +204,11 @@ class RosNode:
             self._transport.publish("/diagnostics", self._messages.to_bytes(message))
             before = statistics
 
-    def _say_once(self, text: str, key: str = "") -> None:
+    def _warn_once(self, text: str, key: str = "") -> None:
         """Warnings that would come with every scan come once."""
         if (key or text) not in self._said and len(self._said) < 1000:
             self._said.add(key or text)
-            self._transport.say(text)
+            self._transport.warn(text)
 
 
 def checked_topics(clouds: list[str]) -> tuple[str, ...]:

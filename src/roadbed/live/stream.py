@@ -28,7 +28,7 @@ class LiveResult:
     """A result with what its scan came with, how long each step took, and what was noticed on the way."""
 
     result: Result
-    carried: Any = None  # as it was pushed beside the scan, e.g. the message
+    payload: Any = None  # as it was pushed beside the scan, e.g. the message
     latency: Mapping[str, float] = field(default_factory=dict)  # s: waited, ground, occupancy, total since the push
     stream_notes: tuple[str, ...] = ()
 
@@ -83,8 +83,8 @@ class Stream:
         self._thread.start()
         return self
 
-    def push(self, scan: Scan, carried: Any = None) -> bool:
-        """Hand in a scan; `carried` comes back with its result. False once the stream has been stopped.
+    def push(self, scan: Scan, payload: Any = None) -> bool:
+        """Hand in a scan; `payload` comes back with its result. False once the stream has been stopped.
 
         A full queue drops its oldest scan, or with `live.when_full: wait` holds the caller until there is room.
         """
@@ -97,7 +97,7 @@ class Stream:
             if self._stopping:
                 self._tally.count(scan.sensor, "dropped")
                 return False
-            if self._queues.add(Waiting(scan, carried, arrived)) is not None:
+            if self._queues.add(Waiting(scan, payload, arrived)) is not None:
                 self._tally.count(scan.sensor, "dropped")
             self._change.notify_all()
         return True
@@ -246,12 +246,12 @@ class Stream:
         def labelled(result: Result) -> None:
             latency["ground"] = monotonic() - entry.arrived
             if self._on_ground is not None:
-                self._on_ground(LiveResult(result, entry.carried, dict(latency), notes))
+                self._on_ground(LiveResult(result, entry.payload, dict(latency), notes))
 
         result = self._pipeline(scan, on_ground=labelled)
         end = monotonic()
         latency["total"] = end - entry.arrived
-        live = LiveResult(result, entry.carried, latency, notes)
+        live = LiveResult(result, entry.payload, latency, notes)
         with self._change:
             self._tally.count(entry.scan.sensor, "processed")
             if self._expects_poses and found.pose is None:

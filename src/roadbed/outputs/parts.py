@@ -49,7 +49,7 @@ class Part:
 
 
 def linked_or_copied(path: Path, target: Path) -> None:
-    """The same file under another name; a copy where the file system has no such thing."""
+    """The same file under another name; a copy where the file system has no such item."""
     with output_errors(target):
         try:
             os.link(path, target)

@@ -113,19 +113,19 @@ class RunFolder:
 
 def _object_records(name: str, result: Result) -> Iterable[dict]:
     assert result.occupancy is not None
-    for thing in result.occupancy.objects:
+    for item in result.occupancy.objects:
         yield {
             "frame": name,
             "time": result.occupancy.time,
-            "id": thing.id,
-            "position": thing.position.tolist(),
-            "extent": thing.extent.tolist(),
-            "heading": float(thing.heading),
-            "velocity": thing.velocity.tolist(),
-            "velocity_covariance": thing.velocity_covariance.tolist(),
-            "cells": int(thing.cells),
-            "age": float(thing.age),
-            "existence": float(thing.existence),
-            "acceleration": thing.acceleration.tolist(),
-            "yaw_rate": float(thing.yaw_rate),
+            "id": item.id,
+            "position": item.position.tolist(),
+            "extent": item.extent.tolist(),
+            "heading": float(item.heading),
+            "velocity": item.velocity.tolist(),
+            "velocity_covariance": item.velocity_covariance.tolist(),
+            "cells": int(item.cells),
+            "age": float(item.age),
+            "existence": float(item.existence),
+            "acceleration": item.acceleration.tolist(),
+            "yaw_rate": float(item.yaw_rate),
         }

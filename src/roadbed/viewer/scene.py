@@ -40,7 +40,7 @@ class Display:
 
 
 class Scene:
-    """Keeps the nodes of the page up to date; each kind of thing has one node that is replaced."""
+    """Keeps the nodes of the page up to date; each kind of item has one node that is replaced."""
 
     def __init__(self, scene: Any) -> None:
         self._scene = scene
@@ -189,11 +189,11 @@ class Scene:
 
     def _draw_objects(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         """Tracked objects as boxes with number and speed."""
-        things = occupancy.objects if self._display.objects else ()
+        objects = occupancy.objects if self._display.objects else ()
         origin = T_lattice_vehicle(ground).translation
         edges = []
-        for thing in things:
-            base = np.column_stack([box_corners(thing), np.zeros(4)])
+        for item in objects:
+            base = np.column_stack([box_corners(item), np.zeros(4)])
             base[:, 2] = _surface_height(ground, base[:, 0], base[:, 1])
             top = base + np.array([0, 0, _BOX_HEIGHT])
             edges += [np.stack([base, np.roll(base, -1, 0)], 1), np.stack([top, np.roll(top, -1, 0)], 1)]
@@ -205,11 +205,11 @@ class Scene:
             )
         else:
             self._remove("/objects")
-        shown = things[:_MOST_LABELS]
-        for number, thing in enumerate(shown):
-            text = f"{thing.id}: {np.hypot(*thing.velocity):.1f} m/s"
-            z = float(_surface_height(ground, thing.position[:1], thing.position[1:])[0]) + 2.0
-            self._scene.add_label(f"/label/{number}", text, position=(*(thing.position - origin[:2]), z - origin[2]))
+        shown = objects[:_MOST_LABELS]
+        for number, item in enumerate(shown):
+            text = f"{item.id}: {np.hypot(*item.velocity):.1f} m/s"
+            z = float(_surface_height(ground, item.position[:1], item.position[1:])[0]) + 2.0
+            self._scene.add_label(f"/label/{number}", text, position=(*(item.position - origin[:2]), z - origin[2]))
         for number in range(len(shown), self._labels):
             self._remove(f"/label/{number}")
         self._labels = len(shown)

@@ -9,17 +9,17 @@ from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.outputs.pictures.perspective import Camera
 from roadbed.outputs.pictures.vehicle import T_lattice_vehicle
 
-_SLOWEST = 1.5  # m/s; slower things may be mistakes
+_SLOWEST = 1.5  # m/s; slower objects may be mistakes
 
 
 def liveliness(ground: GroundFrame, occupancy: OccupancyFrame) -> float:
-    """How much moves before the corner camera: long things near the vehicle count most."""
+    """How much moves before the corner camera: long objects near the vehicle count most."""
     T_vehicle_lattice = T_lattice_vehicle(ground).inverse()
     total = 0.0
-    for thing in occupancy.objects:
-        ahead, aside, _ = T_vehicle_lattice @ np.array([*thing.position, 0.0])
-        if np.hypot(*thing.velocity) > _SLOWEST:
-            total += min(float(thing.extent[0]), 5.0) * float(np.exp(-np.hypot(ahead - 4, aside - 2) / 8))
+    for item in occupancy.objects:
+        ahead, aside, _ = T_vehicle_lattice @ np.array([*item.position, 0.0])
+        if np.hypot(*item.velocity) > _SLOWEST:
+            total += min(float(item.extent[0]), 5.0) * float(np.exp(-np.hypot(ahead - 4, aside - 2) / 8))
     return total
 
 
