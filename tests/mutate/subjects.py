@@ -102,7 +102,7 @@ SUBJECTS = {
     "outputs": ("outputs", "cli/test_output_folders.py"),
     "outputs/folder": ("outputs/test_folder.py", "cli/test_output_folders.py"),
     "outputs/maps": ("outputs/test_maps.py", "cli/test_map.py"),
-    "outputs/recorder": ("outputs/test_recording.py", "cli/test_run.py"),
+    "outputs/bag": ("outputs/test_recording.py", "cli/test_run.py"),
     "pipeline.py": ("test_pipeline.py",),
     "reading": ("reading", "sources/test_npy_reader.py", "sources/test_expansion.py"),
     "simulate": ("simulate",),

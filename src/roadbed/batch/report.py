@@ -3,15 +3,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan, nan
 from pathlib import Path
+from typing import Any
 
 from roadbed.batch.job import Job, Progress
-from roadbed.batch.lowest import by_score
 from roadbed.batch.manifest import SequenceManifest, read_run
 from roadbed.batch.sequences import InputSequence
-from roadbed.outputs.report import Picture
+from roadbed.io.atomic import atomic_write
+from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.pictures import quick_image
+from roadbed.outputs.report import FrameRecord, Picture, Slide
 from roadbed.outputs.report.collection import Collection, SequenceEntry, write_collection
+from roadbed.outputs.report.summary import webp_bytes
+from roadbed.pipeline import Result
+
+KEPT = 2  # frames of a sequence
+FOLDER = "lowest"
+
+
+class LowestFrames:
+    """`add` each result; the lowest-scoring ones stay in memory until they are drawn."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[dict[str, Any], Result]] = []
+
+    def add(self, record: FrameRecord, result: Result) -> None:
+        f1 = record.scores.get("F1", nan)
+        entry = {"frame": record.index, "F1": None if isnan(f1) else round(f1, 3), "notes": [*record.notes]}
+        if not isnan(f1) or record.notes:
+            self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: by_score(kept[0]))[:KEPT]
+
+    def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
+        """lowest/FRAME.webp of each, drawn unless a slide shows it already; returns what the manifest says of them."""
+        drawn = {slide.index: slide.data for slide in slides}
+        for entry, result in self._kept:
+            entry["picture"] = f"{FOLDER}/{entry['frame']:06d}.webp"
+            data = drawn.get(entry["frame"]) or webp_bytes(quick_image(result.ground, result.occupancy))
+            with atomic_write(out.file(entry["picture"])) as file:
+                file.write(data)
+        return [entry for entry, _ in self._kept]
+
+
+def by_score(entry: Mapping[str, Any]) -> tuple[float, int, int]:
+    """Sort key: lowest score first, then frames without a score."""
+    return (101.0 if entry["F1"] is None else entry["F1"], -len(entry["notes"]), entry["frame"])
+
+
+def lowest_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[Mapping[str, Any]]:
+    return sorted(entries, key=by_score)[:count]
+
 
 _MOST_PICTURES = 12
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from roadbed.batch.folders import atomic_folder
 from roadbed.batch.job import Frames, Job, Outcome, Split
-from roadbed.batch.lowest import FOLDER as LOWEST
-from roadbed.batch.lowest import LowestFrames, lowest_of
 from roadbed.batch.manifest import RUN, SEQUENCE, SequenceManifest, read_run, sizes, versions, write_json
+from roadbed.batch.report import FOLDER as LOWEST
+from roadbed.batch.report import LowestFrames, lowest_of
 from roadbed.batch.segments import Ids, Segment, cut
 from roadbed.batch.sequences import InputSequence, input_files, input_hash, input_stamp
 from roadbed.core.errors import InputError, RoadbedError
@@ -26,8 +26,7 @@ from roadbed.io.files import read_text
 from roadbed.mapping.combine import merge_maps, new_map_folder
 from roadbed.mapping.stored import StoredMap
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.parts import Part, linked_or_copied
-from roadbed.outputs.recording import RunFolder
+from roadbed.outputs.recording import Part, RunFolder, linked_or_copied
 from roadbed.outputs.report import RunSummary
 from roadbed.pipeline import Pipeline
 from roadbed.sources.registry import Source

@@ -45,7 +45,7 @@ def demo(
     from roadbed.io.atomic import atomic_write
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pictures import overview_figure, png_bytes
-    from roadbed.outputs.pictures.choice import corner_camera, liveliness
+    from roadbed.outputs.pictures.scene3d import corner_camera, liveliness
     from roadbed.outputs.recording import RunFolder
     from roadbed.outputs.report import Picture
 

@@ -63,7 +63,7 @@ def serve(
     prepare(request.source, settings, occupancy=occupancy)
     with until_stopped() as stopped, ExitStack() as open_:
         if record is not None:
-            from roadbed.outputs.recorder import Recorder
+            from roadbed.outputs.bag import Recorder
 
             scans = recorder = open_.enter_context(Recorder(scans, record, force=force))
         viewer = open_.enter_context(

@@ -14,9 +14,8 @@ from roadbed.config import Config
 from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
-from roadbed.evaluate.bands import RANGES, SLOPES, Bands
 from roadbed.evaluate.elevation import ElevationScorer
-from roadbed.evaluate.metrics import ElevationScore, Score
+from roadbed.evaluate.metrics import RANGES, SLOPES, Bands, ElevationScore, Score
 from roadbed.evaluate.protocols import Mask, protocol
 from roadbed.ground import GroundFilter
 from roadbed.sources import Source

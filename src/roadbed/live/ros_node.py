@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from time import time
 from typing import Any, Literal, Protocol
 
 from roadbed.config import Config
 from roadbed.config.text import parse_yaml
 from roadbed.core.errors import ConfigError, InputError, RoadbedError
 from roadbed.io.foreign import foreign_errors
-from roadbed.live.diagnostics import diagnostics
+from roadbed.live.counts import Statistics
 from roadbed.live.stream import LiveResult, Stream
 from roadbed.outputs.ros_messages.clouds import scan_of_cloud
 from roadbed.outputs.ros_messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
@@ -217,3 +218,29 @@ def checked_topics(clouds: list[str]) -> tuple[str, ...]:
     if not names or "/" in names or len(set(names)) < len(names):
         raise InputError(f"topics: expected one or more different names, found {', '.join(clouds) or 'none'}")
     return names
+
+
+_OK, _WARN = 0, 1
+
+
+def diagnostics(messages: RosMessages, now: Statistics, before: Statistics | None) -> Any:
+    """Rate, latency and counts; a warning where scans were lost since `before`."""
+    total = now.total
+    lost = total.dropped + total.refused - (before.total.dropped + before.total.refused if before else 0)
+    values = {"rate_hz": f"{now.rate:.2f}", "waiting": now.waiting, "without_pose": total.without_pose}
+    for sensor, counts in now.sensors.items():
+        for name in ("received", "processed", "dropped", "refused"):
+            values[f"{sensor}/{name}"] = getattr(counts, name)
+    for stage, (median, p95) in now.latency.items():
+        values[f"{stage}_ms"] = f"{1e3 * median:.1f}"
+        values[f"{stage}_p95_ms"] = f"{1e3 * p95:.1f}"
+    pairs = [messages.make("diagnostic_msgs/msg/KeyValue", key=key, value=str(value)) for key, value in values.items()]
+    status = messages.make(
+        "diagnostic_msgs/msg/DiagnosticStatus",
+        level=_WARN if lost else _OK,
+        name="roadbed: pipeline",
+        message=f"{lost} scans lost in the last second" if lost else now.line(),
+        hardware_id="roadbed",
+        values=pairs,
+    )
+    return messages.make(DIAGNOSTICS, header=messages.header(messages.stamp(time()), ""), status=[status])

@@ -9,12 +9,11 @@ from secrets import token_urlsafe
 from typing import Any
 
 from roadbed.config import Config
-from roadbed.viewer.camera import keep_above
 from roadbed.viewer.controls import Controls
 from roadbed.viewer.guard import Guard
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import Shown
-from roadbed.viewer.scene import Scene
+from roadbed.viewer.scene import Scene, keep_above
 from roadbed.viewer.serving import is_loopback, reachable_name, start_server, without_banner
 from roadbed.viewer.tuning import Tuning
 

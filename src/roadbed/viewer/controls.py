@@ -6,8 +6,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from roadbed.viewer.colouring import WAYS, ways_for
-from roadbed.viewer.markup import box, warning
+from roadbed.viewer.colouring import WAYS, box, warning, ways_for
 from roadbed.viewer.picking import describe, nearest_to_ray
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import LONG_PAST, Shown

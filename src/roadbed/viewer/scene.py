@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +18,7 @@ from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
 from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_lattice_vehicle, height_at
 from roadbed.pipeline import Result
 from roadbed.viewer.colouring import GRID_KEY, MOTION_KEY, SURFACE_KEY, coloured
-from roadbed.viewer.drape import draped_glb
-from roadbed.viewer.tone import before_tone_mapping
+from roadbed.viewer.drape import before_tone_mapping, draped_glb
 
 _LINE = 8  # texels per square of the surface, one of them its outline
 _MOST_LABELS = 30
@@ -252,3 +252,32 @@ def _surface_height(ground: GroundFrame, x: NDArray, y: NDArray) -> Float64:
     """Elevation; the vehicle's own height where it is unknown."""
     z = height_at(ground.lattice, ground.elevation, x, y)
     return np.where(np.isfinite(z), z, T_lattice_vehicle(ground).translation[2])
+
+
+CLEARANCE = 0.5  # m
+_SLACK = 0.02  # m; what the page sends back differs by rounding
+
+
+def keep_above(camera: Any, ground: Callable[[float, float], float]) -> None:
+    """Bring a viser camera back over `ground(x, y)` if it has sunk below."""
+    moved = lifted(camera.position, camera.look_at, ground(*camera.position[:2]) + CLEARANCE)
+    if moved is not None:
+        with camera.client.atomic():
+            camera.position, camera.look_at = moved
+
+
+def lifted(position: Float64, target: Float64, floor: float) -> tuple[Float64, Float64] | None:
+    """Eye and target with the eye at `floor`, None if it is above.
+
+    The eye goes back on its orbit around the target, so that a drag ends at the ground as at a stop; where the orbit
+    does not reach the floor, both rise.
+    """
+    if position[2] > floor - _SLACK:
+        return None
+    away = position - target
+    distance, rise = float(np.linalg.norm(away)), floor - target[2]
+    aside = float(np.hypot(*away[:2]))
+    if abs(rise) >= 0.99 * distance or aside < 1e-6:
+        up = np.array([0.0, 0.0, floor - position[2]])
+        return position + up, target + up
+    return target + np.array([*away[:2] * (np.sqrt(distance**2 - rise**2) / aside), rise]), target

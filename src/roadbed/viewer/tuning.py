@@ -10,7 +10,7 @@ from typing import Any
 
 from roadbed.config import Config
 from roadbed.core.errors import ConfigError
-from roadbed.viewer.markup import box, warning
+from roadbed.viewer.colouring import box, warning
 from roadbed.viewer.parameters import FIRST, Parameter, changed, parameters, value_at
 from roadbed.viewer.player import Player
 

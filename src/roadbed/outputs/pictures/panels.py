@@ -11,7 +11,7 @@ from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Pose
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar, texts_beside
-from roadbed.outputs.pictures.raster import label_image
+from roadbed.outputs.pictures.palette import label_image
 from roadbed.outputs.pictures.scene3d import box_corners
 from roadbed.outputs.pictures.vehicle import LENGTH, T_lattice_vehicle, height_at, outline
 
