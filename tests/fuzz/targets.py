@@ -234,9 +234,9 @@ def read_config(data: bytes, folder: Path) -> None:
 
 
 def read_tile(path: Path) -> None:
-    lattice = Grid.centred(20, 20, 1.0).around(32, 32)
-    shape = lattice.shape
-    TileMap(path.parent, 1.0).load(lattice, np.zeros((9, *shape), np.float32), 0.0, np.ones(shape, bool))
+    grid = Grid.centred(20, 20, 1.0).around(32, 32)
+    shape = grid.shape
+    TileMap(path.parent, 1.0).load(grid, np.zeros((9, *shape), np.float32), 0.0, np.ones(shape, bool))
 
 
 def read_map_index(path: Path) -> None:

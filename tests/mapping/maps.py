@@ -30,16 +30,16 @@ def write_plane_map(
     T_lattice_world: Pose | None = None,
 ) -> Grid:
     """A map of a plane (raised by `lift`), known by `points` effective points per node; returns where it is known."""
-    lattice = Grid.centred(size, size, spacing).around(*centre)
-    x, y = lattice.mesh()
+    grid = Grid.centred(size, size, spacing).around(*centre)
+    x, y = grid.mesh()
     spread = points * spacing**2 / 12
-    precision = np.zeros((6, lattice.size))
+    precision = np.zeros((6, grid.size))
     precision[0], precision[3], precision[5] = points, spread, spread
     base = 1.5
     values = information_of(precision, (plane(x, y) + lift - base).ravel(), SLOPE_X, SLOPE_Y)
     tiles = TileMap(folder, spacing, most_in_memory=4)
     tiles.begin(T_lattice_world or Pose.identity())
-    everywhere = np.ones(lattice.shape, bool)
-    tiles.store(lattice, values.reshape(9, *lattice.shape).astype(np.float32), base, everywhere)
+    everywhere = np.ones(grid.shape, bool)
+    tiles.store(grid, values.reshape(9, *grid.shape).astype(np.float32), base, everywhere)
     tiles.flush()
-    return lattice
+    return grid

@@ -69,7 +69,7 @@ def test_the_merged_surface_is_the_weighted_mean_and_is_surer(tmp_path):
     single = StoredMap(tmp_path / "a")
     for key in result.keys:
         planes = result.planes(key)
-        x, y = result.lattice(key).mesh()
+        x, y = result.grid(key).mesh()
         np.testing.assert_allclose(planes.elevation[planes.known], (plane(x, y) + 0.3)[planes.known], atol=1e-4)
         np.testing.assert_allclose(
             planes.variance[planes.known], single.planes(key).variance[planes.known] / 4, rtol=1e-4
@@ -77,7 +77,7 @@ def test_the_merged_surface_is_the_weighted_mean_and_is_surer(tmp_path):
 
 
 def test_a_map_in_another_frame_is_moved_there(tmp_path):
-    """The same plane seen by a drive whose lattice is turned, shifted and a little tilted."""
+    """The same plane seen by a drive whose grid is turned, shifted and a little tilted."""
     write_plane_map(tmp_path / "a", points=1e-3 * 60)
     add_survey(tmp_path / "a", 0)
     T_b_a = Pose.from_euler(3.3, -7.7, 2.0, yaw=0.4, pitch=0.02, roll=-0.01)
@@ -88,7 +88,7 @@ def test_a_map_in_another_frame_is_moved_there(tmp_path):
     for key in both.keys:
         planes, alone = both.planes(key), StoredMap(tmp_path / "a").planes(key)
         sure = planes.known & (planes.variance < 1e-5)
-        x, y = both.lattice(key).mesh()
+        x, y = both.grid(key).mesh()
         np.testing.assert_allclose(planes.elevation[sure], plane(x, y)[sure], atol=0.01)
         np.testing.assert_allclose(planes.slope_x[sure], 0.05, atol=0.01)
         assert not (alone.variance < 1e-5).any()
@@ -108,18 +108,18 @@ def test_a_map_in_another_frame_is_moved_there(tmp_path):
 
 def write_turned_plane(folder, T_b_a):
     """The plane of `maps.plane` in a frame of its own, known by 20 points per node."""
-    lattice = Grid.centred(150, 150, 1.0).around(*(T_b_a @ np.array([20.0, -70.0, 0.0]))[:2])
-    x, y = lattice.mesh()
+    grid = Grid.centred(150, 150, 1.0).around(*(T_b_a @ np.array([20.0, -70.0, 0.0]))[:2])
+    x, y = grid.mesh()
     normal_b = T_b_a.rotation @ np.array([-0.05, 0.02, 1.0])
     origin_b = T_b_a @ np.array([0.0, 0.0, 3.0])
     sx, sy = -normal_b[0] / normal_b[2], -normal_b[1] / normal_b[2]
     z = origin_b[2] + sx * (x - origin_b[0]) + sy * (y - origin_b[1])
-    precision = np.zeros((6, lattice.size))
+    precision = np.zeros((6, grid.size))
     precision[0], precision[3], precision[5] = 20.0, 20 / 12, 20 / 12
     values = information_of(precision, z.ravel() - 5.0, sx, sy)
     tiles = TileMap(folder, 1.0)
     tiles.begin(T_b_a)
-    tiles.store(lattice, values.reshape(9, *lattice.shape).astype(np.float32), 5.0, np.ones(lattice.shape, bool))
+    tiles.store(grid, values.reshape(9, *grid.shape).astype(np.float32), 5.0, np.ones(grid.shape, bool))
     tiles.flush()
 
 
@@ -138,8 +138,8 @@ def test_information_turns_as_its_planes_do():
 
 def test_cells_are_numbered_where_they_lie():
     frame = occupancy_frame()
-    grid = replace(frame.lattice, x0=3.125, y0=-17.875, spacing=0.25)
-    columns, rows = _cells_of(replace(frame, lattice=grid))
+    grid = replace(frame.grid, x0=3.125, y0=-17.875, spacing=0.25)
+    columns, rows = _cells_of(replace(frame, grid=grid))
     for number, place in zip((columns, rows), grid.mesh()):
         np.testing.assert_allclose((number + 0.5) * 0.25, place)
 
@@ -180,7 +180,7 @@ def test_a_crop_keeps_what_lies_inside(tmp_path):
     known = 0
     for key in part.keys:
         planes = part.planes(key)
-        x, y = (axis[planes.known] for axis in part.lattice(key).mesh())
+        x, y = (axis[planes.known] for axis in part.grid(key).mesh())
         assert ((x > 0) & (x < 40) & (y > -100) & (y < -60)).all()
         known += planes.known.sum()
     assert known == 40 * 40

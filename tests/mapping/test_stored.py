@@ -18,19 +18,19 @@ ISLAND = 61, 30  # the first of its nodes: across that edge
 
 def write_map(folder, **changes):
     """A slope with humps over two by two tiles, eight points per node; one is 0.8 m too high, 7 x 7 lie apart."""
-    lattice = Grid(0.5, 0.5, 1.0, 128, 128)
-    x, y = lattice.mesh()
+    grid = Grid(0.5, 0.5, 1.0, 128, 128)
+    x, y = grid.mesh()
     height = 0.2 * x + 0.03 * np.sin(x) * np.cos(y)
     height[CROWN] += 0.8
-    precision = np.array([8.0, 0.0, 0.0, 1.0, 0.0, 1.0])[:, None] * np.ones(lattice.size)
-    flat = height.ravel(), np.full(lattice.size, 0.2), np.zeros(lattice.size)
-    information = information_of(precision, *flat).reshape(9, *lattice.shape).astype(np.float32)
-    known = np.ones(lattice.shape, bool)
+    precision = np.array([8.0, 0.0, 0.0, 1.0, 0.0, 1.0])[:, None] * np.ones(grid.size)
+    flat = height.ravel(), np.full(grid.size, 0.2), np.zeros(grid.size)
+    information = information_of(precision, *flat).reshape(9, *grid.shape).astype(np.float32)
+    known = np.ones(grid.shape, bool)
     known[ISLAND[0] - 1 : ISLAND[0] + 8, ISLAND[1] - 1 : ISLAND[1] + 8] = False
     known[ISLAND[0] : ISLAND[0] + 7, ISLAND[1] : ISLAND[1] + 7] = True
     tiles = TileMap(folder, 1.0, surface=replace(RULES, **changes))
     tiles.begin(Pose.identity())
-    tiles.store(lattice, information, 0.0, known)
+    tiles.store(grid, information, 0.0, known)
     tiles.flush()
     return np.where(known, height, np.nan)
 

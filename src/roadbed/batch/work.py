@@ -216,7 +216,7 @@ def _conclude(
         points=sum(frame.points for frame in summary.frames),
         labels=labels,
         objects=len(ids),
-        notes=sum(bool(frame.notes) for frame in summary.frames),
+        diagnostics=sum(bool(frame.diagnostics) for frame in summary.frames),
         scores={name: None if np.isnan(value) else round(value, 3) for name, value in summary.mean_scores().items()},
         worst=worst,
         files=sizes(out.path),

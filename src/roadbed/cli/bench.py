@@ -196,7 +196,7 @@ def faults(
 
     place = opened(backend, device)
     rows = list(progress(fault_rows(source or DRIVE, backend=place), "faults", len(KINDS)))
-    columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "notes")
+    columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "diagnostics")
     _show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)
 
 

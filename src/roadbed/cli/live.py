@@ -113,7 +113,7 @@ def _foxglove(host: str | None, port: int, mcap: Path | None, say: Callable[[str
     with FoxgloveSink(host, port, mcap) as sink:
         if host is not None:
             say(f"Foxglove: open a connection to {sink.address}")
-        yield lambda live: sink.show(live.result, live.notes)
+        yield lambda live: sink.show(live.result, live.diagnostics)
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def _compared(stored: StoredMap, rays: RayCounts, terrain: Any) -> tuple[list[di
     errors, returns = [], []
     for key in stored.keys:
         planes = stored.planes(key)
-        x, y = stored.lattice(key).mesh()
+        x, y = stored.grid(key).mesh()
         errors.append((planes.elevation - terrain.height(x, y))[planes.known])
         returns.append(rays.of(key)[planes.known])
     error, count = np.concatenate(errors), np.concatenate(returns)

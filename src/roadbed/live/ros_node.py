@@ -134,7 +134,7 @@ class RosNode:
     def _take_transforms(self, message: Any) -> None:
         """Mountings, and without an odometry topic the pose as well: whenever part of its chain has moved."""
         frames = self._options.frames
-        own = frame_name(frames.lattice)
+        own = frame_name(frames.grid)
         message.transforms = [entry for entry in message.transforms if frame_name(entry.child_frame_id) != own]
         with self._lock:
             self._transforms.add(message)
@@ -184,7 +184,7 @@ class RosNode:
                 f"alone until one comes; frames that exist: {known}",
                 key=f"{topic} {sensor}",
             )
-        for note in live.notes if topic is None else live.result.notes:
+        for note in live.diagnostics if topic is None else live.result.diagnostics:
             self._say_once(note)
 
     def _publish(self, live: LiveResult, topics: dict[str, str]) -> None:

@@ -101,7 +101,7 @@ def crop_map(
     def inside(px: Float64, py: Float64) -> NDArray[np.bool_]:
         return (px >= x[0]) & (px < x[1]) & (py >= y[0]) & (py < y[1])
 
-    kept = [key for key in stored.keys if (stored.planes(key).known & inside(*stored.lattice(key).mesh())).any()]
+    kept = [key for key in stored.keys if (stored.planes(key).known & inside(*stored.grid(key).mesh())).any()]
     if not kept:
         raise InputError(f"{stored.folder}: nothing is known within x {x[0]:g}..{x[1]:g}, y {y[0]:g}..{y[1]:g}")
     folder = make_folder()
@@ -109,7 +109,7 @@ def crop_map(
     for key in kept:
         tile = stored.ground(key)
         if tile is not None:
-            tile.information[:, ~inside(*stored.lattice(key).mesh())] = 0
+            tile.information[:, ~inside(*stored.grid(key).mesh())] = 0
             _keep(ground, key, tile)
     for key in stored.point_keys:
         cloud = stored.points(key)
@@ -194,7 +194,7 @@ class _Sums:
 
     def _add_moved_ground(self, stored: StoredMap, key: Key, tile: GroundTile, T_to_from: Pose, scale: float) -> None:
         known = tile.information[0] > KNOWN
-        x, y = (axis[known] for axis in stored.lattice(key).mesh())
+        x, y = (axis[known] for axis in stored.grid(key).mesh())
         information = scale * tile.information[:, known].astype(np.float64)
         moved = T_to_from @ np.column_stack([x, y, np.full(len(x), tile.base)])
         up = T_to_from.rotation[:, 2]

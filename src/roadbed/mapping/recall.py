@@ -21,10 +21,10 @@ class Recall:
     Of two surfaces the lower one is the ground: what was seen from afar may be the top of bushes over a slope.
     """
 
-    def __init__(self, lattice: Grid, rules: SurfaceRules) -> None:
+    def __init__(self, grid: Grid, rules: SurfaceRules) -> None:
         self._rules = rules
-        self.information: Float32 = np.zeros((9, *lattice.shape), np.float32)
-        self._heights: Float32 = np.full(lattice.shape, np.nan, np.float32)  # over the base, as last noticed
+        self.information: Float32 = np.zeros((9, *grid.shape), np.float32)
+        self._heights: Float32 = np.full(grid.shape, np.nan, np.float32)  # over the base, as last noticed
 
     def notice(self, prior: Float32, heights: Float32, slope: Float32) -> None:
         """Take the nodes that are known better now than ever before.

@@ -79,7 +79,7 @@ class StoredMap:
             counts += np.bincount(row * SIDE + column, count, SIDE * SIDE)
         return np.where(counts > 0, counts, np.nan).reshape(SIDE, SIDE)
 
-    def lattice(self, key: Key) -> Grid:
+    def grid(self, key: Key) -> Grid:
         """Where the nodes of a tile lie."""
         return self.lattice_of((key[0], key[0]), (key[1], key[1]))
 

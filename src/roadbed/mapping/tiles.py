@@ -74,10 +74,10 @@ class TileMap:
         self.T_lattice_world = T_lattice_world
         MapIndex(self.spacing, T_lattice_world, self.surface).write(self.folder)
 
-    def store(self, lattice: Grid, information: Float32, base: float, leaving: np.ndarray) -> None:
+    def store(self, grid: Grid, information: Float32, base: float, leaving: np.ndarray) -> None:
         """Keep the nodes of `information` (9, rows, columns) where `leaving` (rows, columns) is set."""
         worth = leaving & (information[0] > KNOWN)
-        for key, in_tile, in_lattice in self._pieces(lattice):
+        for key, in_tile, in_lattice in self._pieces(grid):
             here = worth[in_lattice]
             if not here.any():
                 continue
@@ -89,10 +89,10 @@ class TileMap:
             tile.changed = True
         self._tiles.trim()
 
-    def load(self, lattice: Grid, information: Float32, base: float, entering: np.ndarray) -> int:
+    def load(self, grid: Grid, information: Float32, base: float, entering: np.ndarray) -> int:
         """Fill nodes of `information` where `entering` is set from the map; returns how many are known there."""
         found = 0
-        for key, in_tile, in_lattice in self._pieces(lattice):
+        for key, in_tile, in_lattice in self._pieces(grid):
             here = entering[in_lattice]
             tile = self._tiles.get(key) if here.any() else None
             if tile is None:
@@ -110,17 +110,17 @@ class TileMap:
         """Write every changed tile."""
         self._tiles.flush()
 
-    def _pieces(self, lattice: Grid) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
-        return pieces(lattice, self.spacing)
+    def _pieces(self, grid: Grid) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
+        return pieces(grid, self.spacing)
 
 
-def pieces(lattice: Grid, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
+def pieces(grid: Grid, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
     """Tile keys (row, column) under a lattice, with matching slices of the tile and of the lattice."""
-    first_column, first_row = round(lattice.x0 / spacing - 0.5), round(lattice.y0 / spacing - 0.5)
-    for tile_row in range(first_row // SIDE, (first_row + lattice.rows - 1) // SIDE + 1):
-        rows = _overlap(tile_row * SIDE, first_row, lattice.rows)
-        for tile_column in range(first_column // SIDE, (first_column + lattice.columns - 1) // SIDE + 1):
-            columns = _overlap(tile_column * SIDE, first_column, lattice.columns)
+    first_column, first_row = round(grid.x0 / spacing - 0.5), round(grid.y0 / spacing - 0.5)
+    for tile_row in range(first_row // SIDE, (first_row + grid.rows - 1) // SIDE + 1):
+        rows = _overlap(tile_row * SIDE, first_row, grid.rows)
+        for tile_column in range(first_column // SIDE, (first_column + grid.columns - 1) // SIDE + 1):
+            columns = _overlap(tile_column * SIDE, first_column, grid.columns)
             yield (tile_row, tile_column), (rows[0], columns[0]), (rows[1], columns[1])
 
 

@@ -73,14 +73,14 @@ def write_scan(out: OutputFolder, scan: Scan) -> None:
 def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:
     """Layers on world axes around the vehicle, and what each point is."""
     x, y = np.round(truth.T_world_vehicle.translation[:2] / spacing) * spacing
-    lattice = Grid.centred(2 * reach, 2 * reach, spacing, x, y)
-    occupancy = truth.occupancy(lattice)
+    grid = Grid.centred(2 * reach, 2 * reach, spacing, x, y)
+    occupancy = truth.occupancy(grid)
     write_arrays(
         path,
         {
-            "lattice": np.array([lattice.x0, lattice.y0, lattice.spacing, lattice.columns, lattice.rows]),
-            "elevation": truth.elevation(lattice).astype(np.float32),
-            "slope": truth.slope(lattice).astype(np.float32),
+            "lattice": np.array([grid.x0, grid.y0, grid.spacing, grid.columns, grid.rows]),
+            "elevation": truth.elevation(grid).astype(np.float32),
+            "slope": truth.slope(grid).astype(np.float32),
             "occupied": occupancy.occupied,
             "moving": occupancy.moving,
             "velocity": occupancy.velocity,

@@ -72,18 +72,18 @@ class Stcrf:
         meanwhile: Callable[[Mounting], object] = nothing,
     ) -> Segmented:
         timings: dict[str, float] = {}
-        notes: list[str] = []
+        diagnostics: list[str] = []
         with timed(timings, "mounting"):
-            mounting = self._mountings.of(scan, notes)
+            mounting = self._mountings.of(scan, diagnostics)
         with timed(timings, "motion"):
             T_world_vehicle = scan.T_world_sensor and scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
-            notes.extend(moment.notes)
+            diagnostics.extend(moment.diagnostics)
             place, warm = self._places.follow(T_world_vehicle, mounting, moment)
             given = self._input(scan, mounting, place, moving, warm, own, body)
         alignment = None
         if warm and self._aligns:
-            alignment = ScanAlignment(self.config.ground.time, place, given, notes)
+            alignment = ScanAlignment(self.config.ground.time, place, given, diagnostics)
         output = self.engine.begin(given, alignment, partial(meanwhile, mounting))
         if alignment is not None:
             place, warm = alignment.place, alignment.warm
@@ -95,7 +95,7 @@ class Stcrf:
             mounting,
             place.T_world_grid,
             used_prior=warm,
-            notes=tuple(notes),
+            diagnostics=tuple(diagnostics),
             timings=timings,
             complete=partial(self._complete, output, moment.link in (Link.FIRST, Link.NEXT), timings),
         )
@@ -119,8 +119,8 @@ class Stcrf:
             if not alone:
                 yield from map(self._completed, run)
                 continue
-            for (scan, mounting, place, notes), output in engines.run(self._alone(run)):
-                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting, notes=notes)
+            for (scan, mounting, place, diagnostics), output in engines.run(self._alone(run)):
+                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting, diagnostics=diagnostics)
 
     def _completed(self, scan: Scan) -> tuple[Scan, Segmented]:
         found = self.segment(scan)
@@ -131,10 +131,10 @@ class Stcrf:
         self, scans: Iterable[Scan]
     ) -> Iterator[tuple[tuple[Scan, Mounting, Place, tuple[str, ...]], FrameInput]]:
         for scan in scans:
-            notes: list[str] = []
-            mounting = self._mountings.of(scan, notes)
+            diagnostics: list[str] = []
+            mounting = self._mountings.of(scan, diagnostics)
             place = self._places.of_one_alone(mounting)
-            yield (scan, mounting, place, tuple(notes)), self._input(scan, mounting, place)
+            yield (scan, mounting, place, tuple(diagnostics)), self._input(scan, mounting, place)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
