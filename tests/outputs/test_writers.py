@@ -136,7 +136,7 @@ def test_npz_with_ground_and_occupancy_holds_plain_arrays_only(tmp_path):
     with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["ground.elevation"], ground.elevation)
         np.testing.assert_array_equal(arrays["ground.label"], ground.label)
-        np.testing.assert_array_equal(arrays["ground.lattice"], [-1.5, -1, 1, 4, 3])
+        np.testing.assert_array_equal(arrays["ground.grid"], [-1.5, -1, 1, 4, 3])
         np.testing.assert_array_equal(arrays["ground.T_grid_sensor"], ground.T_grid_sensor.matrix)
         assert arrays["ground.T_vehicle_sensor"][2, 3] == 1.73
         np.testing.assert_array_equal(arrays["occupancy.velocity"], occupancy.velocity)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells
@@ -21,7 +22,7 @@ from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import check_device
 from roadbed.occupancy.registration.register_device import RegistrationDevice
-from roadbed.runtime.backend import Backend, CommandGraph, Concurrent, GraphCache, OnDevice
+from roadbed.runtime.backend import Backend, CommandGraph, Concurrent, GraphCache
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 
@@ -91,7 +92,7 @@ class OccupancyDevice:
         self._motion = GridMotion()
         if "masses" in known:
             known |= zip(_MASSES, known.pop("masses"))
-        moving = OnDevice(h._buffers.moving, count=self.grid.size)
+        moving = DeviceArray(h._buffers.moving, count=self.grid.size)
         uncarried = h.share_of(known.pop("lost"))
         return LazyOutput(self._fetch, **known, uncarried=uncarried, timings=timings, moving_on_device=moving)
 

@@ -95,15 +95,6 @@ class Output:
     addresses: tuple[int, ...]  # per slot: where kernels write in place, or 0: into `buffer`
 
 
-@dataclass(frozen=True, eq=False)
-class OnDevice:
-    """An array of `count` rows that kernels can read: at its address where there is one, else in the buffer."""
-
-    buffer: Any
-    address: int = 0
-    count: int = 0
-
-
 _PACKED = {"i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d"}  # NumPy's numbers in the module `struct`
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import DeviceGround
 from roadbed.core.geometry import Float32
@@ -44,7 +45,7 @@ from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
 from roadbed.ground.visibility.device import OpacityDevice
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, GraphCache, OnDevice
+from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, GraphCache
 
 
 class StcrfDevice:
@@ -124,9 +125,9 @@ class StcrfDevice:
         b, record = self._buffers, self._records[0]
         self._left_on_device = DeviceGround(
             self.backend,
-            OnDevice(b.input_buffer, record.points, record.count),
-            OnDevice(b.height.buffer, b.height.addresses[0], record.count),
-            OnDevice(b.layers.buffer, b.layers.addresses[0], self.lattice.size),
+            DeviceArray(b.input_buffer, record.points, record.count),
+            DeviceArray(b.height.buffer, b.height.addresses[0], record.count),
+            DeviceArray(b.layers.buffer, b.layers.addresses[0], self.lattice.size),
         )
         return self._left_on_device
 
@@ -265,7 +266,7 @@ class StcrfDevice:
         words = -(-moving.shape[0] * moving.shape[1] // 4)  # masks on a device are filled up to whole words
         if self._buffers.reserve_mask(4 * words):
             self._record()
-        if isinstance(moving.mask, OnDevice):
+        if isinstance(moving.mask, DeviceArray):
             self._take_mask(moving.mask, words)
         else:
             self.backend.upload(moving.mask.view(np.uint8), self._buffers.moving, slot * self._buffers.moving_capacity)
@@ -273,7 +274,7 @@ class StcrfDevice:
         record.moving_x, record.moving_y = moving.corner
         record.moving_scale = 1 / moving.spacing
 
-    def _take_mask(self, mask: OnDevice, words: int) -> None:
+    def _take_mask(self, mask: DeviceArray, words: int) -> None:
         """A mask that another stage left on the device is copied with the frame, for the only slot of a drive."""
         pair = (mask.buffer, self._buffers.moving)
         if self._masks is None or any(a is not b for a, b in zip(self._masks[0], pair)):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.arrays import Reports
@@ -28,7 +29,7 @@ from roadbed.occupancy.programs import (
     groups_over,
 )  # fmt: skip
 from roadbed.occupancy.rules import SensorModel
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch, OnDevice, check_points
+from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch, check_points
 
 _BYTES_PER_POINT = 12 + 4 + 1
 _MOST_TAPES = 16  # recorded at a time, for different callers
@@ -76,23 +77,23 @@ class ObserveDevice:
             self._models[kind] = SensorModel.of(self.config, spacing, reach, view.count)
         return self._models[kind]
 
-    def _readable(self, array: Any, input_buffer: Any) -> OnDevice:
+    def _readable(self, array: Any, input_buffer: Any) -> DeviceArray:
         """An array of the host or of another library is offered to the kernels; what lies on the device stays."""
-        if not isinstance(array, OnDevice):
-            return OnDevice(input_buffer, self.backend.bind(array, input_buffer))
-        return OnDevice(input_buffer, array.address) if array.address else array
+        if not isinstance(array, DeviceArray):
+            return DeviceArray(input_buffer, self.backend.bind(array, input_buffer))
+        return DeviceArray(input_buffer, array.address) if array.address else array
 
-    def _layers(self, surface: GroundSurface) -> OnDevice:
+    def _layers(self, surface: GroundSurface) -> DeviceArray:
         """Elevation, slope (x, y) and variance one after the other, as the ground's engines lay them."""
-        if isinstance(surface.elevation, OnDevice):
+        if isinstance(surface.elevation, DeviceArray):
             held = surface.elevation
-            return OnDevice(self._elsewhere, held.address) if held.address else held
+            return DeviceArray(self._elsewhere, held.address) if held.address else held
         start = 0
         for layer in (surface.elevation, surface.slope, surface.variance):
             flat = np.ascontiguousarray(layer, np.float32).reshape(-1)
             self.backend.upload(flat, self._ground, start)
             start += flat.size
-        return OnDevice(self._ground)
+        return DeviceArray(self._ground)
 
     def _post(
         self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
@@ -190,7 +191,7 @@ class ObserveDevice:
 
 
 def _length(array: Any) -> int:
-    return array.count if isinstance(array, OnDevice) else int(array.shape[0])
+    return array.count if isinstance(array, DeviceArray) else int(array.shape[0])
 
 
 def _belonging(views: Sequence[SensorView], count: int) -> NDArray[np.uint8]:
