@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import roadbed
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import ConfigError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.pipeline import WANTED
-from roadbed.runtime.backend import OnDevice
 from tests.devices import DRIVERS, accelerator
 
 ACCELERATORS = [name for name in DRIVERS if name != "cpu"]
@@ -67,7 +67,7 @@ def test_a_mask_on_the_device_keeps_the_same_points_from_the_ground(device, scan
     mask[:, 60:] = True
     words = np.zeros(-(-mask.size // 4) * 4, np.uint8)
     words[: mask.size] = mask.ravel()
-    held = OnDevice(device.upload(words), count=mask.size)
+    held = DeviceArray(device.upload(words), count=mask.size)
     elevation = [
         roadbed.GroundFilter(backend=device)(scans[0], moving=moving).elevation
         for moving in ((cells, mask), (cells, held), None)
@@ -90,8 +90,8 @@ def test_what_the_ground_left_is_read_only_while_it_is_there(device, scans):
     ground = roadbed.GroundFilter(backend=device)
     first = ground(scans[0])
     given = OccupancyInput.of(scans[0], first, first.lattice, backend=device)
-    assert isinstance(given.points, OnDevice)
-    assert isinstance(given.surface.elevation, OnDevice)
+    assert isinstance(given.points, DeviceArray)
+    assert isinstance(given.surface.elevation, DeviceArray)
     assert isinstance(OccupancyInput.of(scans[0], first, first.lattice, backend=None).points, np.ndarray)
     ground(scans[1])
     late = OccupancyInput.of(scans[0], first, first.lattice, backend=device)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
@@ -16,7 +17,6 @@ from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import RAY_GROUP, RAY_STRIP
-from roadbed.runtime.backend import OnDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -65,9 +65,9 @@ def test_what_is_already_on_the_device_is_read_there(observer):
     given = looked_at(scan, ground)
     backend, surface = observer.backend, given.surface
     layers = [surface.elevation.ravel(), surface.slope.ravel(), surface.variance.ravel()]
-    held = OnDevice(backend.upload(np.concatenate(layers)))
-    points = OnDevice(backend.upload(scan.points), count=len(scan))
-    heights = OnDevice(backend.upload(given.heights), count=len(scan))
+    held = DeviceArray(backend.upload(np.concatenate(layers)))
+    points = DeviceArray(backend.upload(scan.points), count=len(scan))
+    heights = DeviceArray(backend.upload(given.heights), count=len(scan))
     resident = replace(given, points=points, heights=heights, surface=replace(surface, elevation=held))
     reports = observer(resident)
     expected = Observer(SMALL)(given)

@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config import TraversabilityConfig
-from roadbed.core.device_arrays import lies_on_device
+from roadbed.core.device_arrays import DeviceArray, lies_on_device
 from roadbed.core.display import Shown
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, traversability
-from roadbed.runtime.backend import OnDevice
 
 # Cells, along the axes of the ground's lattice frame, and which of them move: [y][x], on the host or on a device.
-Moving = tuple[Grid, NDArray[np.bool_] | OnDevice]
+Moving = tuple[Grid, NDArray[np.bool_] | DeviceArray]
 
 
 def names_wanted(wanted: Iterable[str] | None, known: Collection[str]) -> frozenset[str]:
@@ -250,9 +249,9 @@ class Resident:
     """What a ground frame has left on its device for the stage after it, until the next frame is computed there."""
 
     backend: Any
-    points: OnDevice  # (N, 3) float32, NaN on the own vehicle
-    heights: OnDevice  # (N,) float32
-    layers: OnDevice  # elevation, slope (x, y) and variance one after the other, float32
+    points: DeviceArray  # (N, 3) float32, NaN on the own vehicle
+    heights: DeviceArray  # (N,) float32
+    layers: DeviceArray  # elevation, slope (x, y) and variance one after the other, float32
     current: bool = True
 
     def lies_on(self, backend: Any) -> bool:
@@ -327,7 +326,7 @@ class OccupancyFrame(Shown):
     timings: Mapping[str, float] = field(default_factory=dict)
     T_lattice_grid: Pose | None = None  # from this grid's axes to the ground's lattice frame; None: they are the same
     T_world_grid: Pose | None = None  # the axes of `lattice` in the odometry's world; None without odometry
-    moving_on_device: OnDevice | None = None  # `moving` where an accelerator has it, until its next frame
+    moving_on_device: DeviceArray | None = None  # `moving` where an accelerator has it, until its next frame
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, here or in another process, has nothing on the device."""

@@ -45,7 +45,7 @@ class Vehicle:
 class MovingMask:
     """Cells whose points do not shape the surface."""
 
-    mask: Any  # [y][x] bool, or `OnDevice`
+    mask: Any  # [y][x] bool, or `DeviceArray`
     shape: tuple[int, int]
     corner: tuple[float, float]  # m from the lattice's corner
     spacing: float  # m

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells
@@ -21,7 +22,9 @@ from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import check_device
 from roadbed.occupancy.registration.register_device import RegistrationDevice
-from roadbed.runtime.backend import Backend, CommandGraph, Concurrent, GraphCache, OnDevice
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graph_cache import GraphCache
+from roadbed.runtime.graphs import CommandGraph, Concurrent
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 
@@ -49,7 +52,7 @@ class OccupancyDevice:
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
         self._hsbof = HsbofDevice(backend, self.lattice.shape, cells.spacing, filter_, config.seed, given)
         self._motion = GridMotion()  # since the last frame
-        self._joined = GraphCache(backend)
+        self._graph_cache = GraphCache(backend)
         self._layers = self._on_device()
         brought = {name: self._layers[name] for name in _brought(frozenset(wanted))}
         at_last = ("lost", "masses") if "velocity" in brought else ("lost", "moving", "masses")
@@ -91,7 +94,7 @@ class OccupancyDevice:
         self._motion = GridMotion()
         if "masses" in known:
             known |= zip(_MASSES, known.pop("masses"))
-        moving = OnDevice(h._buffers.moving, count=self.lattice.size)
+        moving = DeviceArray(h._buffers.moving, count=self.lattice.size)
         uncarried = h.share_of(known.pop("lost"))
         return LazyOutput(self._fetch, **known, uncarried=uncarried, timings=timings, moving_on_device=moving)
 
@@ -102,7 +105,7 @@ class OccupancyDevice:
         for graphs, (side_by_side, plan) in zip(parts, self._brought):
             waiting += graphs
             if plan:
-                self._joined.run(*waiting)
+                self._graph_cache.run(*waiting)
                 known |= side_by_side.queue(plan)
                 waiting.clear()
         return known

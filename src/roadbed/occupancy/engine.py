@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.device_arrays import to_host
+from roadbed.core.device_arrays import DeviceArray, to_host
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.occupancy.model import NOBODYS
-from roadbed.runtime.backend import OnDevice
 
 _NO_TURN, _NO_SHIFT = np.eye(2), (0.0, 0.0)
 _NO_TURN.flags.writeable = False  # shared by all motions
@@ -66,7 +65,7 @@ class GroundSurface:
     """The ground under a scan: its lattice's layers with NaN where unknown, and the plane to assume there."""
 
     lattice: Grid
-    elevation: Any  # (rows, columns) m, float32; `OnDevice` where slope and variance follow it on the device
+    elevation: Any  # (rows, columns) m, float32; `DeviceArray` where slope and variance follow it on the device
     slope: Float32  # (rows, columns, 2)
     variance: Float32  # (rows, columns) m^2
     plane: Float64  # (3,) that the vehicle stands on: height at x = y = 0, slopes along x and y
@@ -86,8 +85,8 @@ class GroundSurface:
 class OccupancyInput:
     """All that one frame is computed from, beside what the engine knows from the frames before."""
 
-    points: Any  # (N, 3) float32 in the sensor frame, or `OnDevice`, and then NaN on the own vehicle
-    heights: Any  # (N,) float32 m over the ground, NaN where no ground is known, or `OnDevice`
+    points: Any  # (N, 3) float32 in the sensor frame, or `DeviceArray`, and then NaN on the own vehicle
+    heights: Any  # (N,) float32 m over the ground, NaN where no ground is known, or `DeviceArray`
     T_lattice_sensor: Pose  # takes the points to the ground's lattice frame
     sensors: tuple[SensorView, ...]
     surface: GroundSurface
@@ -181,7 +180,7 @@ class OccupancyOutput:
     surface: NDArray[np.uint16]  # which of a cell's 4 x 4 subcells returned a beam, bit by bit
     uncarried: float  # share of the dynamic mass that found no particle and became unknown
     timings: dict[str, float] = field(default_factory=dict)  # s per phase
-    moving_on_device: OnDevice | None = None  # `moving` where the engine has it, until its next frame
+    moving_on_device: DeviceArray | None = None  # `moving` where the engine has it, until its next frame
 
 
 class LazyOutput(OccupancyOutput):
