@@ -25,8 +25,8 @@ from roadbed.mapping.survey import Survey
 from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.filter import FIELDS as _OF_OCCUPANCY
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device_selection import select_backend
 
 FIELDS = (*_OF_GROUND, *_OF_OCCUPANCY)  # what results hold beside labels, surface and moving cells
 
@@ -56,7 +56,7 @@ class Pipeline:
     def __init__(
         self,
         config: Config | GroundConfig | OccupancyConfig | None = None,
-        backend: str | Backend | Host | None = None,
+        backend: str | Backend | CpuBackend | None = None,
         device: int | str | None = None,
         *,
         occupancy: bool = True,
@@ -65,7 +65,7 @@ class Pipeline:
         outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
-        self.backend = opened(backend, device, (self.config.backend, self.config.device))
+        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
         names = check_fields(fields, FIELDS)
         if map_folder is not None and len(names) < len(FIELDS):
             raise ConfigError("fields: a long-term map takes everything, expected no names beside map_folder")
@@ -130,7 +130,7 @@ class Pipeline:
 
     def _apart(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Scans of unrelated places; on an accelerator, where only the ground is asked for, several at a time."""
-        together = self.occupancy is None and self._survey is None and not isinstance(self.backend, Host)
+        together = self.occupancy is None and self._survey is None and not isinstance(self.backend, CpuBackend)
         for posed, scans in groupby(source, lambda scan: scan.T_world_sensor is not None):
             if together and not posed:
                 begin = perf_counter()

@@ -21,9 +21,10 @@ from roadbed.ground.ego.ego_mask import EgoMask, Room, without
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.method import GroundMethod, Segmented, looked_at
 from roadbed.kernels import progress as compilation
-from roadbed.runtime.backend import Backend, translate_error
-from roadbed.runtime.cpu_backend import Host, refuse_after_fork
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device_errors import translate_error
+from roadbed.runtime.device_selection import select_backend
 
 FIELDS = ("ground_probability", "height_above_ground")  # what a frame holds beside labels and layers
 
@@ -40,14 +41,14 @@ class GroundFilter:
     def __init__(
         self,
         config: Config | GroundConfig | None = None,
-        backend: str | Backend | Host | None = None,
+        backend: str | Backend | CpuBackend | None = None,
         device: int | str | None = None,
         map_folder: str | Path | None = None,
         outputs: Outputs = "host",
         fields: Iterable[str] | None = None,
     ) -> None:
         self.config = Config.of(config)
-        self.backend = opened(backend, device, (self.config.backend, self.config.device))
+        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
         self._turn = threading.RLock()
         self._own_body, self._room = EgoMask(self.config.vehicle), Room(self.backend)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan

@@ -25,9 +25,10 @@ from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.tracker import ObjectTracker
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.runtime.backend import Backend, translate_error
-from roadbed.runtime.cpu_backend import Host, refuse_after_fork
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device_errors import translate_error
+from roadbed.runtime.device_selection import select_backend
 
 FIELDS = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
 _LAYERS = {
@@ -69,7 +70,7 @@ class OccupancyFilter:
     def __init__(
         self,
         config: Config | OccupancyConfig | None = None,
-        backend: str | Backend | Host | None = None,
+        backend: str | Backend | CpuBackend | None = None,
         device: int | str | None = None,
         seed: int | None = None,
         fields: Iterable[str] | None = None,
@@ -77,7 +78,7 @@ class OccupancyFilter:
         self.config = Config.of(config)
         if seed is not None:
             self.config = self.config.with_changes(seed=seed)
-        self.backend = opened(backend, device, (self.config.backend, self.config.device))
+        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
         self._fields = check_fields(fields, FIELDS)
         self._names = tuple(name for group, names in _LAYERS.items() if group in self._fields for name in names)
         self._turn = threading.RLock()
@@ -237,8 +238,8 @@ class OccupancyFilter:
         return mounts
 
 
-def _engine(config: Config, backend: Backend | Host, fields: Collection[str]) -> OccupancyEngine:
-    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend, fields)
+def _engine(config: Config, backend: Backend | CpuBackend, fields: Collection[str]) -> OccupancyEngine:
+    return OccupancyCpu(config) if isinstance(backend, CpuBackend) else OccupancyDevice(config, backend, fields)
 
 
 def _is_placed(scan: Scan) -> bool:
