@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 from tests.sources import ouster_files as sensor
 
-from roadbed.sources.sensors.ouster_packets import read_metadata
+from roadbed.sources.sensors.ouster import read_metadata
 
 NAMES = {
     "RANGE": "range",

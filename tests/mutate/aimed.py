@@ -25,7 +25,7 @@ _READERS = [
         ("roll=row[3], pitch=row[4]", "roll=row[4], pitch=row[3]"),
         ("np.column_stack([east, north, rows[:, 2]])", "np.column_stack([east, north, 0 * rows[:, 2]])"),
     ),
-    *_of("sources/bags/ros_poses.py", ("sources/test_rosbag_reader.py",), ("T_target_source @ self._edges[parent][child]", "self._edges[parent][child] @ T_target_source")),
+    *_of("sources/bags/transforms.py", ("sources/test_rosbag_reader.py",), ("T_target_source @ self._edges[parent][child]", "self._edges[parent][child] @ T_target_source")),
     *_of("sources/bags/pointcloud2.py", ("sources/test_rosbag_reader.py",), (" and row_step >= width * step", "")),
     *_of(
         "sources/formats/ply.py",
@@ -37,7 +37,7 @@ _READERS = [
 ]  # fmt: skip
 
 _OUTPUTS = [
-    *_of("atomic.py", ("test_atomic.py",), ("os.O_EXCL, 0o666)", "os.O_EXCL, 0o600)")),
+    *_of("io/atomic.py", ("test_atomic.py",), ("os.O_EXCL, 0o666)", "os.O_EXCL, 0o600)")),
     *_of("outputs/recording.py", ("outputs/test_recording.py",), ('"position": thing.position.tolist()', '"position": thing.velocity.tolist()'), ('"velocity": thing.velocity.tolist()', '"velocity": thing.position.tolist()')),
 ]  # fmt: skip
 

@@ -13,7 +13,7 @@ _GROUND = (
 )  # fmt: skip
 SUBJECTS = {
     "": ("test_frames.py", "test_pipeline.py", "cli"),
-    "atomic.py": ("test_atomic.py",),
+    "io/atomic.py": ("test_atomic.py",),
     "batch": ("batch",),
     "bench": ("cli/test_bench.py", "batch/test_bench.py"),
     "cli": ("cli",),

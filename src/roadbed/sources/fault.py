@@ -9,10 +9,10 @@ import numpy as np
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
-from roadbed.sources.fault_kinds import OF_A_SCAN, OF_THE_SEQUENCE, FaultOptions, Hit
+from roadbed.simulate.faults import SCAN_FAULTS, SEQUENCE_FAULTS, FaultOptions, Hit
 from roadbed.sources.registry import Source, open_source
 
-KINDS = (*OF_THE_SEQUENCE, *OF_A_SCAN)
+KINDS = (*SEQUENCE_FAULTS, *SCAN_FAULTS)
 
 
 class FaultSource(Source):
@@ -38,8 +38,8 @@ class FaultSource(Source):
         self.numbers = list(range(len(self._source)))
         if len(self.numbers) <= self.settings.first:
             raise InputError(f"{location}: first {self.settings.first}: found {len(self.numbers)} scans, expected more")
-        if self.kind in OF_THE_SEQUENCE:
-            self.numbers = OF_THE_SEQUENCE[self.kind](self.numbers, self.settings)
+        if self.kind in SEQUENCE_FAULTS:
+            self.numbers = SEQUENCE_FAULTS[self.kind](self.numbers, self.settings)
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -51,8 +51,8 @@ class FaultSource(Source):
     def __getitem__(self, index: int) -> Scan:
         number = self.numbers[index]
         scan = self._source[number]
-        if self.kind in OF_THE_SEQUENCE or number not in self.settings.hit:
+        if self.kind in SEQUENCE_FAULTS or number not in self.settings.hit:
             return scan
         before = self._source[self.settings.first - 1]
         random = np.random.default_rng((self.settings.seed, number))
-        return OF_A_SCAN[self.kind](scan, Hit(self.settings, before, random))
+        return SCAN_FAULTS[self.kind](scan, Hit(self.settings, before, random))

@@ -20,7 +20,7 @@ from roadbed.sources.location import parse_location
 _BUILT_IN = {
     "fault": "roadbed.sources.fault:FaultSource",
     "simulator": "roadbed.sources.simulator:SimulatorSource",
-    "velodyne": "roadbed.sources.sensors.velodyne_udp:VelodyneSource",
+    "velodyne": "roadbed.sources.sensors.velodyne:VelodyneSource",
     "ouster": "roadbed.sources.sensors.ouster_udp:OusterSource",
     "semantickitti": "roadbed.sources.datasets.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.datasets.kitti_raw:KittiRawSource",
@@ -32,7 +32,7 @@ _BUILT_IN = {
     "ply": "roadbed.sources.formats.ply:PlySource",
     "las": "roadbed.sources.formats.las:LasSource",
     "numpy": "roadbed.sources.formats.npy:NumpySource",
-    "kitti-scans": "roadbed.sources.datasets.kitti_scans:KittiScansSource",
+    "bin": "roadbed.sources.formats.bin:BinSource",
 }
 _ADDED: dict[str, type[Source]] = {}
 

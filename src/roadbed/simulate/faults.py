@@ -125,13 +125,13 @@ def no_clock(scan: Scan, hit: Hit) -> Scan:
 
 
 # Faults of the sequence give the numbers of the scans in the order in which they arrive.
-OF_THE_SEQUENCE: dict[str, Callable[[list[int], FaultOptions], list[int]]] = {
+SEQUENCE_FAULTS: dict[str, Callable[[list[int], FaultOptions], list[int]]] = {
     "drop": dropped,
     "repeat": repeated,
     "reorder": reversed_order,
     "delay": delayed,
 }
-OF_A_SCAN: dict[str, Callable[[Scan, Hit], Scan]] = {
+SCAN_FAULTS: dict[str, Callable[[Scan, Hit], Scan]] = {
     "truncate": cut_short,
     "empty": without_points,
     "corrupt": with_random_bytes,

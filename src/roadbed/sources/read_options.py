@@ -16,7 +16,7 @@ from roadbed.sources.selection import part_of
 
 
 @dataclass(frozen=True)
-class Opening:
+class ReadOptions:
     """Everything about reading a source but its location."""
 
     kind: str | None = None  # of source, where the path alone does not tell
