@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from tests.sources import ouster_files as sensor
+from tests.sources.sensors import ouster_files as sensor
 
 from roadbed.sources.sensors.ouster import read_metadata
 

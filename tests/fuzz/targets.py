@@ -52,7 +52,7 @@ from roadbed.sources.sensors.ouster_udp import Turn
 from roadbed.sources.sensors.pcap import PcapSource
 from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
-from tests.sources import ouster_files
+from tests.sources.sensors import ouster_files
 
 Make = Callable[[Random], bytes]
 Run = Callable[[bytes, Path], None]

@@ -32,8 +32,7 @@ from roadbed.outputs.parts import Part, linked_or_copied
 from roadbed.outputs.recording import RunFolder
 from roadbed.outputs.report import RunSummary
 from roadbed.pipeline import Pipeline
-from roadbed.sources.registry import Source
-from roadbed.sources.selection import Selection
+from roadbed.sources.source import Selection, Source
 
 _TELL_EVERY = 1.0  # s
 _SEGMENT = "segment.json"  # the last file of a segment

@@ -18,9 +18,9 @@ from mcap.reader import make_reader
 
 from roadbed import DeviceError, InputError
 from roadbed.sources import open_source
-from roadbed.sources.selection import part_of
 from roadbed.sources.sensors import velodyne
 from roadbed.sources.sensors.velodyne import PacketClock
+from roadbed.sources.source import part_of
 from tests.live.datagrams import send, wait_until_taken
 from tests.live.processes import PATIENCE, Processes
 
