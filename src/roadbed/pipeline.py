@@ -21,7 +21,7 @@ from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.filter import FIELDS as _OF_GROUND
-from roadbed.mapping.survey import Survey
+from roadbed.mapping.layers import MapLayers
 from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.filter import FIELDS as _OF_OCCUPANCY
 from roadbed.runtime.backend import Backend
@@ -77,9 +77,9 @@ class Pipeline:
         self.occupancy = None
         if occupancy:
             self.occupancy = OccupancyFilter(self.config, self.backend, fields=names & set(_OF_OCCUPANCY))
-        self._survey: Survey | None = None
+        self._survey: MapLayers | None = None
         if map_folder is not None:
-            self._survey = Survey(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
+            self._survey = MapLayers(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
         self._turn = threading.RLock()
         self._last: OccupancyFrame | None = None
 

@@ -22,7 +22,7 @@ from roadbed.batch.manifest import read_run
 from roadbed.config import Config
 from roadbed.outputs.drive_folder import PARTS, record_drive
 from roadbed.outputs.folder import OutputFolder
-from roadbed.sources.opening import Opening
+from roadbed.sources.read_options import ReadOptions
 from roadbed.sources.simulator import SimulatorSource
 
 MANY = 1_000_000  # scans of the model
@@ -53,7 +53,7 @@ def _recorded(folder: Path, drives: int, frames: int, sensor: str) -> list[Drive
         out = OutputFolder(folder / f"drive-{seed}", PARTS, command="roadbed bench batch")
         for _ in record_drive(source.drive, out, reach=2.0):
             pass
-    return find_drives([f"{folder}/drive-*"], Opening())
+    return find_drives([f"{folder}/drive-*"], ReadOptions())
 
 
 def _overhead(home: Path, drive: Drive, config: Config) -> dict[str, float]:

@@ -16,7 +16,7 @@ from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.sources import open_source
 from roadbed.sources.fault import KINDS, FaultSource
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 DRIVE = "sim:city?sensor=vlp16&frames=40"
 # As good as untouched: share of the points whose label differs, and mean difference of P(occupied) where it was seen.

@@ -18,9 +18,9 @@ from mcap.reader import make_reader
 
 from roadbed import DeviceError, InputError
 from roadbed.sources import open_source
-from roadbed.sources.selection import part_of
-from roadbed.sources.sensors import velodyne_udp
-from roadbed.sources.sensors.velodyne_udp import PacketClock
+from roadbed.sources.sensors import velodyne
+from roadbed.sources.sensors.velodyne import PacketClock
+from roadbed.sources.source import part_of
 from tests.live.datagrams import send, wait_until_taken
 from tests.live.processes import PATIENCE, Processes
 
@@ -67,7 +67,7 @@ def test_a_turn_that_is_read_late_and_in_bursts_stays_one(capture, monkeypatch):
     expected = list(islice(open_source(capture), 3))
     sent = [(when, packet) for when, packet in packets(capture) if len(packet) == 1206]
     reads = iter([when + 0.5 * (k % 50 > 10) * (1 - k % 50 / 50) for k, (when, _) in enumerate(sent)])
-    monkeypatch.setattr(velodyne_udp, "time", SimpleNamespace(time=lambda: next(reads)))
+    monkeypatch.setattr(velodyne, "time", SimpleNamespace(time=lambda: next(reads)))
     source = open_source("velodyne:0")
     source.close()
     source._packets = [packet for _, packet in sent]

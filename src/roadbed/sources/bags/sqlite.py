@@ -14,7 +14,7 @@ from rosbags.rosbag2.storage_sqlite3 import Sqlite3Reader
 from roadbed.core.errors import InputError
 from roadbed.io.expansion import allowance
 from roadbed.io.files import check_regular
-from roadbed.sources.bags.unpacking import check_qos
+from roadbed.sources.bags.decompression import check_qos
 
 _STEPS_AT_ONCE = 10_000
 _ALWAYS_ALLOWED_STEPS = 10_000_000

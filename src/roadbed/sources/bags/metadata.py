@@ -13,7 +13,7 @@ from rosbags.rosbag2.storage_mcap import zstd
 from roadbed.config.text import load_text, parse_yaml
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.io.files import check_regular, open_regular
-from roadbed.sources.bags.unpacking import Pass, check_qos
+from roadbed.sources.bags.decompression import Pass, check_qos
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _PIECE = 1 << 20

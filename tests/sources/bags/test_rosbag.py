@@ -18,8 +18,8 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.ros_poses import TransformGraph
-from tests.sources.bag_files import Messages, cloud_bytes, drive_records, write_bag
+from roadbed.sources.bags.transforms import TransformGraph
+from tests.sources.bags.bag_files import Messages, cloud_bytes, drive_records, write_bag
 from tests.sources.damage import damaged
 
 KINDS = ("ros1", "sqlite3", "mcap")

@@ -13,7 +13,7 @@ from roadbed.core.frames import Box
 from roadbed.io.files import read_text
 
 
-def read_objects(path: Path) -> dict[int, tuple[Box, ...]]:
+def read_annotations(path: Path) -> dict[int, tuple[Box, ...]]:
     """Boxes by frame number; a frame that is not listed has no annotation."""
     frames: dict[int, tuple[Box, ...]] = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):

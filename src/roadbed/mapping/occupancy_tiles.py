@@ -14,7 +14,7 @@ CELLS = 256  # to a side of a tile
 
 
 @dataclass
-class CellTile:
+class OccupancyTile:
     """256 x 256 cells. Counts, so maps merge by adding."""
 
     occupied: NDArray[np.uint32]  # (CELLS, CELLS) scans
@@ -22,11 +22,11 @@ class CellTile:
     changed: bool = False
 
     @classmethod
-    def empty(cls) -> CellTile:
+    def empty(cls) -> OccupancyTile:
         return cls(np.zeros((CELLS, CELLS), np.uint32), np.zeros((CELLS, CELLS), np.uint32))
 
     @classmethod
-    def of(cls, arrays: dict[str, NDArray]) -> CellTile:
+    def of(cls, arrays: dict[str, NDArray]) -> OccupancyTile:
         counts = [check_numbers(arrays[name], name) for name in ("occupied", "free")]
         if any(values.shape != (CELLS, CELLS) or values.dtype.kind != "u" for values in counts):
             raise ValueError(f"expected {CELLS} x {CELLS} counts, twice")
@@ -36,7 +36,7 @@ class CellTile:
     def arrays(self) -> dict[str, NDArray]:
         return {"occupied": self.occupied, "free": self.free}
 
-    def add(self, other: CellTile) -> None:
+    def add(self, other: OccupancyTile) -> None:
         self.occupied += other.occupied
         self.free += other.free
         self.changed = True

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.io.files import read_bytes, read_rows
+from roadbed.sources.datasets.rig import on_rig, read_mounts
 from roadbed.sources.formats.files import FileSource
-from roadbed.sources.rig import on_rig, read_mounts
 
 
-class KittiScansSource(FileSource):
+class BinSource(FileSource):
     """Loose `.bin` scans. Labels and rig.yaml are taken from the folder above, where a drive keeps them."""
 
-    name = "kitti-scans"
+    name = "bin"
     suffixes = (".bin",)
 
     def attach(self) -> None:
@@ -27,10 +27,10 @@ class KittiScansSource(FileSource):
 
     def read(self, path: Path) -> Scan:
         drive = path.parent.parent
-        return on_rig(read_kitti_scan(path, drive / "labels" / f"{path.stem}.label"), drive, self._mounts)
+        return on_rig(read_bin(path, drive / "labels" / f"{path.stem}.label"), drive, self._mounts)
 
 
-def read_kitti_scan(path: Path, label_path: Path | None = None) -> Scan:
+def read_bin(path: Path, label_path: Path | None = None) -> Scan:
     """One scan, with its labels where `label_path` exists."""
     rows = read_rows(path, 4)
     classes = None

@@ -14,10 +14,10 @@ from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
 
 from roadbed.io.files import check_regular, read_bytes
-from roadbed.sources.bags.cut_database import MAGIC, CutDatabase, is_cut
+from roadbed.sources.bags.decompression import Pass, ros1_chunk, unpack_part
 from roadbed.sources.bags.message_types import message_types
 from roadbed.sources.bags.records import Record
-from roadbed.sources.bags.unpacking import Pass, ros1_chunk, unpack_part
+from roadbed.sources.bags.sqlite_recovery import MAGIC, CutDatabase, is_cut
 
 _ROS1_MAGIC, _MCAP_MAGIC = b"#ROSBAG V2.0\n", b"\x89MCAP0\r\n"
 _MESSAGE1, _CHUNK1, _CONNECTION1 = 2, 5, 7

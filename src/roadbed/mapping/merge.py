@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError, OutputError
 from roadbed.core.geometry import Float64, Pose
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
-from roadbed.mapping.cells import CELLS, CellTile
 from roadbed.mapping.index import MapIndex
-from roadbed.mapping.information import carried, tilted, turned
+from roadbed.mapping.information import rotated, tilted, translated
+from roadbed.mapping.layers import cell_tiles, point_tiles
+from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
 from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
-from roadbed.mapping.stored import StoredMap
-from roadbed.mapping.survey import cell_tiles, point_tiles
-from roadbed.mapping.tiles import KNOWN, GroundTile, ground_tiles
+from roadbed.mapping.reader import MapReader
+from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
 
 _IN_MEMORY = 64  # tiles of the map that is written
 _LARGEST_TILT = 0.1  # rad between the level planes of two maps
@@ -51,7 +51,7 @@ def foreign_to_map(folder: Path) -> str | None:
     return next((name for name in names if not any(fnmatch(name, pattern) for pattern in _OWN)), None)
 
 
-def merge_maps(maps: Sequence[StoredMap], make_folder: Callable[[], Path], onto: MapIndex | None = None) -> None:
+def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path], onto: MapIndex | None = None) -> None:
     """Add what the maps know of each node, voxel and cell, in the frame of the first of them, or of `onto`.
 
     `make_folder` is asked for the place of the new map once the maps are known to fit together. Maps that are merged
@@ -79,7 +79,7 @@ def merge_maps(maps: Sequence[StoredMap], make_folder: Callable[[], Path], onto:
     )
     index = onto or first.index
     for stored in maps:
-        T_first_own = index.T_lattice_world @ stored.index.T_lattice_world.inverse()
+        T_first_own = index.T_map_world @ stored.index.T_map_world.inverse()
         scale = index.surface.point_variance / stored.index.surface.point_variance
         if np.allclose(T_first_own.matrix, np.eye(4), atol=1e-9):
             sums.add(stored, scale)
@@ -92,7 +92,7 @@ def merge_maps(maps: Sequence[StoredMap], make_folder: Callable[[], Path], onto:
 
 
 def crop_map(
-    stored: StoredMap, make_folder: Callable[[], Path], x: tuple[float, float], y: tuple[float, float]
+    stored: MapReader, make_folder: Callable[[], Path], x: tuple[float, float], y: tuple[float, float]
 ) -> None:
     """Keep what lies within x[0]..x[1] and y[0]..y[1] metres of the map's frame; there must be something."""
     if not (x[0] < x[1] and y[0] < y[1]):
@@ -144,12 +144,12 @@ class _Sums:
 
     ground: TileCache[GroundTile]
     points: TileCache[PointTile]
-    cells: TileCache[CellTile]
+    cells: TileCache[OccupancyTile]
     spacing: float
     voxel: float
     cell: float
 
-    def add(self, stored: StoredMap, scale: float) -> None:
+    def add(self, stored: MapReader, scale: float) -> None:
         """A map in the same frame: tile by tile."""
         for key in stored.keys:
             tile = stored.ground(key)
@@ -166,10 +166,10 @@ class _Sums:
         for key in stored.cell_keys:
             grid = stored.cells(key)
             if grid is not None:
-                (self.cells.get(key) or self.cells.add(key, CellTile.empty())).add(grid)
+                (self.cells.get(key) or self.cells.add(key, OccupancyTile.empty())).add(grid)
                 self.cells.trim()
 
-    def add_moved(self, stored: StoredMap, T_to_from: Pose, scale: float) -> None:
+    def add_moved(self, stored: MapReader, T_to_from: Pose, scale: float) -> None:
         """A map in a frame of its own: each node, voxel and cell goes to the nearest one here."""
         up = T_to_from.rotation[:, 2]
         if up[2] < np.cos(_LARGEST_TILT):
@@ -192,18 +192,18 @@ class _Sums:
             if grid is not None:
                 self._add_moved_cells(key, grid, T_to_from)
 
-    def _add_moved_ground(self, stored: StoredMap, key: Key, tile: GroundTile, T_to_from: Pose, scale: float) -> None:
+    def _add_moved_ground(self, stored: MapReader, key: Key, tile: GroundTile, T_to_from: Pose, scale: float) -> None:
         known = tile.information[0] > KNOWN
         x, y = (axis[known] for axis in stored.grid(key).mesh())
         information = scale * tile.information[:, known].astype(np.float64)
         moved = T_to_from @ np.column_stack([x, y, np.full(len(x), tile.base)])
         up = T_to_from.rotation[:, 2]
         # A level plane of the old frame slopes in the new one; heights stay heights, as both are nearly level.
-        information = turned(information, T_to_from.yaw)
+        information = rotated(information, T_to_from.yaw)
         information = tilted(information, -up[0] / up[2], -up[1] / up[2], np.zeros(len(x)))
         column, row = (np.floor(moved[:, axis] / self.spacing).astype(np.int64) for axis in (0, 1))
         dx, dy = ((n + 0.5) * self.spacing - moved[:, axis] for axis, n in enumerate((column, row)))
-        information = carried(information, dx, dy)
+        information = translated(information, dx, dy)
 
         def put(target: GroundTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
             lifted = tilted(information[:, here], 0.0, 0.0, moved[here, 2] - target.base)
@@ -222,18 +222,18 @@ class _Sums:
 
         _spread(self.points, 1, row, column, PointTile, put)
 
-    def _add_moved_cells(self, key: Key, grid: CellTile, T_to_from: Pose) -> None:
+    def _add_moved_cells(self, key: Key, grid: OccupancyTile, T_to_from: Pose) -> None:
         known = (grid.occupied > 0) | (grid.free > 0)
         row, column = (n + k * CELLS + 0.5 for n, k in zip(np.nonzero(known), key))
         place = T_to_from @ (self.cell * np.column_stack([column, row, np.zeros(len(row))]))
         column, row = (np.floor(place[:, axis] / self.cell).astype(np.int64) for axis in (0, 1))
         occupied, free = grid.occupied[known], grid.free[known]
 
-        def put(target: CellTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
+        def put(target: OccupancyTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
             np.add.at(target.occupied, at, occupied[here])
             np.add.at(target.free, at, free[here])
 
-        _spread(self.cells, CELLS, row, column, CellTile.empty, put)
+        _spread(self.cells, CELLS, row, column, OccupancyTile.empty, put)
 
     def _cloud(self, key: Key) -> PointTile:
         return self.points.get(key) or self.points.add(key, PointTile())

@@ -16,7 +16,7 @@ from roadbed.core.geometry import Float32
 from roadbed.io.atomic import atomic_write
 from roadbed.io.files import read_text
 from roadbed.mapping.cache import SIDE, Key, TileCache
-from roadbed.mapping.cells import CELLS, CellTile
+from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
 from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
 
 _NAME = "survey.json"
@@ -25,14 +25,14 @@ _SURE = 0.5  # mass from which a cell counts as static or free in a scan
 
 
 @dataclass(frozen=True)
-class SurveyIndex:
+class LayersIndex:
     """What holds for the survey of a whole map."""
 
     voxel: float = 0.2  # m, one point of each kind is kept per voxel
     cell: float = 0.2  # m
 
     @classmethod
-    def read(cls, folder: Path) -> SurveyIndex | None:
+    def read(cls, folder: Path) -> LayersIndex | None:
         path = folder / _NAME
         if not path.exists():
             return None
@@ -54,18 +54,18 @@ def point_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCac
     return TileCache(folder, "points", PointTile, most_in_memory)
 
 
-def cell_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCache[CellTile]:
-    return TileCache(folder, "cells", CellTile, most_in_memory)
+def cell_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCache[OccupancyTile]:
+    return TileCache(folder, "cells", OccupancyTile, most_in_memory)
 
 
-class Survey:
+class MapLayers:
     """`add` the frames of a drive; `flush` writes what is in memory. Frames without odometry have no place in it."""
 
     def __init__(self, folder: str | Path, spacing: float, cell: float = 0.2) -> None:
         self.folder, self._tile_m = Path(folder), SIDE * spacing
         self._points, self._cells = point_tiles(self.folder), cell_tiles(self.folder)
-        known = SurveyIndex.read(self.folder)
-        self.index = known or SurveyIndex(cell=cell)
+        known = LayersIndex.read(self.folder)
+        self.index = known or LayersIndex(cell=cell)
         self._begun = known is not None
         if self.index.cell != cell:
             raise InputError(
@@ -118,7 +118,7 @@ class Survey:
         for key in np.unique(tile, axis=0):
             here = (tile == key).all(axis=-1)
             name: Key = int(key[0]), int(key[1])
-            target = self._cells.get(name) or self._cells.add(name, CellTile.empty())
+            target = self._cells.get(name) or self._cells.add(name, OccupancyTile.empty())
             at = row[here] - key[0] * CELLS, column[here] - key[1] * CELLS
             target.occupied[at] += occupied[here]
             target.free[at] += free[here]
@@ -135,8 +135,8 @@ def _whole(intensity: NDArray) -> NDArray:
 
 
 def _moves(points: Float32, occupancy: OccupancyFrame) -> NDArray[np.bool_]:
-    cells, moving = occupancy.moving_cells()
-    cell = cells.index(points[:, 0], points[:, 1])
+    grid, moving = occupancy.moving_cells()
+    cell = grid.index(points[:, 0], points[:, 1])
     return (cell >= 0) & moving.ravel()[cell]
 
 

@@ -7,7 +7,7 @@ import pytest
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Grid
-from roadbed.mapping.tiles import TileMap
+from roadbed.mapping.tile_store import TileStore
 from tests.devices import BACKENDS, backend
 
 
@@ -21,12 +21,12 @@ def test_round_trip_through_the_disk(tmp_path, centre):
     grid = Grid.centred(150, 90, 1.0).around(*centre)
     information = random_field(grid)
     everywhere = np.ones(grid.shape, bool)
-    first = TileMap(tmp_path, 1.0, most_in_memory=4)
+    first = TileStore(tmp_path, 1.0, most_in_memory=4)
     first.begin(Pose.identity())
     first.store(grid, information, 0.0, everywhere)
     assert len(first._tiles) <= 4
     first.flush()
-    again = TileMap(tmp_path, 1.0, most_in_memory=4)
+    again = TileStore(tmp_path, 1.0, most_in_memory=4)
     loaded = np.zeros_like(information)
     assert again.load(grid, loaded, 0.0, everywhere) == grid.size
     np.testing.assert_array_equal(loaded, information)
@@ -37,7 +37,7 @@ def test_another_base_height_shifts_the_information(tmp_path):
     grid = Grid.centred(10, 10, 1.0).around(0, 0)
     information = np.zeros((9, 10, 10), np.float32)
     information[0], information[6] = 4.0, 4.0 * 1.5  # h = 1.5 over a base of 10
-    tiles = TileMap(tmp_path, 1.0)
+    tiles = TileStore(tmp_path, 1.0)
     tiles.store(grid, information, 10.0, np.ones((10, 10), bool))
     loaded = np.zeros_like(information)
     tiles.load(grid, loaded, 11.0, np.ones((10, 10), bool))
@@ -49,7 +49,7 @@ def test_nodes_stored_later_from_another_base_fit_their_tile(tmp_path):
     grid = Grid.centred(10, 10, 1.0).around(20, 20)  # in the middle of one tile
     left, right = np.zeros((10, 10), bool), np.zeros((10, 10), bool)
     left[:, :5], right[:, 5:] = True, True
-    tiles = TileMap(tmp_path, 1.0)
+    tiles = TileStore(tmp_path, 1.0)
     for height, base, leaving in ((1.5, 10.0, left), (0.25, 13.0, right)):
         information = np.zeros((9, 10, 10), np.float32)
         information[0], information[6] = 4.0, 4.0 * height
@@ -65,7 +65,7 @@ def test_nodes_stored_later_from_another_base_fit_their_tile(tmp_path):
 
 def test_only_the_nodes_asked_for_are_touched(tmp_path):
     grid = Grid.centred(20, 20, 1.0).around(0, 0)
-    tiles = TileMap(tmp_path, 1.0)
+    tiles = TileStore(tmp_path, 1.0)
     leaving = np.zeros((20, 20), bool)
     leaving[3] = True
     tiles.store(grid, random_field(grid), 0.0, leaving)
@@ -78,16 +78,16 @@ def test_damaged_files_are_named(tmp_path):
     grid = Grid.centred(20, 20, 1.0).around(0, 0)
     (tmp_path / "tile_0_0.npz").write_bytes(b"not a tile")
     with pytest.raises(InputError, match="tile_0_0"):
-        TileMap(tmp_path, 1.0).load(grid, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))
+        TileStore(tmp_path, 1.0).load(grid, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))
     (tmp_path / "map.json").write_text("{}")
     with pytest.raises(InputError, match=r"map\.json"):
-        TileMap(tmp_path, 1.0)
+        TileStore(tmp_path, 1.0)
 
 
 def test_map_of_another_spacing_is_refused(tmp_path):
-    TileMap(tmp_path, 1.0).begin(Pose.identity())
+    TileStore(tmp_path, 1.0).begin(Pose.identity())
     with pytest.raises(InputError, match="spacing"):
-        TileMap(tmp_path, 0.5)
+        TileStore(tmp_path, 0.5)
 
 
 def test_vehicle_frame_cannot_keep_a_map(tmp_path):
@@ -132,20 +132,20 @@ def test_tiles_of_anything_but_finite_numbers_are_refused(tmp_path, arrays):
     np.savez(tmp_path / "tile_0_0.npz", **arrays)
     grid = Grid.centred(20, 20, 1.0).around(0, 0)
     with pytest.raises(InputError, match="tile_0_0"):
-        TileMap(tmp_path, 1.0).load(grid, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))
+        TileStore(tmp_path, 1.0).load(grid, np.zeros((9, 20, 20), np.float32), 0.0, np.ones((20, 20), bool))
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"spacing": [], "version": 1}', "\udcff", '{"spacing": 1e999}', "[]"])
 def test_an_index_that_is_none(tmp_path, text):
     (tmp_path / "map.json").write_text(text, errors="surrogateescape")
     with pytest.raises(InputError, match=r"map\.json: "):
-        TileMap(tmp_path, 1.0)
+        TileStore(tmp_path, 1.0)
 
 
 def test_an_index_with_an_impossible_pose(tmp_path):
-    TileMap(tmp_path, 1.0).begin(Pose.identity())
+    TileStore(tmp_path, 1.0).begin(Pose.identity())
     text = (tmp_path / "map.json").read_text()
     for old, new in (("1.0, 0.0, 0.0, 0.0", "7.0, 0.0, 0.0, 0.0"), ("1.0, 0.0, 0.0, 0.0", "1.0")):
         (tmp_path / "map.json").write_text(text.replace(old, new, 1))
         with pytest.raises(InputError, match=r"map\.json: "):
-            TileMap(tmp_path, 1.0)
+            TileStore(tmp_path, 1.0)

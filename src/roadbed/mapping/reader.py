@@ -10,25 +10,25 @@ import numpy as np
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Float32, Float64, Grid
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
-from roadbed.mapping.cells import CellTile
+from roadbed.mapping.consistency import consistent_planes
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import Planes, planes_of
-from roadbed.mapping.judged import judged
+from roadbed.mapping.layers import LayersIndex, cell_tiles, point_tiles
+from roadbed.mapping.occupancy_tiles import OccupancyTile
 from roadbed.mapping.points import GROUND, PointTile
-from roadbed.mapping.survey import SurveyIndex, cell_tiles, point_tiles
-from roadbed.mapping.tiles import KNOWN, GroundTile, ground_tiles
+from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
 
 _MOST_IN_MEMORY = 256  # tiles: three rows of a map of five kilometres, so that neighbours are read once
-_BESIDE = 16  # nodes to each side by which a node is judged: an island is rarely longer
+_BESIDE = 16  # nodes to each side by which a node is consistent_planes: an island is rarely longer
 
 
-class StoredMap:
+class MapReader:
     """Reads a map. `damaged` says, one line per tile, what could not be read so far."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.index = MapIndex.of(self.folder)
-        self.survey = SurveyIndex.read(self.folder)
+        self.survey = LayersIndex.read(self.folder)
         self.damaged: list[str] = []
         self._ground = ground_tiles(self.folder, _MOST_IN_MEMORY)
         self._points, self._cells = point_tiles(self.folder, 1), cell_tiles(self.folder, 1)
@@ -45,12 +45,12 @@ class StoredMap:
     def points(self, key: Key) -> PointTile | None:
         return self._read(self._points, key)
 
-    def cells(self, key: Key) -> CellTile | None:
+    def cells(self, key: Key) -> OccupancyTile | None:
         return self._read(self._cells, key)
 
     def planes(self, key: Key, border: int = 0) -> Planes:
         """The surface of a tile, (64 + 2 border) nodes to a side with what its neighbours know."""
-        wide = judged(self._planes(key, border + _BESIDE), self.spacing, self.index.surface)
+        wide = consistent_planes(self._planes(key, border + _BESIDE), self.spacing, self.index.surface)
         inner = slice(_BESIDE, -_BESIDE)
         return Planes(*(layer[inner, inner] for layer in (wide.elevation, wide.slope_x, wide.slope_y, wide.variance)))
 
@@ -81,9 +81,9 @@ class StoredMap:
 
     def grid(self, key: Key) -> Grid:
         """Where the nodes of a tile lie."""
-        return self.lattice_of((key[0], key[0]), (key[1], key[1]))
+        return self.grid_of((key[0], key[0]), (key[1], key[1]))
 
-    def lattice_of(self, rows: tuple[int, int], columns: tuple[int, int]) -> Grid:
+    def grid_of(self, rows: tuple[int, int], columns: tuple[int, int]) -> Grid:
         """Where the nodes of a block of tiles lie, from the first to the last row and column of tiles."""
         x0, y0 = (columns[0] * SIDE + 0.5) * self.spacing, (rows[0] * SIDE + 0.5) * self.spacing
         across, along = (SIDE * (last - first + 1) for first, last in (columns, rows))
@@ -96,7 +96,7 @@ class StoredMap:
 
     @property
     def extent(self) -> Grid:
-        return self.lattice_of(*self.block)
+        return self.grid_of(*self.block)
 
     def _read(self, tiles: TileCache[T], key: Key) -> T | None:
         try:

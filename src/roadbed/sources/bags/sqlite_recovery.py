@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from roadbed.sources.bags.database import bounded, check_plain
 from roadbed.sources.bags.records import Record
+from roadbed.sources.bags.sqlite import bounded, check_plain
 
 MAGIC = b"SQLite format 3\0"
 _PAGES_AT = slice(28, 32)  # where the header says how many pages there are

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The long-term map: nodes that leave the lattice go to tiles on disk and come back as prior when the vehicle returns.
+"""The long-term map: nodes that leave the grid go to tiles on disk and come back as prior when the vehicle returns.
 
 A tile is 64 x 64 nodes in one npz file: `information` (9, 64, 64) float32 and `base`, the height it is counted from.
 """
@@ -17,7 +17,7 @@ from roadbed.core.geometry import Float32, Grid, Pose
 from roadbed.io.arrays import check_numbers
 from roadbed.mapping.cache import SIDE, Key, TileCache
 from roadbed.mapping.index import MapIndex
-from roadbed.mapping.information import SurfaceRules, lower
+from roadbed.mapping.information import SurfaceParameters, raise_base
 
 KNOWN = 0.05  # effective points a node must hold to be worth storing
 
@@ -49,7 +49,7 @@ class GroundTile:
     def over(self, base: float) -> Float32:
         """A copy of the information with heights counted from another base."""
         information = self.information.copy()
-        lower(information[None], base - self.base)
+        raise_base(information[None], base - self.base)
         return information
 
 
@@ -57,33 +57,33 @@ def ground_tiles(folder: Path, most_in_memory: int) -> TileCache[GroundTile]:
     return TileCache(folder, "tile", GroundTile, most_in_memory)
 
 
-class TileMap:
+class TileStore:
     """Tiles in a folder, a bounded number of them in memory. `store` nodes that leave, `load` nodes that enter."""
 
     def __init__(
-        self, folder: str | Path, spacing: float, most_in_memory: int = 64, surface: SurfaceRules | None = None
+        self, folder: str | Path, spacing: float, most_in_memory: int = 64, surface: SurfaceParameters | None = None
     ) -> None:
         self.folder, self.spacing = Path(folder), spacing
-        self.surface = surface or SurfaceRules()
+        self.surface = surface or SurfaceParameters()
         self._tiles = ground_tiles(self.folder, most_in_memory)
         index = MapIndex.read(self.folder, spacing)
-        self.T_lattice_world = None if index is None else index.T_lattice_world  # set by the first drive
+        self.T_map_world = None if index is None else index.T_map_world  # set by the first drive
 
-    def begin(self, T_lattice_world: Pose) -> None:
+    def begin(self, T_map_world: Pose) -> None:
         """Fix the frame of a new map."""
-        self.T_lattice_world = T_lattice_world
-        MapIndex(self.spacing, T_lattice_world, self.surface).write(self.folder)
+        self.T_map_world = T_map_world
+        MapIndex(self.spacing, T_map_world, self.surface).write(self.folder)
 
     def store(self, grid: Grid, information: Float32, base: float, leaving: np.ndarray) -> None:
         """Keep the nodes of `information` (9, rows, columns) where `leaving` (rows, columns) is set."""
         worth = leaving & (information[0] > KNOWN)
-        for key, in_tile, in_lattice in self._pieces(grid):
-            here = worth[in_lattice]
+        for key, in_tile, in_grid in self._pieces(grid):
+            here = worth[in_grid]
             if not here.any():
                 continue
             tile = self._tiles.get(key) or self._tiles.add(key, GroundTile.empty(base))
-            piece = information[(slice(None), *in_lattice)].copy()
-            lower(piece[None], tile.base - base)
+            piece = information[(slice(None), *in_grid)].copy()
+            raise_base(piece[None], tile.base - base)
             target = tile.information[(slice(None), *in_tile)]
             target[:, here] = piece[:, here]
             tile.changed = True
@@ -92,15 +92,15 @@ class TileMap:
     def load(self, grid: Grid, information: Float32, base: float, entering: np.ndarray) -> int:
         """Fill nodes of `information` where `entering` is set from the map; returns how many are known there."""
         found = 0
-        for key, in_tile, in_lattice in self._pieces(grid):
-            here = entering[in_lattice]
+        for key, in_tile, in_grid in self._pieces(grid):
+            here = entering[in_grid]
             tile = self._tiles.get(key) if here.any() else None
             if tile is None:
                 continue
             piece = tile.information[(slice(None), *in_tile)].copy()
-            lower(piece[None], base - tile.base)
+            raise_base(piece[None], base - tile.base)
             known = here & (piece[0] > KNOWN)
-            target = information[(slice(None), *in_lattice)]
+            target = information[(slice(None), *in_grid)]
             target[:, known] = piece[:, known]
             found += int(known.sum())
         self._tiles.trim()
@@ -115,7 +115,7 @@ class TileMap:
 
 
 def pieces(grid: Grid, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
-    """Tile keys (row, column) under a lattice, with matching slices of the tile and of the lattice."""
+    """Tile keys (row, column) under a grid, with matching slices of the tile and of the grid."""
     first_column, first_row = round(grid.x0 / spacing - 0.5), round(grid.y0 / spacing - 0.5)
     for tile_row in range(first_row // SIDE, (first_row + grid.rows - 1) // SIDE + 1):
         rows = _overlap(tile_row * SIDE, first_row, grid.rows)
@@ -125,6 +125,6 @@ def pieces(grid: Grid, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice
 
 
 def _overlap(tile_first: int, first: int, size: int) -> tuple[slice, slice]:
-    """Slices of a tile and of a lattice axis where the two cover the same nodes."""
+    """Slices of a tile and of a grid axis where the two cover the same nodes."""
     low, high = max(tile_first, first), min(tile_first + SIDE, first + size)
     return slice(low - tile_first, high - tile_first), slice(low - first, high - first)

@@ -14,11 +14,11 @@ import pytest
 import roadbed
 from roadbed import DeviceError, InputError
 from roadbed.sources import open_source
-from roadbed.sources.sensors.ouster_packets import read_metadata
+from roadbed.sources.sensors.ouster import read_metadata
 from tests.live.datagrams import send, wait_until_taken
 from tests.live.processes import Processes
 from tests.reserved import free_port
-from tests.sources import ouster_files as ouster
+from tests.sources.sensors import ouster_files as ouster
 
 PROFILES = list(ouster.PIXEL_BYTES)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best that each node of the rolling lattice was known: a filter's prior fades where it no longer sees."""
+"""The best that each node of the rolling grid was known: a filter's prior fades where it no longer sees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float32, Grid
-from roadbed.mapping.information import SurfaceRules, information_of, lower, planes_of
+from roadbed.mapping.information import SurfaceParameters, information_of, planes_of, raise_base
 
 _STEP_M = 0.3  # surfaces further apart than this are not the same one
 _ENOUGH = 1.0  # effective points from which a lower surface is believed, and
@@ -15,18 +15,18 @@ _SHARE = 0.1  # its share of the points of the higher one
 _MANY = 10.0  # times as many points for a higher surface to replace a lower one
 
 
-class Recall:
-    """Follows the lattice; what leaves it goes to the map from here.
+class BestEstimate:
+    """Follows the grid; what leaves it goes to the map from here.
 
     Of two surfaces the lower one is the ground: what was seen from afar may be the top of bushes over a slope.
     """
 
-    def __init__(self, grid: Grid, rules: SurfaceRules) -> None:
+    def __init__(self, grid: Grid, rules: SurfaceParameters) -> None:
         self._rules = rules
         self.information: Float32 = np.zeros((9, *grid.shape), np.float32)
         self._heights: Float32 = np.full(grid.shape, np.nan, np.float32)  # over the base, as last noticed
 
-    def notice(self, prior: Float32, heights: Float32, slope: Float32) -> None:
+    def update(self, prior: Float32, heights: Float32, slope: Float32) -> None:
         """Take the nodes that are known better now than ever before.
 
         The prior (9, rows, columns) leaves out the weak expectation that its surface also rests on: it is added here,
@@ -48,7 +48,7 @@ class Recall:
         self.information[:, better] = information_of(precision, heights[better], *slope[better].T)
 
     def roll(self, columns: int, rows: int, climb: float) -> None:
-        """The lattice moves by so many nodes, and its base rises."""
+        """The grid moves by so many nodes, and its base rises."""
         if columns or rows:
             height, width = self._heights.shape
             information, heights = np.zeros_like(self.information), np.full_like(self._heights, np.nan)
@@ -58,19 +58,19 @@ class Recall:
                 information[to], heights[to] = self.information[from_], self._heights[from_]
             self.information, self._heights = information, heights
         if climb:
-            lower(self.information.transpose(1, 0, 2), climb)
+            raise_base(self.information.transpose(1, 0, 2), climb)
             self._heights -= np.float32(climb)
 
-    def take(self, prior: Float32, entering: NDArray[np.bool_]) -> None:
+    def load(self, prior: Float32, entering: NDArray[np.bool_]) -> None:
         """Nodes that have entered are known as the map knows them."""
         self.information[:, entering] = prior[:, entering]
         self._heights[entering] = planes_of(prior, 0.0, self._rules).elevation[entering]
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self.information[:] = 0
         self._heights[:] = np.nan
 
 
 def _kept(by: int, size: int) -> slice:
-    """The part of an axis that stays when the lattice moves by so many nodes, before (by) or after (-by) it."""
+    """The part of an axis that stays when the grid moves by so many nodes, before (by) or after (-by) it."""
     return slice(max(0, by), size + min(0, by))

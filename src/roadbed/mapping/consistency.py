@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of a map judged by those around them, as the ground filter judges its own: crowns are not the ground."""
+"""Consistency of map nodes with their neighbours, as in the ground filter: rejects tree crowns and small components."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.mapping.information import POINT_NOISE, Planes, SurfaceRules
+from roadbed.mapping.information import POINT_NOISE, Planes, SurfaceParameters
 
 _BESIDE = [(rows, columns) for rows in (-1, 0, 1) for columns in (-1, 0, 1) if rows or columns]
 
 
-def judged(planes: Planes, spacing: float, rules: SurfaceRules) -> Planes:
+def consistent_planes(planes: Planes, spacing: float, rules: SurfaceParameters) -> Planes:
     """Planes with the variance that those beside them tell; unknown where they contradict these, and on islands.
 
     The outermost two nodes of each side lack neighbours: what is said of them is not to be used.

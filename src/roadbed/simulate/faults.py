@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong between a sensor and Roadbed, one function a fault."""
+"""Simulated faults between a sensor and Roadbed, one function per fault."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from roadbed.core.geometry import Pose
 
 
 class FaultOptions(Stage):
-    """Which scans are hit, and how hard."""
+    """Which scans have the fault, and how strong it is."""
 
-    first: int = Field(10, ge=1, description="number of the first scan that is hit")
-    count: int = Field(5, ge=1, description="how many scans in a row are hit")
+    first: int = Field(10, ge=1, description="number of the first scan with the fault")
+    count: int = Field(5, ge=1, description="how many scans in a row have it")
     share: float = Field(0.5, gt=0, le=1, description="of a scan's points")
     metres: float = Field(20.0, description="that a pose jumps sideways")
     seconds: float = Field(5.0, description="that the clock jumps back")
@@ -33,15 +33,15 @@ class FaultOptions(Stage):
 
 
 @dataclass(frozen=True)
-class Hit:
-    """One scan that a fault strikes: the options, the last good scan, and random numbers of its own."""
+class FaultContext:
+    """One faulty scan: the options, the last good scan, and a random generator of its own."""
 
     options: FaultOptions
     before: Scan
     random: np.random.Generator
 
     def some(self, scan: Scan) -> NDArray[np.bool_]:
-        """Which points are struck."""
+        """(N,) mask of the affected points."""
         return self.random.random(len(scan)) < self.options.share
 
 
@@ -59,79 +59,79 @@ def reversed_order(numbers: list[int], options: FaultOptions) -> list[int]:
 
 
 def delayed(numbers: list[int], options: FaultOptions) -> list[int]:
-    """Each scan that is hit comes after the next `places` that are not."""
+    """Each faulty scan comes after the next `places` good ones."""
     arrival = {number: number + (options.places + 0.5 if number in options.hit else 0) for number in numbers}
     return sorted(numbers, key=arrival.__getitem__)
 
 
-def cut_short(scan: Scan, hit: Hit) -> Scan:
-    return scan.part(slice(0, round(len(scan) * (1 - hit.options.share))))
+def cut_short(scan: Scan, context: FaultContext) -> Scan:
+    return scan.part(slice(0, round(len(scan) * (1 - context.options.share))))
 
 
-def without_points(scan: Scan, hit: Hit) -> Scan:
+def without_points(scan: Scan, context: FaultContext) -> Scan:
     return scan.part(slice(0, 0))
 
 
-def with_random_bytes(scan: Scan, hit: Hit) -> Scan:
-    """Coordinates whose bytes were lost: any float, NaN, infinite and denormal ones among them."""
-    noise = hit.random.integers(0, 2**32, scan.points.shape, dtype=np.uint32).view(np.float32)
-    return replace(scan, points=np.where(hit.some(scan)[:, None], noise, scan.points))
+def with_random_bytes(scan: Scan, context: FaultContext) -> Scan:
+    """Random bytes as coordinates: any float, including NaN, infinity and denormal numbers."""
+    noise = context.random.integers(0, 2**32, scan.points.shape, dtype=np.uint32).view(np.float32)
+    return replace(scan, points=np.where(context.some(scan)[:, None], noise, scan.points))
 
 
-def with_nan(scan: Scan, hit: Hit) -> Scan:
-    return replace(scan, points=np.where(hit.some(scan)[:, None], np.float32("nan"), scan.points))
+def with_nan(scan: Scan, context: FaultContext) -> Scan:
+    return replace(scan, points=np.where(context.some(scan)[:, None], np.float32("nan"), scan.points))
 
 
-def silent_sensor(scan: Scan, hit: Hit) -> Scan:
+def silent_sensor(scan: Scan, context: FaultContext) -> Scan:
     """One sensor of a rig; a single sensor gives nothing at all."""
     if not scan.mounts:
-        return without_points(scan, hit)
-    return scan.part(scan.channels["sensor_index"] != hit.options.sensor)
+        return without_points(scan, context)
+    return scan.part(scan.channels["sensor_index"] != context.options.sensor)
 
 
-def in_camera_axes(scan: Scan, hit: Hit) -> Scan:
+def in_camera_axes(scan: Scan, context: FaultContext) -> Scan:
     """x right, y down, z forward."""
     return replace(scan, points=scan.points[:, [1, 2, 0]] * np.array([-1, -1, 1], np.float32))
 
 
-def in_millimetres(scan: Scan, hit: Hit) -> Scan:
+def in_millimetres(scan: Scan, context: FaultContext) -> Scan:
     return replace(scan, points=scan.points * np.float32(1000))
 
 
-def jumped_pose(scan: Scan, hit: Hit) -> Scan:
+def jumped_pose(scan: Scan, context: FaultContext) -> Scan:
     if scan.T_world_sensor is None:
         return scan
-    return scan.at(Pose.from_euler(0, hit.options.metres, 0) @ scan.T_world_sensor)
+    return scan.at(Pose.from_euler(0, context.options.metres, 0) @ scan.T_world_sensor)
 
 
-def frozen_pose(scan: Scan, hit: Hit) -> Scan:
-    return scan.at(hit.before.T_world_sensor)
+def frozen_pose(scan: Scan, context: FaultContext) -> Scan:
+    return scan.at(context.before.T_world_sensor)
 
 
-def lost_pose(scan: Scan, hit: Hit) -> Scan:
+def lost_pose(scan: Scan, context: FaultContext) -> Scan:
     return scan.at(None)
 
 
-def clock_set_back(scan: Scan, hit: Hit) -> Scan:
-    return replace(scan, time=None if scan.time is None else scan.time - hit.options.seconds)
+def clock_set_back(scan: Scan, context: FaultContext) -> Scan:
+    return replace(scan, time=None if scan.time is None else scan.time - context.options.seconds)
 
 
-def stopped_clock(scan: Scan, hit: Hit) -> Scan:
-    return replace(scan, time=hit.before.time)
+def stopped_clock(scan: Scan, context: FaultContext) -> Scan:
+    return replace(scan, time=context.before.time)
 
 
-def no_clock(scan: Scan, hit: Hit) -> Scan:
+def no_clock(scan: Scan, context: FaultContext) -> Scan:
     return replace(scan, time=None)
 
 
-# Faults of the sequence give the numbers of the scans in the order in which they arrive.
-OF_THE_SEQUENCE: dict[str, Callable[[list[int], FaultOptions], list[int]]] = {
+# Faults of the sequence return the numbers of the scans in their order of arrival.
+SEQUENCE_FAULTS: dict[str, Callable[[list[int], FaultOptions], list[int]]] = {
     "drop": dropped,
     "repeat": repeated,
     "reorder": reversed_order,
     "delay": delayed,
 }
-OF_A_SCAN: dict[str, Callable[[Scan, Hit], Scan]] = {
+SCAN_FAULTS: dict[str, Callable[[Scan, FaultContext], Scan]] = {
     "truncate": cut_short,
     "empty": without_points,
     "corrupt": with_random_bytes,

@@ -10,12 +10,12 @@ from roadbed import Pose
 from roadbed.core.errors import InputError, OutputError
 from roadbed.core.frames import Label
 from roadbed.core.geometry import Grid
-from roadbed.mapping.combine import crop_map, merge_maps, new_map_folder
-from roadbed.mapping.information import information_of, turned
+from roadbed.mapping.information import information_of, rotated
+from roadbed.mapping.layers import MapLayers, _cells_of
+from roadbed.mapping.merge import crop_map, merge_maps, new_map_folder
 from roadbed.mapping.points import GROUND
-from roadbed.mapping.stored import StoredMap
-from roadbed.mapping.survey import Survey, _cells_of
-from roadbed.mapping.tiles import TileMap
+from roadbed.mapping.reader import MapReader
+from roadbed.mapping.tile_store import TileStore
 from tests.mapping.maps import plane, write_plane_map
 from tests.outputs.frames_for_pictures import occupancy_frame
 
@@ -27,7 +27,7 @@ def add_survey(folder, seed, T=None):
     points[:, 2] = plane(points[:, 0], points[:, 1])
     if T is not None:
         points = T @ points
-    survey = Survey(folder, 1.0)
+    survey = MapLayers(folder, 1.0)
     label = np.where(np.arange(3000) % 10 == 0, Label.OBSTACLE, Label.GROUND)
     survey._add_points(points.astype(np.float32), label, np.full(3000, 7.0))
     number = np.floor(points[:, :2] / 0.2).astype(np.int64)
@@ -37,7 +37,7 @@ def add_survey(folder, seed, T=None):
 
 
 def merged(folder, *maps):
-    merge_maps([StoredMap(path) for path in maps], lambda: new_map_folder(folder, maps))
+    merge_maps([MapReader(path) for path in maps], lambda: new_map_folder(folder, maps))
     return folder
 
 
@@ -65,8 +65,8 @@ def test_merging_is_associative_and_commutes(tmp_path):
 def test_the_merged_surface_is_the_weighted_mean_and_is_surer(tmp_path):
     write_plane_map(tmp_path / "a", points=10.0)
     write_plane_map(tmp_path / "b", points=30.0, lift=0.4)
-    result = StoredMap(merged(tmp_path / "ab", tmp_path / "a", tmp_path / "b"))
-    single = StoredMap(tmp_path / "a")
+    result = MapReader(merged(tmp_path / "ab", tmp_path / "a", tmp_path / "b"))
+    single = MapReader(tmp_path / "a")
     for key in result.keys:
         planes = result.planes(key)
         x, y = result.grid(key).mesh()
@@ -77,16 +77,16 @@ def test_the_merged_surface_is_the_weighted_mean_and_is_surer(tmp_path):
 
 
 def test_a_map_in_another_frame_is_moved_there(tmp_path):
-    """The same plane seen by a drive whose grid is turned, shifted and a little tilted."""
+    """The same plane seen by a drive whose grid is rotated, shifted and a little tilted."""
     write_plane_map(tmp_path / "a", points=1e-3 * 60)
     add_survey(tmp_path / "a", 0)
     T_b_a = Pose.from_euler(3.3, -7.7, 2.0, yaw=0.4, pitch=0.02, roll=-0.01)
     write_turned_plane(tmp_path / "b", T_b_a)
     add_survey(tmp_path / "b", 0, T_b_a)
-    both = StoredMap(merged(tmp_path / "ab", tmp_path / "a", tmp_path / "b"))
+    both = MapReader(merged(tmp_path / "ab", tmp_path / "a", tmp_path / "b"))
     compared = 0
     for key in both.keys:
-        planes, alone = both.planes(key), StoredMap(tmp_path / "a").planes(key)
+        planes, alone = both.planes(key), MapReader(tmp_path / "a").planes(key)
         sure = planes.known & (planes.variance < 1e-5)
         x, y = both.grid(key).mesh()
         np.testing.assert_allclose(planes.elevation[sure], plane(x, y)[sure], atol=0.01)
@@ -96,7 +96,7 @@ def test_a_map_in_another_frame_is_moved_there(tmp_path):
     assert compared > 10_000
     counts = [
         sum(tile.means(GROUND)[2].sum() for key in m.point_keys if (tile := m.points(key)))
-        for m in (both, StoredMap(tmp_path / "a"))
+        for m in (both, MapReader(tmp_path / "a"))
     ]
     assert counts[0] == 2 * counts[1]
     for key in both.point_keys:
@@ -117,7 +117,7 @@ def write_turned_plane(folder, T_b_a):
     precision = np.zeros((6, grid.size))
     precision[0], precision[3], precision[5] = 20.0, 20 / 12, 20 / 12
     values = information_of(precision, z.ravel() - 5.0, sx, sy)
-    tiles = TileMap(folder, 1.0)
+    tiles = TileStore(folder, 1.0)
     tiles.begin(T_b_a)
     tiles.store(grid, values.reshape(9, *grid.shape).astype(np.float32), 5.0, np.ones(grid.shape, bool))
     tiles.flush()
@@ -131,7 +131,7 @@ def test_information_turns_as_its_planes_do():
     old = information_of(np.broadcast_to(P[upper][:, None], (6, 5)), *planes)
     A = np.eye(3)
     A[1:, 1:] = Pose.from_euler(yaw=-0.4).rotation[:2, :2]
-    new = turned(old, 0.4)
+    new = rotated(old, 0.4)
     np.testing.assert_allclose(new[:6], np.broadcast_to((A.T @ P @ A)[upper][:, None], (6, 5)), atol=1e-9)
     np.testing.assert_allclose(new[6:], A.T @ old[6:], atol=1e-9)
 
@@ -150,7 +150,7 @@ def test_maps_that_do_not_fit_are_refused_with_both_values_and_nothing_is_writte
     with pytest.raises(InputError, match=r"b: node spacing: found 0\.5 m, expected 1 m as in .*a"):
         merged(tmp_path / "ab", tmp_path / "a", tmp_path / "b")
     assert not (tmp_path / "ab").exists()
-    write_plane_map(tmp_path / "c", T_lattice_world=Pose.from_euler(roll=0.5))
+    write_plane_map(tmp_path / "c", T_map_world=Pose.from_euler(roll=0.5))
     with pytest.raises(InputError, match=r"tilted by 28\.6 degrees"):
         merged(tmp_path / "ac", tmp_path / "a", tmp_path / "c")
     assert not (tmp_path / "ac" / "map.json").exists()  # the index comes last: what is there is no map
@@ -167,16 +167,16 @@ def test_a_map_is_not_replaced_unasked(tmp_path):
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     with pytest.raises(OutputError, match="not a map"):
         new_map_folder(tmp_path / "mine", [], force=True)
-    merge_maps([StoredMap(tmp_path / "a")], lambda: new_map_folder(tmp_path / "b", [], force=True))
+    merge_maps([MapReader(tmp_path / "a")], lambda: new_map_folder(tmp_path / "b", [], force=True))
     assert everything(tmp_path / "a").keys() == everything(tmp_path / "b").keys()
 
 
 def test_a_crop_keeps_what_lies_inside(tmp_path):
     write_plane_map(tmp_path / "a")
     add_survey(tmp_path / "a", 0)
-    stored = StoredMap(tmp_path / "a")
+    stored = MapReader(tmp_path / "a")
     crop_map(stored, lambda: new_map_folder(tmp_path / "part", []), (0.0, 40.0), (-100.0, -60.0))
-    part = StoredMap(tmp_path / "part")
+    part = MapReader(tmp_path / "part")
     known = 0
     for key in part.keys:
         planes = part.planes(key)

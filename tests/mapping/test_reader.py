@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of a map are judged by those beside them, across tiles: a crown is not the ground of its node."""
+"""Nodes of a map are consistent_planes by those beside them, across tiles: a crown is not the ground of its node."""
 
 from dataclasses import replace
 
@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from roadbed.core.geometry import Grid, Pose
-from roadbed.mapping.information import SurfaceRules, information_of
-from roadbed.mapping.stored import StoredMap
-from roadbed.mapping.tiles import TileMap
+from roadbed.mapping.information import SurfaceParameters, information_of
+from roadbed.mapping.reader import MapReader
+from roadbed.mapping.tile_store import TileStore
 
-RULES = SurfaceRules()
+RULES = SurfaceParameters()
 CROWN = 63, 100  # row and column: at the edge between two tiles
 ISLAND = 61, 30  # the first of its nodes: across that edge
 
@@ -28,7 +28,7 @@ def write_map(folder, **changes):
     known = np.ones(grid.shape, bool)
     known[ISLAND[0] - 1 : ISLAND[0] + 8, ISLAND[1] - 1 : ISLAND[1] + 8] = False
     known[ISLAND[0] : ISLAND[0] + 7, ISLAND[1] : ISLAND[1] + 7] = True
-    tiles = TileMap(folder, 1.0, surface=replace(RULES, **changes))
+    tiles = TileStore(folder, 1.0, surface=replace(RULES, **changes))
     tiles.begin(Pose.identity())
     tiles.store(grid, information, 0.0, known)
     tiles.flush()
@@ -41,7 +41,7 @@ def whole(stored, name):
 
 def test_a_node_that_contradicts_those_beside_it_is_unknown(tmp_path):
     height = write_map(tmp_path, islands=0)
-    elevation = whole(StoredMap(tmp_path), "elevation")
+    elevation = whole(MapReader(tmp_path), "elevation")
     lost = np.argwhere(np.isnan(elevation) & np.isfinite(height))
     assert CROWN in set(map(tuple, lost.tolist()))
     assert np.abs(lost - CROWN).max() <= 1  # it may take those beside it along, no others
@@ -51,7 +51,7 @@ def test_a_node_that_contradicts_those_beside_it_is_unknown(tmp_path):
 @pytest.mark.parametrize(("islands", "kept"), [(49, 49), (50, 0)])
 def test_few_nodes_apart_from_all_others_are_unknown(tmp_path, islands, kept):
     write_map(tmp_path, islands=islands)
-    elevation = whole(StoredMap(tmp_path), "elevation")
+    elevation = whole(MapReader(tmp_path), "elevation")
     island = elevation[ISLAND[0] : ISLAND[0] + 7, ISLAND[1] : ISLAND[1] + 7]
     assert np.isfinite(island).sum() == kept
     assert np.isfinite(elevation).sum() > 128**2 - 81 - 9 + kept - 1
@@ -68,12 +68,12 @@ def test_the_variance_is_what_planes_disagree_by(tmp_path):
     inside &= np.isfinite(expected)
     inside[ISLAND[0] : ISLAND[0] + 7, ISLAND[1] : ISLAND[1] + 7] = False
     assert inside.sum() > 14_000
-    np.testing.assert_allclose(whole(StoredMap(tmp_path), "variance")[inside], expected[inside], rtol=0.01)
+    np.testing.assert_allclose(whole(MapReader(tmp_path), "variance")[inside], expected[inside], rtol=0.01)
 
 
 def test_a_map_kept_without_asking_neighbours_is_not_judged_by_them(tmp_path):
     height = write_map(tmp_path, disagreement=0.0, islands=0)
-    stored = StoredMap(tmp_path)
+    stored = MapReader(tmp_path)
     np.testing.assert_allclose(whole(stored, "elevation"), height, atol=1e-5)
     variance = whole(stored, "variance")
     assert variance[np.isfinite(height)] == pytest.approx(RULES.point_variance / 8)

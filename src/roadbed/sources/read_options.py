@@ -11,12 +11,12 @@ from pathlib import Path
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
 from roadbed.sources.odometry import ESTIMATED, Deskewed, with_odometry
-from roadbed.sources.registry import Source, is_live, open_source
-from roadbed.sources.selection import part_of
+from roadbed.sources.registry import open_source
+from roadbed.sources.source import Source, is_live, part_of
 
 
 @dataclass(frozen=True)
-class Opening:
+class ReadOptions:
     """Everything about reading a source but its location."""
 
     kind: str | None = None  # of source, where the path alone does not tell

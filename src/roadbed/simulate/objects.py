@@ -36,7 +36,7 @@ _CROWN = 70
 
 @dataclass(frozen=True)
 class Part:
-    """One solid of a thing, in the thing's frame (x forward, z up, origin on the ground)."""
+    """One solid of an object, in the object's frame (x forward, z up, origin on the ground)."""
 
     shape: int  # BOX, CYLINDER (along its z axis) or ELLIPSOID
     centre: tuple[float, float, float]
@@ -45,7 +45,7 @@ class Part:
     roll: float = 0.0
     density: float = HARD  # 1/m, chance per metre to stop a ray
     reflectivity: float = 0.4
-    semantic: int = 0  # 0: that of the thing
+    semantic: int = 0  # 0: that of the object
 
     def __post_init__(self) -> None:
         if min(self.half) <= 0:
@@ -55,7 +55,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Thing:
+class SceneObject:
     """A composite with an identity and a path. Its frame follows the ground."""
 
     kind: str
@@ -68,7 +68,7 @@ class Thing:
 
     def __post_init__(self) -> None:
         if self.kind not in SEMANTICS:
-            raise ConfigError(f"thing of kind {self.kind!r}: expected one of {', '.join(SEMANTICS)}")
+            raise ConfigError(f"obj of kind {self.kind!r}: expected one of {', '.join(SEMANTICS)}")
 
     @property
     def base(self) -> tuple[float, float]:
@@ -77,7 +77,7 @@ class Thing:
 
     @cached_property
     def solids(self) -> Solids:
-        """The parts as arrays, in the thing's frame."""
+        """The parts as arrays, in the object's frame."""
         poses = [Pose.from_euler(*part.centre, pitch=part.pitch, roll=part.roll) for part in self.parts]
         return Solids(
             np.array([part.shape for part in self.parts], np.int8),
@@ -110,7 +110,7 @@ def _wheel(x: float, y: float, radius: float, width: float) -> Part:
     return Part(CYLINDER, (x, y, radius), (radius, radius, width / 2), roll=math.pi / 2, reflectivity=0.1)
 
 
-def car(path: Path, *, scale: float = 1.0, reflectivity: float = 0.5) -> Thing:
+def car(path: Path, *, scale: float = 1.0, reflectivity: float = 0.5) -> SceneObject:
     """A hatchback of 4.2 x 1.78 x 1.5 m: body 0.18 m above the road, narrower cabin, bonnet and boot, four wheels."""
     length, width, height = 4.2 * scale, 1.78 * scale, 1.5 * scale
     wheel, axle, track = 0.31 * scale, 1.28 * scale, 0.76 * scale
@@ -122,10 +122,10 @@ def car(path: Path, *, scale: float = 1.0, reflectivity: float = 0.5) -> Thing:
         box(-0.5 * scale, 0.0, 1.08 * scale, 1.8 * scale, width * 0.82, height - 1.08 * scale, reflectivity=0.3),
         *(_wheel(x, y, wheel, 0.2 * scale) for x in (-axle, axle) for y in (-track, track)),
     )
-    return Thing("car", parts, path, length, width, height, leans=True)
+    return SceneObject("car", parts, path, length, width, height, leans=True)
 
 
-def truck(path: Path) -> Thing:
+def truck(path: Path) -> SceneObject:
     """A box truck of 7.6 x 2.4 x 3.2 m: cab, load box 0.9 m above the road, six wheels."""
     parts = (
         box(2.85, 0.0, 0.45, 1.7, 2.2, 2.0),
@@ -133,10 +133,10 @@ def truck(path: Path) -> Thing:
         box(-0.5, 0.0, 0.55, 6.0, 0.8, 0.3, reflectivity=0.2),
         *(_wheel(x, y, 0.45, 0.3) for x in (-2.6, -1.5, 2.6) for y in (-1.0, 1.0)),
     )
-    return Thing("truck", parts, path, 7.6, 2.4, 3.2, leans=True)
+    return SceneObject("truck", parts, path, 7.6, 2.4, 3.2, leans=True)
 
 
-def cyclist(path: Path) -> Thing:
+def cyclist(path: Path) -> SceneObject:
     """A bicycle with its rider, 1.75 x 0.55 x 1.75 m."""
     parts = (
         _wheel(-0.52, 0.0, 0.34, 0.04),
@@ -148,10 +148,10 @@ def cyclist(path: Path) -> Thing:
         Part(BOX, (0.32, 0.0, 1.15), (0.25, 0.25, 0.06), pitch=0.5),
         ball(0.22, 0.0, 1.62, 0.12, 0.1, 0.14),
     )
-    return Thing("cyclist", parts, path, 1.75, 0.55, 1.76, leans=True)
+    return SceneObject("cyclist", parts, path, 1.75, 0.55, 1.76, leans=True)
 
 
-def pedestrian(path: Path, *, height: float = 1.72) -> Thing:
+def pedestrian(path: Path, *, height: float = 1.72) -> SceneObject:
     """A walking person: legs apart, body, arms, head."""
     scale = height / 1.72
     parts = (
@@ -162,41 +162,41 @@ def pedestrian(path: Path, *, height: float = 1.72) -> Thing:
         Part(CYLINDER, (-0.05, -0.25, 1.1 * scale), (0.05, 0.05, 0.3 * scale), pitch=0.2),
         ball(0.0, 0.0, 1.58 * scale, 0.11, 0.09, 0.14 * scale),
     )
-    return Thing("pedestrian", parts, path, 0.55, 0.6, height)
+    return SceneObject("pedestrian", parts, path, 0.55, 0.6, height)
 
 
-def building(path: Path, length: float, width: float, height: float) -> Thing:
+def building(path: Path, length: float, width: float, height: float) -> SceneObject:
     """A house with a plinth, protruding window bays and a flat roof; it reaches below the ground it stands on."""
     bays = max(1, int(length // 6))
     bay_y = [box((i + 0.5) * length / bays - length / 2, 0.0, 3.0, 2.2, width + 0.8, height - 4.5) for i in range(bays)]
     parts = (box(0.0, 0.0, -3.0, length, width, height + 3.0, reflectivity=0.35), *bay_y)
-    return Thing("building", parts, path, length, width, height)
+    return SceneObject("building", parts, path, length, width, height)
 
 
-def wall(path: Path, length: float, height: float = 2.0, thickness: float = 0.25) -> Thing:
-    return Thing("wall", (box(0.0, 0.0, -1.0, length, thickness, height + 1.0),), path, length, thickness, height)
+def wall(path: Path, length: float, height: float = 2.0, thickness: float = 0.25) -> SceneObject:
+    return SceneObject("wall", (box(0.0, 0.0, -1.0, length, thickness, height + 1.0),), path, length, thickness, height)
 
 
-def guard_rail(path: Path, length: float = 4.0) -> Thing:
+def guard_rail(path: Path, length: float = 4.0) -> SceneObject:
     """A rail 0.45-0.75 m above the ground on posts every two metres."""
     rail = box(0.0, 0.0, 0.45, length, 0.06, 0.3, reflectivity=0.7)
     posts = [box(x, 0.0, -0.5, 0.08, 0.08, 1.2) for x in (-length / 4, length / 4)]
-    return Thing("fence", (rail, *posts), path, length, 0.1, 0.75, leans=True)
+    return SceneObject("fence", (rail, *posts), path, length, 0.1, 0.75, leans=True)
 
 
-def pole(path: Path, height: float = 6.0, radius: float = 0.09) -> Thing:
+def pole(path: Path, height: float = 6.0, radius: float = 0.09) -> SceneObject:
     """A lamp post with its arm."""
     parts = (column(0.0, 0.0, -0.5, radius, height + 0.5, reflectivity=0.5), box(0.5, 0.0, height, 1.3, 0.12, 0.1))
-    return Thing("pole", parts, path, 2 * radius, 2 * radius, height)
+    return SceneObject("pole", parts, path, 2 * radius, 2 * radius, height)
 
 
-def sign(path: Path) -> Thing:
+def sign(path: Path) -> SceneObject:
     """A road sign: a thin post with a plate from 2.1 m."""
     parts = (column(0.0, 0.0, -0.3, 0.04, 2.9), box(0.05, 0.0, 2.1, 0.03, 0.6, 0.6, reflectivity=0.95))
-    return Thing("pole", parts, path, 0.1, 0.6, 2.7)
+    return SceneObject("pole", parts, path, 0.1, 0.6, 2.7)
 
 
-def tree(path: Path, height: float = 8.0, crown: float = 2.6) -> Thing:
+def tree(path: Path, height: float = 8.0, crown: float = 2.6) -> SceneObject:
     """A trunk under a loose crown that overhangs from about 2.6 m."""
     trunk = column(0.0, 0.0, -0.5, 0.04 * crown + 0.07, height * 0.55 + 0.5, semantic=71, reflectivity=0.35)
     middle = 2.6 + (height - 2.6) / 2
@@ -206,15 +206,15 @@ def tree(path: Path, height: float = 8.0, crown: float = 2.6) -> Thing:
         ball(0.0, 0.0, middle, crown, crown, (height - 2.6) / 2, **loose),
         ball(0.5 * crown, 0.3 * crown, middle - 0.3, 0.6 * crown, 0.6 * crown, 0.5 * crown, **loose),
     )
-    return Thing("tree", parts, path, 2 * crown, 2 * crown, height)
+    return SceneObject("tree", parts, path, 2 * crown, 2 * crown, height)
 
 
-def bush(path: Path, radius: float = 0.8, height: float = 1.1) -> Thing:
+def bush(path: Path, radius: float = 0.8, height: float = 1.1) -> SceneObject:
     shape = ball(0.0, 0.0, height * 0.4, radius, radius, height * 0.6, density=3.0, reflectivity=0.5)
-    return Thing("bush", (shape,), path, 2 * radius, 2 * radius, height)
+    return SceneObject("bush", (shape,), path, 2 * radius, 2 * radius, height)
 
 
-def bridge(path: Path, span: float, width: float = 9.0, clearance: float = 4.6) -> Thing:
+def bridge(path: Path, span: float, width: float = 9.0, clearance: float = 4.6) -> SceneObject:
     """A deck across the path with abutments and parapets; the road passes under it between them."""
     parts = (
         box(0.0, 0.0, clearance, width, span + 4.0, 0.9, reflectivity=0.35),
@@ -223,38 +223,38 @@ def bridge(path: Path, span: float, width: float = 9.0, clearance: float = 4.6) 
         box(width / 2 - 0.15, 0.0, clearance + 0.9, 0.3, span + 4.0, 0.9, reflectivity=0.35),
         box(-width / 2 + 0.15, 0.0, clearance + 0.9, 0.3, span + 4.0, 0.9, reflectivity=0.35),
     )
-    return Thing("bridge", parts, path, width, span + 4.0, clearance + 1.8)
+    return SceneObject("bridge", parts, path, width, span + 4.0, clearance + 1.8)
 
 
-def tunnel(path: Path, span: float, length: float = 40.0, clearance: float = 4.8) -> Thing:
+def tunnel(path: Path, span: float, length: float = 40.0, clearance: float = 4.8) -> SceneObject:
     """Two walls and a ceiling along the path."""
     parts = (
         box(0.0, 0.0, clearance, length, span + 1.0, 0.6, reflectivity=0.3),
         box(0.0, span / 2 + 0.25, -1.0, length, 0.5, clearance + 1.0, reflectivity=0.3),
         box(0.0, -span / 2 - 0.25, -1.0, length, 0.5, clearance + 1.0, reflectivity=0.3),
     )
-    return Thing("bridge", parts, path, length, span + 1.0, clearance + 0.6, leans=True)
+    return SceneObject("bridge", parts, path, length, span + 1.0, clearance + 0.6, leans=True)
 
 
-def low_box(path: Path, height: float = 0.3) -> Thing:
+def low_box(path: Path, height: float = 0.3) -> SceneObject:
     """A carton on the road."""
     parts = (box(0.0, 0.0, -0.02, 0.45, 0.35, height + 0.02),)
-    return Thing("obstacle", parts, path, 0.45, 0.35, height, leans=True)
+    return SceneObject("obstacle", parts, path, 0.45, 0.35, height, leans=True)
 
 
-def stone(path: Path, height: float = 0.25) -> Thing:
+def stone(path: Path, height: float = 0.25) -> SceneObject:
     """A stone, half sunk: an ellipsoid that shows `height`."""
     parts = (ball(0.0, 0.0, height * 0.4, height * 0.8, height * 0.65, height * 0.6, reflectivity=0.3),)
-    return Thing("obstacle", parts, path, height * 1.6, height * 1.3, height, leans=True)
+    return SceneObject("obstacle", parts, path, height * 1.6, height * 1.3, height, leans=True)
 
 
-def tyre(path: Path) -> Thing:
+def tyre(path: Path) -> SceneObject:
     """A tyre lying flat: 0.62 m across, 0.22 m high."""
     parts = (column(0.0, 0.0, -0.02, 0.31, 0.24, reflectivity=0.15),)
-    return Thing("obstacle", parts, path, 0.62, 0.62, 0.22, leans=True)
+    return SceneObject("obstacle", parts, path, 0.62, 0.62, 0.22, leans=True)
 
 
-def kerb_stone(path: Path, height: float = 0.2) -> Thing:
+def kerb_stone(path: Path, height: float = 0.2) -> SceneObject:
     """A kerb stone of a metre lying on the road."""
     parts = (box(0.0, 0.0, -0.02, 1.0, 0.25, height + 0.02, reflectivity=0.4),)
-    return Thing("obstacle", parts, path, 1.0, 0.25, height, leans=True)
+    return SceneObject("obstacle", parts, path, 1.0, 0.25, height, leans=True)

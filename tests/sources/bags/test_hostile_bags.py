@@ -12,7 +12,7 @@ import roadbed
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from tests.resident import measured
-from tests.sources.bag_files import Messages, cloud_bytes, drive_records, write_bag
+from tests.sources.bags.bag_files import Messages, cloud_bytes, drive_records, write_bag
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def normal(key, draw):
     return radius * math.cos(2.0 * math.pi * uniform(key, draw + 1))
 
 
-class Dice:
+class RandomStream:
     """Draws in sequence from one key, for building scenes."""
 
     def __init__(self, seed: int, stream: int, counter: int = 0) -> None:
@@ -56,7 +56,7 @@ class Dice:
         self._draws += 1
         return low + (high - low) * float(_uniform(self._key, self._draws))
 
-    def chance(self, probability: float) -> bool:
+    def bernoulli(self, probability: float) -> bool:
         return self.uniform() < probability
 
 
