@@ -82,7 +82,6 @@ _VIEWER = [
 ]  # fmt: skip
 
 _BENCH = [
-    *_of("bench/sound.py", ("cli/test_bench.py",), ("np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()", "True")),
     *_of("bench/occupancy.py", ("cli/test_bench.py",), ("middle - rotation @ middle + travel", "middle - rotation @ middle"), ("seen * np.float32(0.85 + 0.01 * number)", "np.float32(0.9)")),
 ]  # fmt: skip
 

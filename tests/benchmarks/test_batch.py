@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from roadbed.bench.batch import MANY, _descendants, _model
-from roadbed.bench.segments import segment_rows
+from benchmarks.batch import MANY, _descendants, _model
+from benchmarks.segments import segment_rows
 from roadbed.core.errors import InputError
 from tests.batch.conftest import SMALL
 

@@ -50,7 +50,7 @@ def bench_batch(
 def _recorded(folder: Path, drives: int, frames: int, sensor: str) -> list[Drive]:
     for seed in range(drives):
         source = SimulatorSource("sim:city", sensor=sensor, frames=frames, seed=seed)
-        out = OutputFolder(folder / f"drive-{seed}", PARTS, command="roadbed bench batch")
+        out = OutputFolder(folder / f"drive-{seed}", PARTS, command="python -m benchmarks batch")
         for _ in record_drive(source.drive, out, reach=2.0):
             pass
     return find_drives([f"{folder}/drive-*"], ReadOptions())
@@ -83,7 +83,7 @@ def _overhead(home: Path, drive: Drive, config: Config) -> dict[str, float]:
 
 def _row(folder: Path, drives: Sequence[Drive], config: Config, workers: int) -> dict[str, Any]:
     """All drives twice on so many workers: the first time workers start and load kernels, the second is measured."""
-    job = Job(folder, config, "roadbed bench batch", resume=True)
+    job = Job(folder, config, "python -m benchmarks batch", resume=True)
     with Engine(None, workers) as engine:
         _run(replace(job, folder=folder / "warm"), drives, engine)
         before = _ray_seconds()

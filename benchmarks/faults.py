@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.bench.sound import is_sound, mass_error
+from benchmarks.validity import is_valid, mass_error
 from roadbed.config import Config
 from roadbed.core.frames import Scan
 from roadbed.pipeline import Pipeline, Result
@@ -88,4 +88,4 @@ def difference(one: Result, other: Result) -> tuple[float, float]:
 
 def is_finite(result: Result) -> bool:
     occupancy = result.occupancy
-    return is_sound(result.ground) and (occupancy is None or mass_error(occupancy) < 1e-3)
+    return is_valid(result.ground) and (occupancy is None or mass_error(occupancy) < 1e-3)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.bench.faults import Recorded, difference, fault_rows
+from benchmarks.faults import Recorded, difference, fault_rows
 from roadbed.core.errors import InputError
 from roadbed.sources.fault import KINDS, FaultSource
 from tests.devices import ACCELERATORS, backend

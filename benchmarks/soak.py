@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.bench.sound import is_sound, mass_error
+from benchmarks.validity import is_valid, mass_error
 from roadbed.config import Config
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
@@ -58,7 +58,7 @@ class Window:
         self._seconds.append(seconds)
         self._processor.append(processor)
         wrong = 0.0 if result.occupancy is None else mass_error(result.occupancy)
-        self._unsound += not (is_sound(result.ground) and wrong < LARGEST_MASS_ERROR)
+        self._unsound += not (is_valid(result.ground) and wrong < LARGEST_MASS_ERROR)
         self._ground_points += int(result.ground.is_ground.sum())
         self._information = max(self._information, float(1 / result.ground.variance.min()))
         self._mass_error = max(self._mass_error, wrong)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.bench.faults import difference
+from benchmarks.faults import difference
 from roadbed.config import Config
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan

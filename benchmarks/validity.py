@@ -11,7 +11,7 @@ from roadbed.core.frames import GroundFrame, Label, OccupancyFrame
 KNOWN_SIGMA = Config().ground.stcrf.known_sigma  # m; beyond it an elevation counts as unknown
 
 
-def is_sound(frame: GroundFrame) -> bool:
+def is_valid(frame: GroundFrame) -> bool:
     """Ground was found, every variance and probability is a number, elevations are missing only where the variance is
     large, and heights only with their label."""
     known = np.isfinite(frame.elevation)
