@@ -28,9 +28,9 @@ def masses(
     """The filter's masses over many steps: none below 0, none above 1, and particles that carry what is dynamic."""
     from benchmarks.masses import mass_rows
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import opened
+    from roadbed.runtime.device_selection import select_backend
 
-    rows = list(progress(mass_rows(opened(backend, device), steps), "stepping", min(steps, 10)))
+    rows = list(progress(mass_rows(select_backend(backend, device), steps), "stepping", min(steps, 10)))
     show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
 
 
@@ -82,10 +82,10 @@ def faults(
     """Every fault on one drive: what is noticed, how far results go off, and how soon they are back."""
     from benchmarks.faults import DRIVE, fault_rows
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import opened
+    from roadbed.runtime.device_selection import select_backend
     from roadbed.sources.fault import KINDS
 
-    place = opened(backend, device)
+    place = select_backend(backend, device)
     rows = list(progress(fault_rows(source or DRIVE, backend=place), "faults", len(KINDS)))
     columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "notes")
     show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)

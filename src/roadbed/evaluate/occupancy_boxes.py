@@ -220,9 +220,10 @@ def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], 
     occupied = dynamic + float(frame.static[window][region].sum())
     tracked = _tracked_velocity(frame, box)
     T_world_grid = frame.T_world_grid or Pose.identity()
+    x, y = (float(v) for v in box.footprint.mean(axis=0))
     return _Sight(
         time=frame.time,
-        centre=np.array(T_world_grid.of(*box.footprint.mean(axis=0), 0.0)[:2]),
+        centre=np.array(T_world_grid.of(x, y, 0.0)[:2]),
         visible=hits >= MIN_HITS,
         velocity=velocity if tracked is None else tracked,
         cell_velocity=velocity,
