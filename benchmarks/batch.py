@@ -22,7 +22,7 @@ from roadbed.batch.sequences import InputSequence, find_sequences
 from roadbed.config import Config
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.sequence_folder import PARTS, record_sequence
-from roadbed.sources.opening import Opening
+from roadbed.sources.read_options import ReadOptions
 from roadbed.sources.simulator import SimulatorSource
 
 MANY = 1_000_000  # scans of the model
@@ -53,7 +53,7 @@ def _recorded(folder: Path, sequences: int, frames: int, sensor: str) -> list[In
         out = OutputFolder(folder / f"sequence-{seed}", PARTS, command="python -m benchmarks batch")
         for _ in record_sequence(source.drive, out, reach=2.0):
             pass
-    return find_sequences([f"{folder}/sequence-*"], Opening())
+    return find_sequences([f"{folder}/sequence-*"], ReadOptions())
 
 
 def _overhead(home: Path, sequence: InputSequence, config: Config) -> dict[str, float]:

@@ -13,10 +13,10 @@ from roadbed.config import Config
 from roadbed.core.frames import Scan
 from roadbed.pipeline import Pipeline, Result
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.sources import open_source
 from roadbed.sources.fault import KINDS, FaultSource
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 DRIVE = "sim:city?sensor=vlp16&frames=40"
 # As good as untouched: share of the points whose label differs, and mean difference of P(occupied) where it was seen.
@@ -41,7 +41,7 @@ def fault_rows(
     location: str = DRIVE,
     kinds: Sequence[str] = KINDS,
     config: Config | None = None,
-    backend: str | Backend | Host | None = None,
+    backend: str | Backend | CpuBackend | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """One row per fault: what was noticed, how far the results went off, and after how many scans they were back."""
@@ -56,10 +56,10 @@ def fault_rows(
 def _compared(source: FaultSource, results: Sequence[Result], untouched: Sequence[Result]) -> dict[str, Any]:
     hit = source.settings.hit
     worst_label, worst_occupancy, recovered_after = 0.0, 0.0, 0
-    notes: list[str] = []
+    diagnostics: list[str] = []
     end = max((place for place, number in enumerate(source.numbers) if number in hit), default=hit.start - 1)
     for place, (number, result) in enumerate(zip(source.numbers, results)):
-        notes += [note for note in result.notes if note not in untouched[number].notes]
+        diagnostics += [note for note in result.diagnostics if note not in untouched[number].diagnostics]
         if place <= end and number in hit:
             continue
         label, occupancy = difference(result, untouched[number])
@@ -72,7 +72,7 @@ def _compared(source: FaultSource, results: Sequence[Result], untouched: Sequenc
         "worst_occupancy": round(worst_occupancy, 4),
         "recovered_after": max(recovered_after, 0),
         "recovered": recovered_after < len(results) - 1 - end,
-        "notes": list(dict.fromkeys(notes)),
+        "diagnostics": list(dict.fromkeys(diagnostics)),
     }
 
 
@@ -80,7 +80,7 @@ def difference(one: Result, other: Result) -> tuple[float, float]:
     """Of two results for the same scan: share of labels that differ, and mean |P(occupied)| where one has seen."""
     label = float(np.mean(one.ground.label != other.ground.label)) if len(one.scan) else 0.0
     a, b = one.occupancy, other.occupancy
-    if a is None or b is None or a.lattice != b.lattice:
+    if a is None or b is None or a.grid != b.grid:
         return label, 0.0 if a is b else 1.0
     seen = (a.unknown < 0.5) | (b.unknown < 0.5)
     return label, float(np.abs(a.occupied - b.occupied)[seen].mean()) if seen.any() else 0.0

@@ -27,7 +27,7 @@ from roadbed.live.stream import Stream
 from roadbed.outputs.ros_messages.clouds import cloud_of_scan
 from roadbed.outputs.ros_messages.store import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources import open_source
-from roadbed.sources.bags.ros_poses import stamp_seconds
+from roadbed.sources.bags.transforms import stamp_seconds
 
 TRANSPORTS = ("stream", "ros1", "dds")
 _START_S = 1000.0  # the first scan's stamp; stamps tell which result belongs to which scan

@@ -15,7 +15,7 @@ from roadbed.batch.manifest import RUN_DEPENDENT
 from roadbed.batch.sequences import InputSequence, find_sequences
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.sequence_folder import PARTS, record_sequence
-from roadbed.sources.opening import Opening
+from roadbed.sources.read_options import ReadOptions
 from roadbed.sources.simulator import SimulatorSource
 
 SMALL = Config.parse({"occupancy": {"grid": {"length": 20, "width": 20}}})
@@ -38,7 +38,7 @@ def recordings(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def sequences(recordings) -> list[InputSequence]:
-    return find_sequences([f"{recordings}/sequence-*"], Opening())
+    return find_sequences([f"{recordings}/sequence-*"], ReadOptions())
 
 
 def job_in(folder: Path, **changes) -> Job:

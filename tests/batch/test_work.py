@@ -16,7 +16,7 @@ from roadbed.batch import tasks
 from roadbed.batch.sequences import find_sequences
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.recording import RunFolder
-from roadbed.sources.opening import Opening
+from roadbed.sources.read_options import ReadOptions
 from tests.batch.conftest import FRAMES, SMALL, content, ended, job_in
 from tests.disks import mounted
 
@@ -26,7 +26,7 @@ def copied(sequences, tmp_path_factory):
     """A batch of one complete sequence, with an input that may be changed; each test leaves it complete."""
     home = tmp_path_factory.mktemp("copied")
     shutil.copytree(sequences[0].location, home / "input")
-    (sequence,) = find_sequences([str(home / "input")], Opening(frames=2))
+    (sequence,) = find_sequences([str(home / "input")], ReadOptions(frames=2))
     job = job_in(home / "out", map=False, occupancy=False)
     assert ended(tasks.sequence_task(job, sequence)).status == "done"
     return job, sequence

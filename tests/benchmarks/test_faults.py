@@ -17,8 +17,8 @@ from tests.devices import ACCELERATORS, backend
 
 SMALL = roadbed.Config.parse({"occupancy": {"grid": {"length": 30, "width": 30}}})
 DRIVE = "sim:city?sensor=vlp16&frames=22"
-# fault: what the notes say, and after how many scans at most results are as good as without it. A cold start costs the
-# occupancy about a second; what was only missing is made good in a few scans.
+# fault: what the diagnostics say, and after how many scans at most results are as good as without it. A cold start
+# costs the occupancy about a second; what was only missing is made good in a few scans.
 EXPECTED = {
     "drop": (None, 4),
     "repeat": ("repeated scan", 0),
@@ -64,9 +64,9 @@ def test_faults_are_survived_noticed_and_left_behind(name, kind):
     assert row["recovered"]
     assert row["recovered_after"] <= bound
     if note is None:
-        assert not row["notes"]
+        assert not row["diagnostics"]
     else:
-        assert any(note in found for found in row["notes"]), row["notes"]
+        assert any(note in found for found in row["diagnostics"]), row["diagnostics"]
 
 
 def test_a_fault_that_does_harm_is_seen():

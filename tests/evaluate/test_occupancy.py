@@ -45,7 +45,7 @@ def frame(time, movers=(), standing=(), ghosts=(), T_world_grid=None):
     covariance = np.full((*LATTICE.shape, 3), np.nan, np.float32)
     covariance[moving] = (0.1, 0, 0.1)
     return OccupancyFrame(
-        lattice=LATTICE, time=time, static=static, dynamic=dynamic, free=1 - occupied,
+        grid=LATTICE, time=time, static=static, dynamic=dynamic, free=1 - occupied,
         velocity=velocity, velocity_covariance=covariance, moving=moving,
         observation=np.where(occupied > 0.5, 0.9, 0.1).astype(np.float32), observedness=np.ones_like(occupied),
         T_world_grid=T_world_grid,
@@ -230,9 +230,9 @@ class _Truth:
         self.spurious = np.zeros(solid.sum(), bool)
         self.T_world_sensor = Pose.identity()
 
-    def occupancy(self, lattice, T_lattice_sensor, **_):
+    def occupancy(self, grid, T_grid_sensor, **_):
         return SimpleNamespace(
-            occupied=self.moving | self.standing, moving=self.moving, visible=np.ones(lattice.shape, bool)
+            occupied=self.moving | self.standing, moving=self.moving, visible=np.ones(grid.shape, bool)
         )
 
 

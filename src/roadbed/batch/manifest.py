@@ -42,7 +42,7 @@ class SequenceManifest:
     points: int
     labels: Mapping[str, int]  # points by label
     objects: int  # ids
-    notes: int  # frames with notes
+    diagnostics: int  # frames with diagnostics
     scores: Mapping[str, float | None]  # percent, mean over frames; empty without true labels
     lowest: Sequence[Mapping[str, Any]]
     files: Mapping[str, int | None] = field(default_factory=dict)  # bytes; None where they differ from run to run

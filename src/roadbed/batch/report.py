@@ -31,8 +31,8 @@ class LowestFrames:
 
     def add(self, record: FrameRecord, result: Result) -> None:
         f1 = record.scores.get("F1", nan)
-        entry = {"frame": record.index, "F1": None if isnan(f1) else round(f1, 3), "notes": [*record.notes]}
-        if not isnan(f1) or record.notes:
+        entry = {"frame": record.index, "F1": None if isnan(f1) else round(f1, 3), "diagnostics": [*record.diagnostics]}
+        if not isnan(f1) or record.diagnostics:
             self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: by_score(kept[0]))[:KEPT]
 
     def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ class LowestFrames:
 
 def by_score(entry: Mapping[str, Any]) -> tuple[float, int, int]:
     """Sort key: lowest score first, then frames without a score."""
-    return (101.0 if entry["F1"] is None else entry["F1"], -len(entry["notes"]), entry["frame"])
+    return (101.0 if entry["F1"] is None else entry["F1"], -len(entry["diagnostics"]), entry["frame"])
 
 
 def lowest_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[Mapping[str, Any]]:
@@ -72,7 +72,7 @@ def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Pr
                 f"sequences/{sequence.name}/report.html",
                 known.frames,
                 known.points,
-                known.notes,
+                known.diagnostics,
                 known.scores,
                 run.get("stage_seconds", {}),
                 run.get("median_ms", {}),
@@ -83,7 +83,7 @@ def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Pr
     pictures = []
     for _, name, entry in sorted(lowest, key=lambda found: found[:2])[:_MOST_PICTURES]:
         score = f", F1 {entry['F1']:.2f} %" if entry["F1"] is not None else ""
-        caption = "; ".join([f"{name}, frame {entry['frame']}{score}", *entry["notes"]])
+        caption = "; ".join([f"{name}, frame {entry['frame']}{score}", *entry["diagnostics"]])
         picture = job.sequences / name / entry["picture"]
         if picture.is_file():
             pictures.append(Picture(caption, picture.read_bytes(), "webp"))

@@ -19,7 +19,7 @@ from roadbed.config.base import Stage
 from roadbed.core.errors import InputError
 from roadbed.io.files import open_regular, read_text
 from roadbed.sources.location import parse_location
-from roadbed.sources.opening import Opening, files_of
+from roadbed.sources.read_options import ReadOptions, files_of
 from roadbed.sources.registry import Source
 
 _PIECE = 1 << 20  # bytes read at a time
@@ -45,10 +45,10 @@ class InputSequence:
 
     name: str  # of its folder
     location: str
-    opening: Opening
+    opening: ReadOptions
 
 
-def find_sequences(arguments: Sequence[str], opening: Opening) -> list[InputSequence]:
+def find_sequences(arguments: Sequence[str], opening: ReadOptions) -> list[InputSequence]:
     """Locations, globs such as 'sequences/*.mcap', and @FILE: a list of locations or a manifest of JSON lines."""
     sequences: dict[str, InputSequence] = {}
     for argument in arguments:
@@ -63,7 +63,7 @@ def find_sequences(arguments: Sequence[str], opening: Opening) -> list[InputSequ
     return sorted(sequences.values(), key=lambda sequence: sequence.name)
 
 
-def _of_argument(argument: str, opening: Opening) -> Iterator[InputSequence]:
+def _of_argument(argument: str, opening: ReadOptions) -> Iterator[InputSequence]:
     if argument.startswith("@"):
         file = Path(argument[1:])
         for number, line in enumerate(read_text(file).splitlines(), 1):
@@ -74,7 +74,7 @@ def _of_argument(argument: str, opening: Opening) -> Iterator[InputSequence]:
         yield from (_sequence(location, opening) for location in _expanded(argument, Path()))
 
 
-def _of_line(line: str, file: Path, number: int, opening: Opening) -> Iterator[InputSequence]:
+def _of_line(line: str, file: Path, number: int, opening: ReadOptions) -> Iterator[InputSequence]:
     if not line.startswith("{"):
         yield from (_sequence(location, opening) for location in _expanded(line, file.parent))
         return
@@ -101,7 +101,7 @@ def _expanded(location: str, home: Path) -> list[str]:
     return [(os.path.abspath(home / path) if os.path.exists(home / path) else path) + mark + query]
 
 
-def _sequence(location: str, opening: Opening, name: str | None = None) -> InputSequence:
+def _sequence(location: str, opening: ReadOptions, name: str | None = None) -> InputSequence:
     if opening.odometry is not None and os.path.isfile(opening.odometry):
         opening = replace(opening, odometry=os.path.abspath(opening.odometry))
     if name is None:

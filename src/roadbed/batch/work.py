@@ -23,14 +23,13 @@ from roadbed.batch.segments import Ids, Segment, cut
 from roadbed.batch.sequences import InputSequence, input_files, input_hash, input_stamp
 from roadbed.core.errors import InputError, RoadbedError
 from roadbed.io.files import read_text
-from roadbed.mapping.combine import merge_maps, new_map_folder
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.merge import merge_maps, new_map_folder
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.recording import Part, RunFolder, linked_or_copied
 from roadbed.outputs.report import RunSummary
 from roadbed.pipeline import Pipeline
-from roadbed.sources.registry import Source
-from roadbed.sources.selection import Selection
+from roadbed.sources.source import Selection, Source
 
 _REPORT_EVERY = 1.0  # s
 _SEGMENT = "segment.json"  # the last file of a segment
@@ -138,7 +137,7 @@ def do_join(job: Job, sequence: InputSequence, segments: Sequence[Segment]) -> E
             part = Part.read(place)
             recording.take(place, part, ids.of_segment(part.objects, part.last, fact["seen"]))
         if job.map:
-            maps = [StoredMap(place / "map") for place in folders if (place / "map" / "map.json").exists()]
+            maps = [MapReader(place / "map") for place in folders if (place / "map" / "map.json").exists()]
             if maps:
                 merge_maps(maps, lambda: new_map_folder(folder / "map", [stored.folder for stored in maps]))
         _claim_map(out, folder / "map")
@@ -224,7 +223,7 @@ def _conclude(
         points=sum(frame.points for frame in summary.frames),
         labels=labels,
         objects=len(ids),
-        notes=sum(bool(frame.notes) for frame in summary.frames),
+        diagnostics=sum(bool(frame.diagnostics) for frame in summary.frames),
         scores={name: None if np.isnan(value) else round(value, 3) for name, value in summary.mean_scores().items()},
         lowest=lowest,
         files=sizes(out.path),

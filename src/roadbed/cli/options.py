@@ -20,7 +20,7 @@ from roadbed.core.errors import ConfigError, RoadbedError
 if TYPE_CHECKING:
     from roadbed.config import Config
     from roadbed.sources import Source
-    from roadbed.sources.opening import Opening
+    from roadbed.sources.read_options import ReadOptions
 
 # Enumerations, so that --help lists the choices. The values are those of the configuration.
 BackendName = StrEnum("BackendName", ["cpu", "opencl", "cuda", "auto"])
@@ -85,11 +85,11 @@ class Perception:
             config = config.with_changes(ground={"mounting": {"height": self.height}})
         return config
 
-    def opening(self, frames: int | None = None) -> Opening:
+    def opening(self, frames: int | None = None) -> ReadOptions:
         """How to read a source, at most `frames` scans of it."""
-        from roadbed.sources.opening import Opening
+        from roadbed.sources.read_options import ReadOptions
 
-        return Opening(
+        return ReadOptions(
             self.kind, self.start, self.stride, frames, self.mounting, self.height, self.odometry, self.deskew
         )
 

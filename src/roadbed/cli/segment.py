@@ -38,7 +38,7 @@ def segment(
     from roadbed.evaluate.agreement import compare as compare_backends
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pcd import write_pcd
-    from roadbed.sources.opening import files_of
+    from roadbed.sources.read_options import files_of
 
     settings = request.settings()
     scans = request.scans()
@@ -95,7 +95,7 @@ def _facts(result: GroundFrame) -> dict[str, Any]:
         "mounting_roll_deg": round(float(np.degrees(mounting.T_vehicle_sensor.roll)), 3),
         "mounting_estimated": mounting.estimated,
         "mounting_confidence": round(mounting.quality, 3),
-        "notes": list(result.notes),
+        "diagnostics": list(result.diagnostics),
     }
 
 
@@ -105,7 +105,7 @@ def _print(out: dict[str, Any], verbose: bool) -> None:
     how = f"estimated, confidence {out['mounting_confidence']:.2f}" if out["mounting_estimated"] else "given"
     angles = f"pitch {out['mounting_pitch_deg']:.1f}°, roll {out['mounting_roll_deg']:.1f}°"
     print(f"mounting: {out['mounting_height_m']:.2f} m above the road, {angles} ({how})")
-    for note in out["notes"]:
+    for note in out["diagnostics"]:
         print(f"note: {note}")
     print(f"wrote {', '.join(out['files'])}")
     if verbose:

@@ -27,7 +27,7 @@ MIN_HITS = 3  # observed cells an object needs in a frame to be scored there; el
 
 @dataclass(frozen=True, eq=False)
 class Annotation:
-    """One object in one frame, in the lattice frame."""
+    """One object in one frame, in the grid frame."""
 
     id: str
     kind: str
@@ -84,11 +84,11 @@ class BoxScorer:
         self._frames: list[_Frame] = []
 
     def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation], at_the_rim: Sequence[Annotation] = ()) -> None:
-        """One frame with the boxes annotated in it, in the lattice frame; nothing but masks is left out.
+        """One frame with the boxes annotated in it, in the grid frame; nothing but masks is left out.
 
         Of boxes that reach beyond the grid it is only known that what moves there does so rightly.
         """
-        x, y = frame.lattice.mesh()
+        x, y = frame.grid.mesh()
         occupied = frame.static + frame.dynamic
         open_to_all = np.ones(occupied.shape, bool)
         if self.masks is not None:
@@ -108,7 +108,7 @@ class BoxScorer:
             },
         )
         for box in (*boxes, *at_the_rim):
-            window = _window(frame.lattice, box.footprint, EXCLUDED_MARGIN)
+            window = _window(frame.grid, box.footprint, EXCLUDED_MARGIN)
             region = inside(box.footprint, x[window], y[window], REGION_MARGIN)
             around = inside(box.footprint, x[window], y[window], EXCLUDED_MARGIN) & counted[window]
             entry.object_sums[box.id] = (
@@ -200,10 +200,10 @@ class BoxScorer:
         return int(np.count_nonzero(~explained))
 
 
-def _window(lattice: Grid, footprint: Float64, margin: float) -> tuple[slice, slice]:
+def _window(grid: Grid, footprint: Float64, margin: float) -> tuple[slice, slice]:
     """Rows and columns around a footprint."""
-    low = (footprint.min(axis=0) - margin - (lattice.x0, lattice.y0)) / lattice.spacing
-    high = (footprint.max(axis=0) + margin - (lattice.x0, lattice.y0)) / lattice.spacing
+    low = (footprint.min(axis=0) - margin - (grid.x0, grid.y0)) / grid.spacing
+    high = (footprint.max(axis=0) + margin - (grid.x0, grid.y0)) / grid.spacing
     columns = slice(max(int(np.floor(low[0])), 0), max(int(np.ceil(high[0])) + 1, 0))
     rows = slice(max(int(np.floor(low[1])), 0), max(int(np.ceil(high[1])) + 1, 0))
     return rows, columns

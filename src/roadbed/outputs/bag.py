@@ -18,7 +18,7 @@ from roadbed.outputs.ros_messages.results import FrameNames, ResultMessages
 from roadbed.outputs.ros_messages.store import CLOUD, ODOMETRY, RosMessages
 from roadbed.pipeline import Result
 from roadbed.sources.bags.rosbag import RosbagSource
-from roadbed.sources.registry import is_live
+from roadbed.sources.source import is_live
 
 SUFFIXES = (".bag", ".mcap")
 PREFIX = "/roadbed"
@@ -150,10 +150,10 @@ def bag_source(source: Any) -> RosbagSource | None:
     return source
 
 
-def source_notes(source: Any) -> list[str]:
+def source_diagnostics(source: Any) -> list[str]:
     """What a bag lacks, one line each."""
     bag = bag_source(source)
-    return [] if bag is None else list(bag.notes)
+    return [] if bag is None else list(bag.diagnostics)
 
 
 def write_bag(path: Path, source: Any, results: Iterable[Result], force: bool = False) -> tuple[int, set[str]]:

@@ -46,7 +46,9 @@ class Part:
     def read(cls, folder: Path) -> Part:
         try:
             content = json.loads(read_text(folder / _NAME))
-            frames = [FrameRecord(**{**frame, "notes": tuple(frame["notes"])}) for frame in content["frames"]]
+            frames = [
+                FrameRecord(**{**frame, "diagnostics": tuple(frame["diagnostics"])}) for frame in content["frames"]
+            ]
             slides = [Slide(index, (folder / "slides" / f"{index}.webp").read_bytes()) for index in content["slides"]]
             return cls(frames, slides, [str(line) for line in content["objects"]], str(content["last"]))
         except (ValueError, KeyError, TypeError, OSError) as error:
@@ -89,7 +91,7 @@ class RunFolder:
         if result.occupancy is not None:
             self._objects += [json.dumps(record) for record in _object_records(name, result)]
         self._last = result
-        return self._recorder.add(result.scan, result.ground, result.occupancy, result.seconds)
+        return self._recorder.add(result.scan, result.ground, result.occupancy, result.timings)
 
     def _name(self, result: Result) -> str:
         """The scan's own name; scans of one name, as in a folder of `a.las` and `a.laz`, are told apart by number."""

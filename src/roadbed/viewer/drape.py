@@ -19,28 +19,28 @@ _VERTICES, _INDICES = 34962, 34963  # what a buffer holds
 
 
 def draped_glb(
-    lattice: Grid,
+    grid: Grid,
     height: NDArray,
     image: NDArray[np.uint8],
     origin: Float64,
     lift: float = 0.0,
     blend: bool = False,
 ) -> bytes:
-    """`image` (rows, columns, RGB or RGBA; row 0 at y0) over `lattice`; squares with an unknown corner stay open.
+    """`image` (rows, columns, RGB or RGBA; row 0 at y0) over `grid`; squares with an unknown corner stay open.
 
     Positions are relative to `origin`; `lift` raises the surface, in metres. With `blend` texels are smoothed and
     as see-through as their opacity, without it sharp and opaque. Colours are those of `before_tone_mapping`.
     Empty bytes where nothing is known.
     """
-    x, y = lattice.mesh()
+    x, y = grid.mesh()
     positions = np.stack([x, y, height + lift], -1).reshape(-1, 3) - origin
     triangles = _triangles(np.isfinite(height))
     if not len(triangles):
         return b""
     used, triangles = np.unique(triangles, return_inverse=True)
     # The image covers whole squares around the nodes, so a node lies half a square inside.
-    u = (np.arange(lattice.columns) + 0.5) / lattice.columns
-    v = (np.arange(lattice.rows) + 0.5) / lattice.rows
+    u = (np.arange(grid.columns) + 0.5) / grid.columns
+    v = (np.arange(grid.rows) + 0.5) / grid.rows
     texture = np.stack(np.meshgrid(u, v), -1).reshape(-1, 2)
     return _glb(
         positions[used].astype(np.float32),

@@ -27,7 +27,7 @@ class SequenceEntry:
     report: str  # its own, relative to this one
     frames: int
     points: int
-    notes: int
+    diagnostics: int
     scores: Mapping[str, float | None]
     stage_seconds: Mapping[str, float]
     median_ms: Mapping[str, float]
@@ -126,9 +126,9 @@ def _score(sequence: SequenceEntry, name: str) -> str:
 
 
 def _sequences(found: Collection) -> str:
-    head = ("sequence", "source", "frames", "points", "frames with notes", "processor s")
+    head = ("sequence", "source", "frames", "points", "frames with diagnostics", "processor s")
     rows = [
-        (d.name, d.source, str(d.frames), f"{d.points:,}", str(d.notes), f"{d.processor_s:.1f}")
+        (d.name, d.source, str(d.frames), f"{d.points:,}", str(d.diagnostics), f"{d.processor_s:.1f}")
         for d in found.sequences
     ]
     return table(head, rows)
