@@ -116,8 +116,8 @@ def test_a_frame_without_a_transform_is_named_once_with_those_that_exist(wire, s
     wire.wait("/roadbed/labelled", 2)
     lines = [line for line in wire.said if "found no transform" in line]
     assert lines == [
-        "/points: frame 'lidar': found no transform to 'base_link'; its scans stand alone until one comes; "
-        "frames that exist: base_link, camera"
+        "/points: frame 'lidar': found no transform to 'base_link'; scans are processed one by one until it arrives; "
+        "known frames: base_link, camera"
     ]
 
 

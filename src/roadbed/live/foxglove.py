@@ -58,7 +58,7 @@ class Channels:
 
 
 class FoxgloveSink:
-    """`show` each result. `host` serves them, `mcap` writes them into a file that appears whole at `close`."""
+    """`show` each result. `host` serves them, `mcap` writes them into a file, atomically at `close`."""
 
     def __init__(self, host: str | None = None, port: int = PORT, mcap: str | Path | None = None) -> None:
         self._context = foxglove.Context()
@@ -80,7 +80,7 @@ class FoxgloveSink:
         self.address = "" if self._server is None else f"ws://{host}:{self._server.port}"
 
     def show(self, result: Result, diagnostics: tuple[str, ...] | None = None) -> None:
-        """Everything known after one scan, on its topics."""
+        """Publish one result on all topics."""
         nanoseconds = max(round((result.scan.time or 0.0) * 1e9), 0)
         self._when = {"log_time": nanoseconds} if nanoseconds else {}
         self._stamp = fox.Timestamp(nanoseconds // 10**9, nanoseconds % 10**9)
@@ -98,7 +98,7 @@ class FoxgloveSink:
         self._channels.log.log(line, **self._when)
 
     def close(self, whole: bool = True) -> None:
-        """Stop serving and finish the file; `whole` False leaves no file behind."""
+        """Stop serving and finish the file; with `whole` False the file is discarded."""
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -111,7 +111,7 @@ class FoxgloveSink:
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        # What was recorded until somebody stopped the run is whole; what a failure left is not.
+        # An interrupted recording is kept, a failed one is discarded.
         self.close(whole=kind is None or issubclass(kind, KeyboardInterrupt))
 
     def _transforms(self, result: Result) -> None:
