@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 2 without ROS: a DDS participant with ROS 2's topic names, type names and CDR encoding.
 
-Cyclone DDS' Python classes convert messages to Python objects, at a hundred times the cost for a cloud. Its C layer passes
-serialised bytes, which the type store encodes and decodes.
+Cyclone DDS' Python classes convert messages to Python objects, at a hundred times the cost for a cloud. Its C layer
+passes serialised bytes, which the type store encodes and decodes.
 """
 
 from __future__ import annotations

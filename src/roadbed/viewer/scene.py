@@ -44,14 +44,14 @@ class Scene:
 
     def __init__(self, scene: Any) -> None:
         self._scene = scene
-        self.drawing = threading.Lock()  # held to draw: frames come from one thread, wishes what to show from others
+        self.drawing = threading.Lock()  # frames and display options come from different threads
         self._display = Display()
         self._result: Result | None = None
         self._cloud_key = ""
         self._labels = 0
         scene.set_up_direction("+z")
         scene.world_axes.visible = False
-        scene.configure_default_lights(enabled=True, cast_shadow=False)  # shadows cost more than all the points
+        scene.configure_default_lights(enabled=True, cast_shadow=False)  # shadows cost more than the points
 
     def show(self, result: Result) -> None:
         """Draw a frame."""
@@ -73,7 +73,7 @@ class Scene:
             self._draw_motion(result.ground, result.occupancy)
 
     def set_display(self, **changes: Any) -> None:
-        """Change what is shown; only what depends on it is drawn again."""
+        """Change display options; only affected parts are redrawn."""
         self._display = replace(self._display, **changes)
         if self._result is None:
             return
@@ -88,7 +88,7 @@ class Scene:
                 self._draw_motion(self._result.ground, self._result.occupancy)
 
     def legend(self) -> str:
-        """What the colours of everything that is shown mean, as HTML."""
+        """Legend of everything shown, as HTML."""
         shown, grid = self._display, self._result is not None and self._result.occupancy is not None
         keys = (
             (self._cloud_key, shown.cloud),
@@ -99,12 +99,12 @@ class Scene:
         return "".join(f"<div>{key}</div>" for key, is_shown in keys if is_shown)
 
     def drawn(self) -> tuple[Result, Float64] | None:
-        """The frame in the page, and its cloud as it lies there; the next one may be drawn meanwhile."""
+        """The shown frame, and its points in page coordinates."""
         result = self._result
         return None if result is None else (result, _in_page(result.ground))
 
     def height(self, x: float, y: float) -> float:
-        """Of the ground at a place of the page, in metres over the road under the vehicle."""
+        """Ground height at a page position, m above the road under the vehicle."""
         result = self._result
         if result is None:
             return 0.0
@@ -113,7 +113,7 @@ class Scene:
         return float(_surface_height(result.ground, at[0], at[1])[0] - origin[2])
 
     def mark(self, place: Float64 | None) -> None:
-        """A ball around a picked point."""
+        """Mark the picked point."""
         if place is None or not np.isfinite(place).all():
             self._remove("/picked")
             return
