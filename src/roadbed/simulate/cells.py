@@ -57,7 +57,7 @@ def occupants(band: Band, field: Field, solids: Solids, movements: Movements, gr
     return owner
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _find_occupants(first, last, band, field, solids, movements, grid, owner):
     nodes, rotation, spacing, above, below = band
     squares = grid.high.shape[0]

@@ -38,7 +38,7 @@ class VarianceCpu:
     def __init__(self, config: VarianceConfig) -> None:
         self.lattice = lattice_of(config)
         check_memory(f"ground.variance: {self.lattice.size:,} cells", self.lattice.size * _BYTES_PER_CELL)
-        announce((sort_heights, classify))
+        announce("roadbed.ground.variance")
         limits = config.pointcloud_limits
         self._rules = GridRules(
             self.lattice.rows,
