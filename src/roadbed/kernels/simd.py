@@ -18,8 +18,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 from roadbed.kernels.jit import inlined
 
@@ -70,19 +69,33 @@ def _in_all(builder, number):
 
 
 _LANES_OF = {types.float32: FLOATS, types.int32: WHOLES}
-_NUMBERS = (FLOATS, FLOATS), (FLOATS, types.float32), (types.float32, FLOATS)  # one number is in all lanes
-_WHOLE_NUMBERS = (WHOLES, WHOLES), (WHOLES, types.int32)
+_SCALAR_OF = {FLOATS: types.float32, WHOLES: types.int32, MASK: None}
 
 
-def _register(function, pairs, result, write):
-    """`write(builder, a, b)` is what an operator does to lanes."""
-    cases = [signature(result, *pair) for pair in pairs]
-    infer_global(function)(type("Lanes", (ConcreteTemplate,), {"key": function, "cases": cases}))
+def _register(function, vector, result, write):
+    """`write(builder, a, b)` emits an operator for two vectors, or for a vector and a number, which is in all lanes."""
+    scalar = _SCALAR_OF[vector]
 
-    def lower(_context, builder, sig, arguments):
-        lanes = [_in_all(builder, a) if kind in _LANES_OF else a for kind, a in zip(sig.args, arguments)]
+    def taken(kind):
+        if kind == vector:
+            return vector
+        return scalar if isinstance(kind, types.Number) else None
+
+    @type_callable(function)
+    def resolve(_context):
+        def typer(a, b):
+            pair = taken(a), taken(b)
+            if vector in pair and None not in pair:
+                return result(*pair)
+            return None
+
+        return typer
+
+    def lower(_context, builder, signature, arguments):
+        lanes = [_in_all(builder, a) if kind in _LANES_OF else a for kind, a in zip(signature.args, arguments)]
         return write(builder, *lanes)
 
+    pairs = [(vector, vector)] if scalar is None else [(vector, vector), (vector, scalar), (scalar, vector)]
     for pair in pairs:
         lower_builtin(function, *pair)(lower)
 
@@ -91,10 +104,10 @@ def _compared(builder, a, b, sign):
     return builder.fcmp_ordered(sign, a, b, flags=("nsz",))
 
 
-_register(operator.add, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b, flags=FLAGS))
-_register(operator.sub, _NUMBERS, FLOATS, lambda builder, a, b: builder.fsub(a, b, flags=FLAGS))
-_register(operator.mul, _NUMBERS, FLOATS, lambda builder, a, b: builder.fmul(a, b, flags=FLAGS))
-_register(operator.truediv, _NUMBERS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=FLAGS))
+_register(operator.add, FLOATS, FLOATS, lambda builder, a, b: builder.fadd(a, b, flags=FLAGS))
+_register(operator.sub, FLOATS, FLOATS, lambda builder, a, b: builder.fsub(a, b, flags=FLAGS))
+_register(operator.mul, FLOATS, FLOATS, lambda builder, a, b: builder.fmul(a, b, flags=FLAGS))
+_register(operator.truediv, FLOATS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=FLAGS))
 
 
 def rounded_sum(a, b):
@@ -102,15 +115,15 @@ def rounded_sum(a, b):
     return a + b
 
 
-_register(rounded_sum, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b))
+_register(rounded_sum, FLOATS, FLOATS, lambda builder, a, b: builder.fadd(a, b))
 for _function, _sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">=")):
-    _register(_function, _NUMBERS, MASK, partial(_compared, sign=_sign))
-_register(operator.add, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.add(a, b))
-_register(operator.mul, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.mul(a, b))
-_register(operator.and_, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.and_(a, b))
-_register(operator.ne, _WHOLE_NUMBERS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
-_register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
-_register(operator.or_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.or_(a, b))
+    _register(_function, FLOATS, MASK, partial(_compared, sign=_sign))
+_register(operator.add, WHOLES, WHOLES, lambda builder, a, b: builder.add(a, b))
+_register(operator.mul, WHOLES, WHOLES, lambda builder, a, b: builder.mul(a, b))
+_register(operator.and_, WHOLES, WHOLES, lambda builder, a, b: builder.and_(a, b))
+_register(operator.ne, WHOLES, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
+_register(operator.and_, MASK, MASK, lambda builder, a, b: builder.and_(a, b))
+_register(operator.or_, MASK, MASK, lambda builder, a, b: builder.or_(a, b))
 
 
 def _pointer(context, builder, signature, arguments, kind=None):

@@ -163,7 +163,7 @@ def _is_under_ground(field, origin, ray, distance):
     return origin[2] + distance * ray[2] < heightfield.height(field, x, y, False, True)[0] - 0.2
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _cast(first, last, firings, scene, errors, sweep_key, returns):
     azimuths, elevations, lags, rotations, origins = firings
     field, bounds, solids, movements, grid = scene

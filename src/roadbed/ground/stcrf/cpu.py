@@ -25,7 +25,7 @@ from roadbed.ground.engine import (
     nothing,
 )  # fmt: skip
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, Runs, ShapingPoints, SortedPoints
-from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
+from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, run_em
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.labels.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels.labels_cpu import LabelArrays, label_points
@@ -64,7 +64,6 @@ from roadbed.ground.stcrf.surface.surface_cpu import (
     describe_surface,
     tell_variance,
 )
-from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.parallel import parallel_for, parallel_region
 from roadbed.kernels.progress import announce
 from roadbed.kernels.simd import LANES
@@ -81,9 +80,9 @@ class StcrfCpu:
     """`roadbed.ground.engine.GroundEngine` on one lattice. A frame is sort, select, start, em, label, surface."""
 
     def __init__(self, config: Config) -> None:
-        self.config, self._enter = config.ground, Entrances()
+        self.config = config.ground
         check_memory_for(self.config)
-        announce((sort_by_node, select_points, expectation_maximization, label_points))
+        announce("roadbed.ground.stcrf")
         stcrf = self.config.stcrf
         rows, columns = lattice_of(self.config).shape
         nodes = rows * columns
@@ -177,7 +176,7 @@ class StcrfCpu:
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
         room = self._sort_alone if self._alone else self._sort_room
         sorting = scan, known, pose, self._fine.shape, self._anchored, room, out
-        parallel_region(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
+        parallel_region(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
@@ -186,7 +185,7 @@ class StcrfCpu:
         fine.cut(self._alone)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
         room = self._anchored, fine.shape, fine.reserved, fine.row_chunks, chunks
-        self._enter(share_points)(points.start, points.listed, stcrf.points_per_node, *room)
+        share_points(points.start, points.listed, stcrf.points_per_node, *room)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
@@ -194,7 +193,7 @@ class StcrfCpu:
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
         anchors = self._anchored, self._anchor_plane
         given = chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
-        parallel_region(self._enter(select_points, moves.mask), 1, *given, alone=self._alone)
+        parallel_region(select_points, 1, *given, alone=self._alone)
         return shaping
 
     def _make_selection(self) -> Selection:
@@ -214,7 +213,7 @@ class StcrfCpu:
         self._anchored[:] = 0
         if self.config.stcrf.footprint:
             place, plane = (vehicle.x, vehicle.y, vehicle.yaw), (road, vehicle.slope_x, vehicle.slope_y)
-            self._enter(mark_anchors)(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
+            mark_anchors(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
 
     def _begin(self, points: SortedPoints, vehicle: Vehicle, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's.
@@ -224,10 +223,10 @@ class StcrfCpu:
         stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
-        self._enter(begin_spans)(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
+        begin_spans(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
-            self._enter(fill_expected)(fine.expected, fine.spans, self._level_at)
+            fill_expected(fine.expected, fine.spans, self._level_at)
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
             coarse.find(points, vehicle, road, carried, self._alone)
@@ -240,8 +239,8 @@ class StcrfCpu:
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
-        fine, share = self._fine, self._enter(share_known)
-        return float(share(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
+        fine = self._fine
+        return float(share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
 
     @property
     def _height_information(self) -> np.float32:
@@ -288,7 +287,7 @@ class StcrfCpu:
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
         given = chunks, points, fine.shape, self._side, rules, surface, work, out
-        parallel_region(self._enter(label_points), LABEL_PHASES, *given, alone=self._alone)
+        parallel_region(label_points, LABEL_PHASES, *given, alone=self._alone)
         self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
@@ -299,13 +298,12 @@ class StcrfCpu:
         rules = self._surface_rules(self._warm, base)
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
-        describe = self._enter(describe_surface)
-        parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
+        parallel_region(describe_surface, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
         if stcrf.seen_only and stcrf.islands:
             unknown = rules.scale / rules.height_information
             drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
         if stcrf.seen_only and stcrf.disagreement:
-            self._enter(tell_variance)(fine.spans, self._evidence, rules, variance)
+            tell_variance(fine.spans, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
@@ -314,7 +312,7 @@ class StcrfCpu:
         if self.config.stcrf.seen_only:
             self._carry_outside()
             seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
-            parallel_for(self._enter(keep_seen), fine.shape.rows, *seen, grain=self._grain)
+            parallel_for(keep_seen, fine.shape.rows, *seen, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
@@ -351,8 +349,8 @@ class StcrfCpu:
             origin = F(motion.x0), F(motion.y0)
             weak = F(stcrf.height_information), F(stcrf.slope_information)
             given = fine.prior, fine.shape, origin, rotation, translation, weak
-            carry, grain = self._enter(transport, rotation, translation), fine.shape.rows if self._alone else 1
-            parallel_for(carry, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
+            grain = fine.shape.rows if self._alone else 1
+            parallel_for(transport, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
             fine.data_ends[0], fine.data_ends[1] = 1, fine.shape.columns + 1
             fine.take_prior()
             self._carries = False
@@ -360,10 +358,8 @@ class StcrfCpu:
         if motion.columns or motion.rows:
             by = fine.shape.columns, motion.columns, motion.rows
             known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
-            parallel_for(self._enter(shift_known), fine.shape.rows, *known, *by, grain=self._grain)
-            parallel_for(
-                self._enter(shift), fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain
-            )
+            parallel_for(shift_known, fine.shape.rows, *known, *by, grain=self._grain)
+            parallel_for(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
             fine.take_prior()
         if motion.climb:
             raise_base(fine.prior, motion.climb)
@@ -378,7 +374,7 @@ class StcrfCpu:
         left_out = _NONE if left_out is None else left_out
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F, "C"), placement.translation.astype(F)
-        n = self._enter(sample_residuals, points, left_out)(
+        n = sample_residuals(
             points,
             left_out,
             alignment_stride(len(points)),
@@ -390,7 +386,7 @@ class StcrfCpu:
             fine.prior_mean,
             samples,
         )
-        lift, slope_x, slope_y, share = self._enter(fit_tilt)(samples, n)
+        lift, slope_x, slope_y, share = fit_tilt(samples, n)
         if n < FEWEST_SAMPLES:
             return None
         tilt = math.hypot(slope_x, slope_y)

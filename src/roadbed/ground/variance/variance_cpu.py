@@ -76,7 +76,7 @@ def _place(points, cell, count, z, first, last):
 SORT_PHASES = 3
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def sort_heights(tasks, points, rules, count, out):
     """Phase 1: heights in cell order by a stable counting sort; `count` has one row per slice of the points."""
     slices, n = count.shape[0], points.shape[0]
@@ -157,7 +157,7 @@ DESCRIBE, JUDGE, LABEL, PHASES = range(4)
 _PARTS = 64
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def classify(tasks, points, heights, rules, cells, out):
     """Phases 2 to 4: statistics of the cells, ground cells, labels of the points; `out` is one array of each."""
     start, n = heights.start, points.shape[0]

@@ -11,10 +11,8 @@ from roadbed.core.geometry import Float32
 from roadbed.ground.engine import Views
 from roadbed.ground.visibility.mark_cpu import PHASES, Opaque, find_standing
 from roadbed.ground.visibility.model import borders, directions_of
-from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.parallel import parallel_region
 
-_enter = Entrances()
 _POINTS = 8192  # that are worth waking a thread
 _PARTS = 32  # in which they are shared out
 
@@ -26,6 +24,6 @@ def standing_points(points: Float32, views: Views, config: OpacityConfig) -> NDA
     work, standing = Opaque.of(count, directions * len(views.origins)), np.zeros(count, np.bool_)
     seen, alone = (points, views.rotation, views.origins, sensor, borders(directions)), count < _POINTS
     given = 1 if alone else _PARTS, seen, config.densest, config.layered, work, standing
-    parallel_region(_enter(find_standing, points, views.rotation, views.origins, sensor), PHASES, *given, alone=alone)
+    parallel_region(find_standing, PHASES, *given, alone=alone)
     mean = int(work.start[-1]) / max(int(work.used[0]), 1)
     return None if mean > config.layered else standing

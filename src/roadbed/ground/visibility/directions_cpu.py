@@ -208,7 +208,7 @@ def _mark_foot(ranges, heights, stands, order, slope, spare_slope, spare_order):
             stands[order[a]] = np.uint8(ground < GROUND_SHARE * gap)
 
 
-@inner(allocates=True)
+@inner()
 def mark_standing(first, last, order, start, seen, most, sparse, standing):
     """`standing` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
 

@@ -40,7 +40,7 @@ class Opaque(NamedTuple):
 FIND, SORT, MARK, LIST_ROAD, RELEASE, LIST_STANDING, GROW, PHASES = range(8)
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def find_standing(tasks, parts, views, densest, layered, work, standing):
     """`standing` (N,) of the points that cannot be ground, False at first; left so where the scan is dense.
 

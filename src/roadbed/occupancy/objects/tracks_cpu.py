@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from roadbed.core.tracked_objects import TRACK
-from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.jit import inlined, inner, njit
 from roadbed.occupancy.objects.track_filter_cpu import lives, measure, odds_at, predict, start
 
 _GROWS, _SHRINKS = 0.5, 0.02  # shares by which a remembered extent follows a larger and a smaller one
@@ -53,7 +53,7 @@ def follow_clusters(tracks, counters, things, moment, rule):
     return seen
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def _assigned(tracks, things, time, gate):
     """Per thing the track that it continues, or -1: the pair that costs least first."""
     cost = np.empty((tracks.shape[0], things.shape[0]), np.float64)

@@ -15,7 +15,6 @@ import numpy as np
 
 from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
-from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.jit import inlined
 from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U, inner, njit
 from roadbed.kernels.parallel import parallel_region
@@ -281,7 +280,7 @@ def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, ru
             _e_step(points, arrays.mean[r], data, step, rules, row, columns)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def expectation_maximization(tasks, row_chunks, points, arrays, spans, row_sums, shape, rules):
     """Run the EM; an iteration is a phase, and the last one's buffer of `information` holds the result.
 
@@ -307,13 +306,8 @@ def expectation_maximization(tasks, row_chunks, points, arrays, spans, row_sums,
         barrier(tasks, iteration, parts)
 
 
-_enter = Entrances()
-
-
 def run_em(field: Field, points: ShapingPoints, rules: EmRules, alone: bool = False) -> None:
     """The EM on one lattice, maybe in this thread `alone`; `field.posterior` and `field.mean` hold the result."""
     given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
-    parallel_region(
-        _enter(expectation_maximization, points.x, field.row_chunks), rules.iterations + 1, *given, alone=alone
-    )
+    parallel_region(expectation_maximization, rules.iterations + 1, *given, alone=alone)
     field.result = rules.iterations % 2

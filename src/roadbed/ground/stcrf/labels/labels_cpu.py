@@ -131,7 +131,7 @@ def _forget(runs, run, last, on_no_node, out):
         run += ONE
 
 
-@inner(allocates=True)
+@inner()
 def _write(first_block, last_block, points, rules, work, out):
     """What is known of some blocks of input points."""
     runs, on_no_node = points.runs, points.start.shape[0] - 1
@@ -153,7 +153,7 @@ def _write(first_block, last_block, points, rules, work, out):
 MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
 
 
-@inner(allocates=True)
+@inner()
 def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     """Heights over the surface, and what they say of the nodes of some rows."""
     columns, listed, before = shape.columns, points.listed, work.listed_before
@@ -172,7 +172,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
             work.sums[:, row] = 0
 
 
-@inner(allocates=True)
+@inner()
 def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     """Ground or not for every point of some rows of nodes, before the vote."""
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
@@ -187,7 +187,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
         cast_votes(first_listed, last_listed, points, shape, side, work)
 
 
-@njit(nogil=True, cache=True, allocates=False, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST)
 def label_points(tasks, chunks, points, shape, side, rules, surface, work, out):
     """One label per input point. `chunks` are ranges of rows of nodes between which no cell of the vote is shared;
     `surface` is (planes, effective points) of the padded lattice."""

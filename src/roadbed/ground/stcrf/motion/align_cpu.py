@@ -33,7 +33,7 @@ class Samples(NamedTuple):
     count: np.ndarray
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def sample_residuals(points, standing, stride, rotation, translation, shape, radius, information, mean, samples):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 

@@ -37,7 +37,7 @@ def _plane(p, height_information, slope_information):
     )
 
 
-@njit(cache=True, allocates=False, fastmath=FAST)
+@njit(cache=True, fastmath=FAST)
 def solve_field(information, height_information, slope_information, columns, mean):
     """The planes of padded information (rows + 2, 9, stride)."""
     for r in range(1, information.shape[0] - 1):
@@ -150,7 +150,7 @@ def _keep_three(planes, column, k, known, lanes):
     store(planes, (k + 2, column), where(known, lanes[2], nothing))
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def transport(first_row, last_row, source, shape, origin, rotation, translation, weak, out, mean):
     """The previous frame's information as seen from rows of the new one: p_old = rotation p_new + translation.
 
@@ -200,7 +200,7 @@ def _shift_row(layer, columns, width, out):
         out[c] = F(0)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def shift(first_row, last_row, layers, out, width, columns, rows):
     """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
 
@@ -226,7 +226,7 @@ def clear_between(planes, first, last):
             planes[k, c] = F(0)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def shift_known(first_row, last_row, layers, known, out, written, width, columns, rows):
     """The same for layers that are zero outside of columns [known[0], known[1]) of each row, borders not counted as
     rows: nodes that enter are undefined, as the paper asks.

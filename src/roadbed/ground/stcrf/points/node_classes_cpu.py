@@ -125,7 +125,7 @@ def sum_along(counters, row, state, sums):
     _sum_beside(counters[WALL_RETURNS], _REACH[_WALLS], sums[_WALLS, row])
 
 
-@inner(allocates=True)
+@inner()
 def classify_rows(first_row, last_row, listed, sums, p00, rules, kinds):
     """`kinds`: bits per listed node from the sums along all rows and information p00.
 

@@ -46,7 +46,7 @@ class Selection(NamedTuple):
     low_side: np.int32  # parts along a node whose lowest point is wanted; 0: none
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def mark_anchors(shape, x0, y0, yaw, plane, anchored, planes):
     """Marks nodes under the vehicle at (x0, y0), and gives them the plane (h, sx, sy) of its wheels."""
     cosine, sine, spacing = np.cos(yaw), np.sin(yaw), np.float64(shape.spacing)
@@ -62,7 +62,7 @@ def mark_anchors(shape, x0, y0, yaw, plane, anchored, planes):
                 planes[node, 1], planes[node, 2] = plane[1], plane[2]
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def reserve(start, listed, limit, anchored, columns, reserved):
     """`reserved[c]`: where the points of a listed node c that shape the surface are kept, and where a row's begin."""
     total = 0

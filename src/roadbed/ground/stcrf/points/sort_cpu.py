@@ -188,7 +188,7 @@ def _take_along(standing, out, last, run):
         run += ONE
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
     """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
 

@@ -25,7 +25,6 @@ from roadbed.ground.stcrf.start.slope_start_cpu import (
     take_better,
 )  # fmt: skip
 from roadbed.ground.stcrf.start.start_cpu import begin_coarse, expect_carried, spread_coarse, start_level
-from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.parallel import parallel_for
 
 F = np.float32
@@ -36,7 +35,6 @@ class CoarseStart:
 
     def __init__(self, config: GroundConfig, fine: Shape) -> None:
         self._stcrf, self._fine, self._ratio = config.stcrf, fine, ratio_of(config)
-        self._enter = Entrances()
         wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
         spacing = config.stcrf.spacing * self._ratio
         self._level, self._climbing = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
@@ -57,12 +55,12 @@ class CoarseStart:
         level.cut(alone)
         field = level.shape, level.information, level.spans, level.written, level.row_chunks
         lattice = self._fine, self._ratio, stcrf.reach
-        self._enter(begin_coarse)(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
+        begin_coarse(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
         if carried is not None:
-            self._enter(expect_carried)(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
+            expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
             run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up), alone)
             return
-        self._enter(start_level)(F(road), level.spans, level.expected, level.mean)
+        start_level(F(road), level.spans, level.expected, level.mean)
         run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up), alone)
         if stcrf.coarse.climb:
             self._climb(vehicle, road, alone)
@@ -82,13 +80,13 @@ class CoarseStart:
         level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
         wide = level.posterior, level.mean, level.spans, level.shape
         given = wide, self._ratio, most, columns, spans, inside, before, expected
-        parallel_for(self._enter(spread_coarse), rows, *given, grain=grain)
+        parallel_for(spread_coarse, rows, *given, grain=grain)
 
     def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
         stcrf, level, climbing, lowest = self._stcrf, self._level, self._climbing, self._lowest
         shape, (heights, counts, sums) = level.shape, self._climb_arrays
-        self._enter(count_explained)(lowest, level.mean, shape, counts[1])
+        count_explained(lowest, level.mean, shape, counts[1])
         if not may_be_better(counts, sums):
             return
         slope = F(stcrf.slope_limit)

@@ -19,7 +19,7 @@ from roadbed.kernels.numeric import FAST, ONE, F, U, inner, njit
 from roadbed.kernels.simd import LANES, STEP, load, splat, store, where
 
 
-@inner(allocates=True, fastmath=FAST)
+@inner(fastmath=FAST)
 def _gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, counts):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants.
 
@@ -81,7 +81,7 @@ def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
     share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def start_level(height, spans, expected, mean):
     """A level surface as what to expect within the spans, and everywhere as the first plane: where no point is near,
     not what an earlier scan has left there."""
@@ -89,7 +89,7 @@ def start_level(height, spans, expected, mean):
     mean[:, 0], mean[:, 1:] = height, F(0)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
     """The carried plane in the middle of each wide node is where its EM starts."""
     for coarse_row in range(coarse_shape.rows):

@@ -147,7 +147,7 @@ def _judge_known(r, information, arrays, rules, evidence, first, last, doubt):
         first = end + STEP
 
 
-@inner(allocates=True)
+@inner()
 def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence, layers):
     """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen."""
     mean, weak = arrays.mean, (rules.height_information, rules.slope_information)
@@ -169,7 +169,7 @@ def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence
 SURFACE_PHASES = 2
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules, evidence, layers):
     """Elevation and slope, NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
 
