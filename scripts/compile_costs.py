@@ -56,6 +56,9 @@ class Costs(event.Listener):
         print(f"\n{sum(self.seconds.values()):.1f} s, {self._kind}, {len(rows)} names")
         for name, seconds in rows[:_LINES]:
             print(f"{seconds:8.2f} s {len(self.calls[name]) or '':>4} {name}")
+        for name, kinds in self.calls.items():
+            if len(kinds) > 1 and name.startswith("roadbed."):
+                print(f"{name} is compiled for {len(kinds)} types:", *sorted(kinds), sep="\n    ")
 
 
 def main(job: str) -> None:

@@ -141,7 +141,7 @@ def test_a_folder_that_others_can_write_is_not_used(fresh, owner, monkeypatch):
     else:
         monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.warns(UserWarning, match="are not cached") as told:
-        kernels = [njit(cache=True)(double) for _ in range(2)]
+        kernels = [njit(cache=True)(double), njit(cache=True)(double)]
     assert [kernel(np.float32(2)) for kernel in kernels] == [4, 4]
     assert len(told) == 1
     assert list(fresh.iterdir()) == []

@@ -38,3 +38,8 @@ def inlined(**options: Any) -> Callable[[Callable], Any]:
     Numba's `inline="always"` copies the source instead, to be typed and lowered again at every call.
     """
     return inner(forceinline=True, **options)
+
+
+def merged() -> Callable[[Callable], Any]:
+    """For a function with one caller: Numba copies it there, with the caller's options, and compiles both as one."""
+    return njit(inline="always")

@@ -129,12 +129,15 @@ def _work(queue: deque[str], begin: Callable[[str], None], end: Callable[[str], 
 
 def _serve() -> None:
     """Run the jobs named on standard input; report to the parent by lines on standard output."""
+    import gc
+
     from numba.core import event
 
     from roadbed.io.atomic import atomic_write
     from roadbed.kernels import progress
     from roadbed.warm_up import workload
 
+    gc.set_threshold(100_000)  # a process that only compiles keeps most objects until it ends
     progress.watch(None)
     listener = progress.KernelListener(
         lambda name: print(f"{_BEGIN}{name}", flush=True), lambda name: print(f"{_END}{name}", flush=True)

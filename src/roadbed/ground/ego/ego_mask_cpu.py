@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import F, U, njit
+from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import LANES, bits, load_points, rounded_sum, store_mask
 from roadbed.runtime.primitives_cpu import pose_rows
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.variance.model import FARTHEST_HEIGHT, GROUND, OBSTACLE, UNKNOWN
-from roadbed.kernels.numeric import F, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import F
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 from roadbed.runtime.primitives_cpu import cell_starts
 
@@ -63,7 +64,7 @@ def _assign(points, rules, cell, count, first, last):
         cell[i] = -1
 
 
-@inner()
+@merged()
 def _place(points, cell, count, z, first, last):
     """Heights of a slice to their places in cell order."""
     for i in range(first, last):
@@ -138,7 +139,7 @@ def _is_ground(start, variance, c, rules):
     return n > 0 and total / n < largest
 
 
-@inner()
+@merged()
 def _label(points, heights, rules, cells, out, first, last):
     """Phase 4 for a range of points."""
     (label, probability, height), mean = out, cells.mean

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
@@ -60,7 +60,7 @@ def pool(first, last, rule, probability, observedness, reliability, clip, out_pr
         out_probability[cell] = min(max(fused, clip), 1 - clip)
 
 
-@inlined()
+@merged()
 def _was_seen(observedness, begin, count):
     some = False
     for cell in range(begin, begin + count):

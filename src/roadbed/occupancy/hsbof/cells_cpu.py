@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.occupancy.hsbof.masses_cpu import (
     claim,
@@ -119,7 +119,7 @@ def surface_likelihood(surface, x, y, rules):
     return rules.surface_floor + (1 - rules.surface_floor) * math.exp(-nearest * rules.surface_precision)
 
 
-@inner()
+@merged()
 def _follow_registered(first, last, particles, vx, vy, rules):
     """Particles compete for a registered velocity; their sum stays."""
     mass = particles.mass
@@ -149,7 +149,7 @@ def update_measurement(first, last, prior, observation, registered, start, parti
         _update_busy(begin, end, prior, observation, registered, start, particles, rules, out, birth)
 
 
-@inlined()
+@merged()
 def _some_hit(probability, begin, end):
     some = False
     for cell in range(begin, end):

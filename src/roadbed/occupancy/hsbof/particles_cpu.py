@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import F, U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.hsbof.resample_cpu import comb, next_tooth, units
@@ -53,7 +53,7 @@ def propagate(first, last, particles, rule, rotation, shift, cells, draw):
         take(block, _CELL, particles.cell, U(begin), count)
 
 
-@inlined()
+@merged()
 def _draw_block(begin, draw, block):
     seed, frame = draw.seed, draw.frame
     for i in range(U(_BLOCK)):

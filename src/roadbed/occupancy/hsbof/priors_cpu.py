@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import U
 
 
@@ -80,7 +80,7 @@ def _interpolate_row(row, layers, places, out):
         begin = end
 
 
-@inlined()
+@merged()
 def _blend(lower, upper, lower_left, lower_right, upper_left, upper_right, out):
     for k in range(U(out.shape[0])):
         total = lower_left[k] * lower[k] + lower_right[k] * lower[k + U(1)]

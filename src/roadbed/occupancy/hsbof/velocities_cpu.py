@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.occupancy.model import ALIKE, ALIKE_REACH, HIT, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
 
@@ -82,7 +82,7 @@ def drop_lone_cells(first, last, velocities, probability, rule, out):
                     out[row, column] = _together(moving, velocity, probability, row, column, rule)
 
 
-@inner()
+@merged()
 def _together(moving, velocity, probability, row, column, rule):
     """Whether enough of the cells around one move as it does, by their number and of those that are hit.
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.occupancy.model import HIT, SUBCELLS
 from roadbed.occupancy.objects.arrays import CLUSTER
 from roadbed.occupancy.objects.lshape_cpu import HAS_SIDES, fit_box
@@ -211,7 +211,7 @@ def _put_together(parts, count, points, rule, width):
     return points, _without_empty(parts, count)
 
 
-@inlined(error_model="numpy")
+@merged()
 def _without_empty(parts, count):
     """Parts without cells have become parts of others: the rest in order, and how many they are."""
     left = 0
@@ -306,7 +306,7 @@ def _whole(parts, points, known, time, keep, width):
     return whole[:made]
 
 
-@inlined(error_model="numpy")
+@merged()
 def _holds(track, cosine, sine, part, time):
     """Whether a part lies in the box where the object should be now, by its heading, and moves as it does."""
     vx, vy, since = track.state[0], track.state[1], time - track.seen

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.jit import inlined, inner, merged
 
 _START_ACCELERATION = 1.5  # m/s^2, how fast an object may be changing its velocity when it is first seen
 _JERK = 4.0  # m/s^2 per square root of a second, how its acceleration wanders
@@ -30,7 +30,7 @@ def odds_at(track, time):
     return track.odds * math.exp(-(time - track.seen) / _UNSEEN_FADE)
 
 
-@inner(error_model="numpy")
+@merged()
 def start(track, thing, velocity_variance):
     """What is known of something that is seen for the first time."""
     state, covariance = track.state, track.covariance

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.jit import inlined, inner, merged
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.hsbof.masses_cpu import (
@@ -76,7 +76,7 @@ def take(block, at, layer, begin, count):
         layer[begin + i] = block[at + i]
 
 
-@inlined()
+@merged()
 def _nothing_known(block):
     """Whether no cell of a block is seen or was: it stays so."""
     some = False
@@ -85,7 +85,7 @@ def _nothing_known(block):
     return not some
 
 
-@inlined()
+@merged()
 def _fade(block, faded, rules):
     """P7, P8 of a block: static and free mass, in `faded`; few blocks need the division that limits their sum."""
     full = False

@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.numeric import U, inner, njit
+from roadbed.kernels.jit import merged, njit
+from roadbed.kernels.numeric import U
 from roadbed.occupancy.arrays import TOUCHED
 from roadbed.occupancy.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
 from roadbed.runtime.primitives_cpu import fast_azimuth
@@ -74,7 +75,7 @@ def collect(first, last, located, out, surface):
             _collect_returns(located, out, surface)
 
 
-@inner()
+@merged()
 def _collect_beams(located, out):
     table, farthest, cover, bins = out.table, out.farthest, out.cover, out.bins
     for k in range(U(located.ray.shape[0])):
@@ -88,7 +89,7 @@ def _collect_beams(located, out):
             out.covered[azimuth] = 1
 
 
-@inner()
+@merged()
 def _collect_returns(located, out, surface):
     hits, ground_seen, touched = out.hits, out.ground_seen, out.touched
     for k in range(U(located.cell.shape[0])):
@@ -113,7 +114,7 @@ def finish_rays(first, last, collected, underside_bins):
             spread_cover(collected.cover[begin : begin + collected.bins], underside_bins)
 
 
-@inner()
+@merged()
 def running_minimum(ray):
     """From far to near: a beam that ended further out passed every nearer bin of its azimuth."""
     lowest = NO_BEAM
@@ -122,7 +123,7 @@ def running_minimum(ray):
         ray[k] = lowest
 
 
-@inner()
+@merged()
 def spread_cover(ray, bins):
     """What stands low in a bin covers the next `bins` bins behind it: there is room for its body.
 

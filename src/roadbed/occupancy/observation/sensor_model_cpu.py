@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.arrays import TOUCHED
@@ -83,7 +83,7 @@ def _covered_at(cover, at, bins, size, beside):
     return slope
 
 
-@inlined()
+@merged()
 def _is_touched(begin, count, touched):
     return touched[begin // U(TOUCHED)] | touched[(begin + count - U(1)) // U(TOUCHED)] != 0
 

@@ -17,8 +17,8 @@ from roadbed.ground.stcrf.model import (
     SMOOTH,
 )
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import F, U, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import STEP, load, numbers, splat, store
 
 
@@ -69,7 +69,7 @@ def _is_standing(counts, ratio):
 _NO, _YES, _ASK_AROUND = 0, 1, 2
 
 
-@inlined()
+@merged()
 def _low_by_own_pillar(d, own, kind, rules):
     """Up to the threshold: ground, unless it is the foot of something."""
     if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
@@ -83,14 +83,14 @@ def _low_by_own_pillar(d, own, kind, rules):
     return _ASK_AROUND if rules.pillars_around and d >= rules.foot_around else _YES
 
 
-@inlined()
+@merged()
 def _low_by_pillars_around(around, kind, rules):
     if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
         return around[1] + around[2] + around[3] == 0
     return not _is_standing(around, rules.ratio_around)
 
 
-@inlined()
+@merged()
 def _raised_is_ground(d, around, kind, support, rules):
     """Above the threshold: grass and banks, only where nothing stands."""
     if around[3] + around[4] > 0:
@@ -102,7 +102,7 @@ def _raised_is_ground(d, around, kind, support, rules):
     return (rules.steep_banks and firm and around[2] >= MANY_ALIKE and around[1] > 0) or open_ground
 
 
-@inlined()
+@merged()
 def _list_lower(first, last, dz, rules, near, place):
     """Adds the points of a node below those that are near to their list, in which there is room for all of them."""
     lowest = near_from(rules)

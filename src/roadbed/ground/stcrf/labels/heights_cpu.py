@@ -22,8 +22,8 @@ from roadbed.ground.stcrf.model import (
 )  # fmt: skip
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN
 from roadbed.ground.stcrf.points.select_cpu import PILLAR, WALL
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import ONE, F, U, inner
+from roadbed.kernels.jit import inlined, inner, merged
+from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -44,7 +44,7 @@ BANDS_ROOM = LANES  # of which BANDS are used: the counts of a pillar are added 
 CODES = U(256)  # points that are counted together
 
 
-@inlined()
+@merged()
 def _band(d, rules):
     """The number of the band of heights: how many of the limits lie below."""
     nothing, one = splat(np.int32(0)), splat(np.int32(1))
@@ -75,7 +75,7 @@ def list_near(is_near, k, near, place):
     return place + U(how_many(is_near))
 
 
-@inlined()
+@merged()
 def _keep(d, is_ground, k, end, work, spare):
     """Heights and what they say. Points after the node's are written over when their turn comes, unless it is
     another thread's: from `end` on."""

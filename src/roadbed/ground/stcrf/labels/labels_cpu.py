@@ -24,8 +24,8 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN, classify_rows, sum_along
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -84,7 +84,7 @@ def _follow_votes(first_listed, last_listed, points, columns, side, rules, work)
                 ground[k] = outvoted(y, x, d, ground[k], votes)
 
 
-@inner()
+@merged()
 def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     """Ground or not for every point of some rows of nodes, after the vote."""
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed.row
@@ -93,7 +93,7 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
 
 
-@inlined()
+@merged()
 def _label(d, is_ground, rules):
     """By the height over the surface, and whether it is ground."""
     above = where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))
@@ -122,7 +122,7 @@ def _write_block(first, last, dz, is_other, rules, out):
             out.label[first + i] = is_other[i]
 
 
-@inner()
+@merged()
 def _forget(runs, run, last, on_no_node, out):
     """Nothing is said of points on no node."""
     while runs.first[run] < last:
@@ -172,7 +172,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
             work.sums[:, row] = 0
 
 
-@inner()
+@merged()
 def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     """Ground or not for every point of some rows of nodes, before the vote."""
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed

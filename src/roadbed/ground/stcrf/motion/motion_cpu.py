@@ -15,10 +15,12 @@ import numpy as np
 from roadbed.core.geometry import Float32
 from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import FAST, F, U, inner, njit, solve3
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import FAST, F, U, solve3
 from roadbed.kernels.simd import LANES, bits, floor, larger, numbers, smaller, splat, store, where, whole
 from roadbed.kernels.simd_reductions import look_up
+
+_NEAR, _NEXT = np.int64(0), np.int64(1)  # of two rows or columns; typed, as Numba compiles a function for each literal
 
 
 @inner(fastmath=FAST)
@@ -100,19 +102,19 @@ def _carried(old, corner, total):
     )
 
 
-@inlined()
+@merged()
 def _sample(old, x, y):
     """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
     u, v = (x - old.origin[0]) / old.shape.spacing, (y - old.origin[1]) / old.shape.spacing
     nothing = splat(F(0))
     total = nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing
-    total = _carried(old, _corner(u, v, 0, 0, old.shape), total)
-    total = _carried(old, _corner(u, v, 1, 0, old.shape), total)
-    total = _carried(old, _corner(u, v, 0, 1, old.shape), total)
-    return _carried(old, _corner(u, v, 1, 1, old.shape), total)
+    total = _carried(old, _corner(u, v, _NEAR, _NEAR, old.shape), total)
+    total = _carried(old, _corner(u, v, _NEXT, _NEAR, old.shape), total)
+    total = _carried(old, _corner(u, v, _NEAR, _NEXT, old.shape), total)
+    return _carried(old, _corner(u, v, _NEXT, _NEXT, old.shape), total)
 
 
-@inlined()
+@merged()
 def _moved(total, weak, rotation, translation, place, place_old):
     """The plane of blended information, m . p = d in the old frame, turned and moved into the new one: h, sx, sy."""
     h_old, sx_old, sy_old = _plane(total, weak[0], weak[1])
@@ -126,7 +128,7 @@ def _moved(total, weak, rotation, translation, place, place_old):
     return d_new / m2 + sx * x + sy * y, sx, sy
 
 
-@inlined()
+@merged()
 def _turned(total, plane, cosine, sine):
     """To first order d mu_old / d mu_new = A = blkdiag(1, R(yaw)); tilt only offsets the slopes."""
     p00, s01, s02, s11, s12, s22 = total[:6]
@@ -184,7 +186,7 @@ def transport(first_row, last_row, source, shape, origin, rotation, translation,
             _keep_three(out[row + 1], first + 1, 6, known, information[6:])
 
 
-@inner()
+@merged()
 def _shift_row(layer, columns, width, out):
     """One row with its border: node c takes what was at c + columns, or at the nearest node."""
     first, last = max(1, 1 - columns), min(width + 1, width + 1 - columns)

@@ -10,7 +10,8 @@ import numpy as np
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
 from roadbed.ground.stcrf.motion.motion_cpu import clear_between
 from roadbed.ground.stcrf.points.select_cpu import reserve
-from roadbed.kernels.numeric import F, U, inner, njit
+from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import LANES, STEP, bits, larger, load, splat, store, where
 
 VECTOR = 8  # nodes handled at once by vectorised loops

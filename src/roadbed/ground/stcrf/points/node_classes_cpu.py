@@ -27,7 +27,8 @@ from roadbed.ground.stcrf.model import (
     SMOOTH,
     WALL_RETURNS,
 )  # fmt: skip
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 
 SUMS = 5  # sums over neighbours that tell the kind of a node
 _INNER, _OUTER, _REGION, _GROUND, _WALLS = range(SUMS)
@@ -108,7 +109,7 @@ def _sum_beside(values, reach, out):
             out[i] += values[i + middle - k] + values[i + middle + k]
 
 
-@inner()
+@merged()
 def sum_along(counters, row, state, sums):
     """`sums` (SUMS, rows, columns) of one row of nodes: its neighbours in that row. `state` is scratch.
 

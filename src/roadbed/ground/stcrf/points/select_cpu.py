@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import FAST, ONE, F, U, bits_of_float, float_from_bits, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import FAST, ONE, F, U, bits_of_float, float_from_bits
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -88,7 +88,7 @@ def _square(x, y, half, scale, side):
     return row * side + column
 
 
-@inner()
+@merged()
 def _number_pillars(points, first, last, half, scale, side):
     """Number of each point's pillar inside its node."""
     lowest, highest, end = splat(F(0)), splat(F(side - 1)), first + (last - first) // STEP * STEP
@@ -100,7 +100,7 @@ def _number_pillars(points, first, last, half, scale, side):
         points.pillar[k] = np.uint16(_square(points.x[k], points.y[k], half, scale, side))
 
 
-@inner(fastmath=FAST)
+@merged()
 def _height_of_all(z):
     """From the lowest to the highest point of a node; as whole numbers in the same order, whose extremes vectorise."""
     low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
@@ -136,7 +136,7 @@ def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
     return walls > 0
 
 
-@inner(fastmath=FAST)
+@merged()
 def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
     """Points in cells that move do not shape the surface."""
     mask, corner, scale = moving.mask, moving.corner, moving.scale
@@ -148,7 +148,7 @@ def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
             pillar[k] |= LEFT_OUT
 
 
-@inner()
+@merged()
 def _leave_out_standing(stands, pillar):
     """Points that cannot be ground do not shape the surface."""
     for k in range(stands.shape[0]):
@@ -156,7 +156,7 @@ def _leave_out_standing(stands, pillar):
             pillar[k] |= LEFT_OUT
 
 
-@inlined()
+@merged()
 def _count_usable(pillar, first, last, out):
     """How many points of a node shape the surface: those with none of the marks `out`."""
     n = 0
@@ -217,7 +217,7 @@ def _find_lowest(points, first, last, out, spacing, side, low):
             _note_lowest(points, first, best3, place3, low, part + side + 1)
 
 
-@inlined()
+@merged()
 def _copy_all(points, first, last, place, shaping):
     """All points of a node, and maybe some after them: there is room for whole vectors."""
     for k in range(first, last, STEP):
@@ -227,7 +227,7 @@ def _copy_all(points, first, last, place, shaping):
         place += STEP
 
 
-@inlined()
+@merged()
 def _copy_usable(points, first, last, out, place, shaping):
     """The points of a node with none of the marks `out`, in scan order; returns the next free place."""
     for k in range(first, last, STEP):
@@ -240,7 +240,7 @@ def _copy_usable(points, first, last, out, place, shaping):
     return place
 
 
-@inlined()
+@merged()
 def _copy_some(points, first, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points from `first` on, in scan order; returns the next free place."""
     x, y, z, pillar = points.x, points.y, points.z, points.pillar
@@ -255,7 +255,7 @@ def _copy_some(points, first, out, usable, stride, place, shaping):
     return place
 
 
-@inlined()
+@merged()
 def _copy_points(points, first, last, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
     if usable < last - first and stride == ONE:
@@ -271,7 +271,7 @@ def _copy_points(points, first, last, out, usable, stride, place, shaping):
     return place
 
 
-@inner(fastmath=FAST)
+@merged()
 def _add_anchors(plane, quarter, place, shaping):
     """The plane of the wheels as points of a node under the vehicle."""
     for a in range(ANCHORS):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.model import FARTHEST_HEIGHT
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -143,7 +143,7 @@ def _place_runs(scan, turn, shape, next_place, room, out, first, last, run):
             run += ONE
 
 
-@inner()
+@merged()
 def _is_empty(count, anchored, c):
     """Whether nodes c and on have nothing."""
     empty = is_empty(anchored, c)
@@ -177,7 +177,7 @@ def _begin_nodes(count, anchored, shape, start, listed):
             c += STEP
 
 
-@inner()
+@merged()
 def _take_along(standing, out, last, run):
     """What is known of the points of a slice up to its last, from number `run` on, to their places."""
     runs = out.runs

@@ -25,7 +25,8 @@ from roadbed.ground.stcrf.model import (
 )  # fmt: skip
 from roadbed.ground.stcrf.points.node_classes_cpu import box_sum
 from roadbed.ground.stcrf.points.select_cpu import UNSEEN
-from roadbed.kernels.numeric import FAST, F, U, inner, njit
+from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import FAST, F, U
 from roadbed.kernels.simd import STEP, load, splat, where
 from roadbed.kernels.simd_reductions import total
 

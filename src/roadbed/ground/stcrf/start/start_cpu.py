@@ -15,8 +15,11 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
     share_rows,
 )
 from roadbed.ground.stcrf.points.select_cpu import PAD, UNSEEN
-from roadbed.kernels.numeric import FAST, ONE, F, U, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import FAST, ONE, F, U
 from roadbed.kernels.simd import LANES, STEP, load, splat, store, where
+
+_NO_PRIOR = np.bool_(False)  # typed, as Numba compiles a function for each literal
 
 
 @inner(fastmath=FAST)
@@ -76,7 +79,7 @@ def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
     """
     coarse_shape, information, spans, written, chunks = field
     _gather_lowest(points.start, points.listed, low, shape, ratio, coarse_shape, lowest, counts)
-    find_spans(lowest.listed, information[0], False, coarse_shape, reach, spans)
+    find_spans(lowest.listed, information[0], _NO_PRIOR, coarse_shape, reach, spans)
     clear_outside(information, written, spans)
     share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 
@@ -114,7 +117,7 @@ def _wide_before(place, ratio):
     return before, F(halves - np.int32(2 * ratio) * before) / F(2 * ratio)
 
 
-@inner(fastmath=FAST)
+@merged()
 def _between_nodes(ratio, columns, last, aside):
     """How far each fine node lies to the east of the wide one before it, and of the two that it is blended of."""
     for c in range(columns):
@@ -123,7 +126,7 @@ def _between_nodes(ratio, columns, last, aside):
         aside[0, c], aside[1, c], aside[2, c] = beyond, F(i - west) + beyond, F(i - east) + beyond
 
 
-@inner()
+@merged()
 def _blend_row(information, mean, weight, across, most, first, last, sums):
     """Adds a row of wide nodes, `across` m away, to weights, weighted heights and weighted slopes."""
     for i in range(U(first), U(last), STEP):
@@ -135,7 +138,7 @@ def _blend_row(information, mean, weight, across, most, first, last, sums):
         store(sums, (3, i), load(sums, (3, i)) + w * slope_y)
 
 
-@inner()
+@merged()
 def _repeat(sums, wide, ratio, first, last, west, east):
     """Sums of the `wide` nodes to both sides, where the border is counted, for each fine one in a range of columns.
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import STEP, bits, load
 from roadbed.runtime.components_cpu import root_of
 
@@ -40,7 +41,7 @@ def _find_runs(variance, first, runs):
     return n
 
 
-@inner()
+@merged()
 def _join_rows(runs, below, first, last, parent):
     """Runs first..last of a row hang on those of the row before it, below..first, that they touch, if only a corner."""
     other = below
@@ -55,7 +56,7 @@ def _join_rows(runs, below, first, last, parent):
             touching += 1
 
 
-@inner()
+@merged()
 def _mark_mainland(runs, row_runs, parent, size, least, mainland):
     """1 on the nodes of large components; `mainland` has one node more on each side."""
     for row in range(row_runs.shape[0] - 1):
