@@ -28,7 +28,6 @@ CHANGES = {
     "ground.stcrf.start": "zero",
     "ground.stcrf.slope_limit": 100.0,
     "ground.stcrf.points_per_node": 0,
-    "ground.stcrf.footprint": False,
     "ground.stcrf.seen_only": False,
     "ground.stcrf.reach": 10,
     "ground.stcrf.walls.enabled": False,
@@ -43,10 +42,8 @@ CHANGES = {
     "ground.labels.pillars": False,
     "ground.labels.pillars_around": False,
     "ground.labels.foot_by_ratio": False,
-    "ground.labels.foot_by_support": False,
     "ground.labels.clear": False,
     "ground.labels.banks": False,
-    "ground.labels.steep_banks": False,
     "ground.labels.open_ground": False,
     "ground.labels.vote": False,
     "occupancy.grid.length": 50.0,  # section 3.1: 30 x 50 m in front of the vehicle

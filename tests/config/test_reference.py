@@ -32,7 +32,7 @@ def test_defaults_bounds_and_units_are_the_models_own():
     assert (spacing.default, spacing.bounds, spacing.unit) == (Config().ground.stcrf.spacing, "≥ 0.1, ≤ 10", "m")
     assert spacing.meaning == "between nodes"
     assert found["backend"].bounds == "cpu, opencl, cuda, auto"
-    assert found["ground.stcrf.footprint"].bounds == "true, false"
+    assert found["ground.stcrf.seen_only"].bounds == "true, false"
     assert found["timeline.largest_speed"].unit == "m/s"
     assert found["ground.mounting.pitch"].unit == "degrees"
 

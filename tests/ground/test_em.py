@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every engine's EM against the float64 oracle, and the invariants of the model."""
 
-from dataclasses import replace
 
 import numba
 import numpy as np
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed import Config, GroundFilter, Pose, Scan
-from roadbed.ground.engine import Vehicle
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle
 
@@ -95,22 +93,6 @@ def test_few_iterations_are_enough_only_where_the_prior_knows_the_ground(name):
         each.keep()
     known, expected = (each.frame(engines.given(config, right, warm=True)) for each in (engine, other))
     assert np.abs(known.elevation - expected.elevation).max() > 1e-3
-
-
-@pytest.mark.parametrize("name", BACKENDS)
-def test_the_road_under_the_vehicle_is_the_plane_of_its_wheels(name):
-    config = paper(footprint=True)
-    given_ = engines.given(config, np.zeros((0, 3)))
-    wheels = Vehicle(SIZE / 2 + 0.2, SIZE / 2 - 0.4, 0.4, 0.15, -0.1)
-    output = engines.engine(name, config).frame(replace(given_, vehicle=wheels, road=0.3))
-    node = np.arange(SIZE) + 0.5
-    x, y = node[None, :] - wheels.x, node[:, None] - wheels.y
-    cosine, sine = np.cos(wheels.yaw), np.sin(wheels.yaw)
-    under = (np.abs(cosine * x + sine * y) < 2.4) & (np.abs(cosine * y - sine * x) < 1.4)
-    assert under.sum() >= 8
-    expected = 0.3 + 0.15 * x - 0.1 * y
-    np.testing.assert_allclose(output.elevation[under], expected[under], atol=0.01)
-    np.testing.assert_allclose(output.slope[under], np.tile([0.15, -0.1], (under.sum(), 1)), atol=0.02)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

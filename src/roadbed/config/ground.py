@@ -39,7 +39,6 @@ class CoarseConfig(Stage):
     pull: float = Field(
         0.05, ge=0, le=1, description="weight that returns far below the surface keep, so that it finds a drop; 0: none"
     )
-    most_information: float = Field(20.0, gt=0, description="effective points beyond which nodes blend equally")
     climb: bool = Field(
         True, description="a second start that climbs slopes up to the limit, taken where it explains clearly more"
     )
@@ -101,7 +100,6 @@ class StcrfConfig(Stage):
     walls: WallConfig = WallConfig()
     pillar: float = Field(0.2, ge=0.02, le=10, description="m, side of a pillar: the fine columns inside a node")
     points_per_node: int = Field(128, ge=0, description="at most this many shape a node's surface; 0: all")
-    footprint: bool = Field(True, description="road height assumed known under the vehicle")
     reach: int = Field(3, ge=0, le=1000, description="nodes beyond the data to extrapolate to")
     variance_factor: float = Field(1.0, gt=0, description="doubt about a node over the variance of independent points")
     disagreement: float = Field(
@@ -161,29 +159,24 @@ class LabelConfig(Stage):
     smooth: bool = Field(True, description="safety: a low threshold where the road is smooth all around")
     smooth_threshold: float = Field(0.12, gt=0, le=5, description="m, that threshold")
     pillars: bool = Field(True, description="feet of walls: not ground where a connected structure stands above")
-    ratio: int = Field(1, ge=0, le=100, description="returns in the structure per return at its foot")
     pillars_around: bool = Field(True, description="the same with the 3 x 3 pillars around")
-    ratio_around: int = Field(3, ge=0, le=100, description="the same for the 3 x 3 pillars")
+    ratio_around: int = Field(3, ge=0, le=100, description="returns in that structure per return at its foot")
     foot: float = Field(0.06, ge=0, le=5, description="m, below it a pillar's structure does not matter")
     foot_around: float = Field(0.10, ge=0, le=5, description="m, the same for the 3 x 3 columns")
     foot_by_ratio: bool = Field(True, description="feet of structures with hardly any ground seen around")
     support_ratio: float = Field(8.0, ge=0, description="effective points below which that rule applies")
-    foot_by_support: bool = Field(True, description="feet of structures where the ground is even but was not seen")
-    support_even: float = Field(4.0, ge=0, description="effective points below which that rule applies")
     clear: bool = Field(True, description="higher thresholds where nothing stands: grass, banks")
     clear_threshold: float = Field(0.40, gt=0, le=5, description="m, where nothing stands")
-    highest: float = Field(0.65, gt=0, le=10, description="m, on banks and open uneven ground")
+    highest: float = Field(0.65, gt=0, le=10, description="m, on open uneven ground")
     banks: bool = Field(True, description="firm ground up to the clear threshold even where returns lie above it")
-    steep_banks: bool = Field(True, description="firm ground up to the highest threshold on an unbroken slope")
     firm: float = Field(10.0, ge=0, description="effective points from which ground is firm")
     open_ground: bool = Field(True, description="uneven regions without walls: up to the highest threshold")
     top: float = Field(1.00, gt=0, le=10, description="m, end of the band in which a structure must continue")
-    standing: float = Field(1.30, gt=0, le=20, description="m, returns higher than this do not stand on the ground")
     vote: bool = Field(True, description="neighbours at equal height over the surface are labelled alike")
 
     @model_validator(mode="after")
     def _ordered(self) -> LabelConfig:
-        names = ("foot", "threshold", "clear_threshold", "highest", "top", "standing")
+        names = ("foot", "threshold", "clear_threshold", "highest", "top")
         limits = [getattr(self, name) for name in names]
         if limits != sorted(limits):
             found = ", ".join(f"{name} {value:g}" for name, value in zip(names, limits))

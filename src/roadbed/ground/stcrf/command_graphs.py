@@ -12,14 +12,7 @@ import numpy as np
 from roadbed.config import Config
 from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
 from roadbed.ground.stcrf.model import FIT_SIGMAS
-from roadbed.ground.stcrf.programs import (
-    GROUP,
-    EmLayout,
-    exponent,
-    fine_program,
-    room_for_anchors,
-    selects,
-)  # fmt: skip
+from roadbed.ground.stcrf.programs import GROUP, EmLayout, exponent, fine_program, selects
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.ground.stcrf.start.start_device import CoarseLattice
@@ -138,7 +131,7 @@ class CommandGraphs:
         """EM launches from one state buffer to the other; the posterior is left in the first."""
         stcrf, b = self._stcrf, self._buffers
         layout = EmLayout.of(self._backend.device, *lattice_of(self._config.ground).shape, stcrf.points_per_node)
-        per_slot = np.int32(b.capacity + room_for_anchors(self._config.ground))
+        per_slot = np.int32(b.capacity)
         launches = []
         for k in range(iterations):
             source, target = b.states[(iterations - k) % 2], b.states[(iterations - 1 - k) % 2]

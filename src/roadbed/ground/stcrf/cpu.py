@@ -31,7 +31,6 @@ from roadbed.ground.stcrf.labels.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels.labels_cpu import LabelArrays, label_points
 from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, places_in_node
 from roadbed.ground.stcrf.model import (
-    ANCHORS,
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
     KNOWN_PRIOR,
@@ -51,7 +50,7 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
     share_points,
 )  # fmt: skip
 from roadbed.ground.stcrf.points.node_classes_cpu import SUMS
-from roadbed.ground.stcrf.points.select_cpu import PAD, Selection, mark_anchors, select_points
+from roadbed.ground.stcrf.points.select_cpu import PAD, Selection, select_points
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK, SORT_PHASES, SortRoom, sort_by_node
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
@@ -103,8 +102,6 @@ class StcrfCpu:
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
         self._listed, self._listed_before = Listed.none(rows, columns), Listed.none(rows, columns)
         self._kinds, (self._near_count, self._band_count) = np.zeros(nodes, np.uint8), np.zeros((2, nodes), np.int32)
-        self._anchored = np.zeros(nodes, np.uint8)
-        self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
@@ -124,7 +121,7 @@ class StcrfCpu:
         self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
         self._ground, self._stands = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
-        self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
+        self._shaping = np.empty((3, capacity + PAD * self._kinds.size), F)
 
     def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
         return self.begin(given, alignment)
@@ -142,7 +139,6 @@ class StcrfCpu:
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm, self._alone = given.warm, count < _POINTS
         with timed(timings, "sort"):
-            self._mark_anchors(given.vehicle, given.road)
             points = self._sort(given)
         with timed(timings, "select"):
             shaping = self._select(points, given.moving)
@@ -176,24 +172,23 @@ class StcrfCpu:
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
         room = self._sort_alone if self._alone else self._sort_room
-        sorting = scan, known, pose, self._fine.shape, self._anchored, room, out
+        sorting = scan, known, pose, self._fine.shape, room, out
         parallel_region(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
-        """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added."""
+        """Which points shape the surface: no walls, nothing that moves, at most so many per node."""
         stcrf, fine = self.config.stcrf, self._fine
         fine.cut(self._alone)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
-        room = self._anchored, fine.shape, fine.reserved, fine.row_chunks, chunks
+        room = fine.shape, fine.reserved, fine.row_chunks, chunks
         self._enter(share_points)(points.start, points.listed, stcrf.points_per_node, *room)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
-        anchors = self._anchored, self._anchor_plane
-        given = chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
+        given = chunks, points, fine.shape, self._selection, moves, self._low, shaping
         parallel_region(self._enter(select_points, moves.mask), 1, *given, alone=self._alone)
         return shaping
 
@@ -208,13 +203,6 @@ class StcrfCpu:
             walls_out=walls.enabled,
             low_side=np.int32(low_side_of(self.config) if self._coarse else 0),
         )
-
-    def _mark_anchors(self, vehicle: Vehicle, road: float) -> None:
-        """Nodes under the vehicle, and the plane (h, sx, sy) of its wheels there."""
-        self._anchored[:] = 0
-        if self.config.stcrf.footprint:
-            place, plane = (vehicle.x, vehicle.y, vehicle.yaw), (road, vehicle.slope_x, vehicle.slope_y)
-            self._enter(mark_anchors)(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
 
     def _begin(self, points: SortedPoints, vehicle: Vehicle, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's.

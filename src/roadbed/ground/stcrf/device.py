@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
@@ -70,8 +69,6 @@ class StcrfDevice:
         self._frames, self._records = letter.array, letter.records
         self._laid_from = letter.array["laid_from"][0]
         self._poses = list(zip(letter.array["rotation"], letter.array["translation"]))
-        for slot in self._records:
-            slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
         self._masks: tuple | None = None  # from where to where a mask is copied, and the graph that does it,
@@ -234,8 +231,6 @@ class StcrfDevice:
             self._own_body.ask(given.body)
         self._describe_standing(record, given, slot)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
-        record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
-        record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y
         self._describe_moving(record, given.moving, slot)
 
     def _describe_standing(self, record: Any, given: FrameInput, slot: int) -> None:

@@ -22,8 +22,6 @@ OVERHANG, LOW_OUTLIER = np.uint8(Label.OVERHANG), np.uint8(Label.LOW_OUTLIER)
 # Points that shape the surface.
 FAR_ABOVE = _F(1e3)  # m, where a point's weight in the E-step is zero
 FARTHEST_HEIGHT = _F(1e4)  # m from the base: beyond it nothing is a return
-ANCHORS = 4  # points per node under the vehicle
-FOOTPRINT_X, FOOTPRINT_Y = 2.49, 1.49  # m, half the area under the vehicle; nodes around it do not lie on its edge
 
 # Nodes and the prior.
 KNOWN_PRIOR = _F(0.05)  # effective points from which a prior knows a node
@@ -67,10 +65,10 @@ LARGEST_LIFT, LARGEST_TILT = 0.7, 0.1  # m and slope that are corrected
 # Counters of a node, as planes of one array.
 NEAR, NEAR_HIGH, OPEN_NEAR, OPEN_HIGH, SEEN_GROUND, WALL_RETURNS, COUNTERS = range(7)
 BELOW, RAISED, ON_GROUND, WALL_TOP = _F(-0.3), _F(0.08), _F(0.10), _F(2.5)  # m over the surface
-BANDS = 5  # of heights in a pillar: foot..threshold, ..clear, ..highest, ..top, ..standing
+BANDS = 4  # of heights in a pillar: foot..threshold, ..clear, ..highest, ..top
 
 # Kinds of places, as bits.
-SMOOTH, FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
+SMOOTH, FOOT_BY_RATIO, OPEN = np.uint8(1), np.uint8(2), np.uint8(4)
 FEWEST_RETURNS = 3  # a node needs to be called smooth or rough
 ROUGH_SHARE, ROUGH_RETURNS = _F(0.05), 2  # of its points raised, and at least so many
 RING_ROUGH, RING_SMOOTH = 1, 8  # of the 16 nodes two away: at most rough, at least smooth
@@ -78,7 +76,6 @@ REGION = 12  # nodes to each side
 EVEN_SHARE = _F(0.85)
 FOOT_RATIO = _F(0.10)  # seen ground per wall return under which a low point is the structure's foot
 OPEN_WALLS = 4  # wall returns from which a region is not open
-MANY_ALIKE = 6  # returns of equal height around a point of a steep bank
 
 # The vote among neighbours at equal height over the surface.
 VOTE_PILLARS = 2  # pillars to each side of a cell
@@ -90,7 +87,7 @@ VOTE_MAY_CHANGE = _F(0.10)  # m, points from here on follow the vote
 # Outputs beside the labels that a caller may ask a device for, as bits.
 PROBABILITY, HEIGHT, LAYERS = 1, 2, 4
 
-LAID_FROM = 25  # numbers from which a scan is laid onto the prior surface
+LAID_FROM = 16  # numbers from which a scan is laid onto the prior surface
 # How a prior is moved, and where it lies before: in one of two buffers, or as the last frame's result.
 ROLLING, TURNING, POSTERIOR = 0, 1, 2
 # What a frame says of a node: its ground was seen, now or before; it stays as prior.
@@ -118,10 +115,6 @@ FRAME = np.dtype(
         ("translation", np.float32, 3),
         ("vehicle_x", np.float32),  # m from the lattice's corner
         ("vehicle_y", np.float32),
-        ("vehicle_cosine", np.float32),  # of the yaw
-        ("vehicle_sine", np.float32),
-        ("vehicle_slope_x", np.float32),  # of the plane of its wheels
-        ("vehicle_slope_y", np.float32),
         ("moving_columns", np.int32),  # mask of cells that move; 0: none
         ("moving_rows", np.int32),
         ("moving_x", np.float32),  # m from the lattice's corner
@@ -140,8 +133,8 @@ FRAME = np.dtype(
         ("reach", np.float32),  # m around the sensor
         ("some_stand", np.int32),  # the mask of points that cannot be ground is used
         ("sensors", np.int32),  # that saw the points
-        # Before the scan is laid onto the prior surface: sensor, vehicle (rotation, translation) and the share that is
-        # trusted; each a double as the sum of three floats.
+        # Before the scan is laid onto the prior surface: sensor (rotation, translation), vehicle (translation) and the
+        # share that is trusted; each a double as the sum of three floats.
         ("laid_from", np.float32, (3, LAID_FROM)),
         ("body_known", np.int32),  # points in the own vehicle's box are left out
         ("body_look", np.int32),  # number of the look at the cells around the vehicle; 0: nobody looks

@@ -7,18 +7,8 @@ import math
 from typing import NamedTuple
 
 from roadbed.config import Config
-from roadbed.config.ground import GroundConfig
 from roadbed.core.errors import ConfigError
-from roadbed.ground.stcrf.model import (
-    ANCHORS,
-    CONSTANTS,
-    COUNTERS,
-    FOOTPRINT_X,
-    FOOTPRINT_Y,
-    FRAME,
-    VOTE_LAYERS,
-    VOTE_PILLARS,
-)  # fmt: skip
+from roadbed.ground.stcrf.model import CONSTANTS, COUNTERS, FRAME, VOTE_LAYERS, VOTE_PILLARS
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
 from roadbed.runtime.backend import Device
@@ -34,7 +24,7 @@ GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 TEAM = 512  # work-items of a work-group of the coarse start, where it is one launch
 SPARE = 7  # points of no weight behind the last: CPU devices read eight at a time
-BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
+BAND_WORDS = 3  # four bands of 16 bits each, then the mark of a wall
 _MOST_SQUARES = 64  # pillars per node that local memory holds
 
 
@@ -63,9 +53,9 @@ def exponent(sigma: float) -> float:
 
 
 def selects(config: Config) -> bool:
-    """Whether some points are kept from shaping the surface, or some are added."""
+    """Whether some points are kept from shaping the surface."""
     stcrf = config.ground.stcrf
-    some_points = stcrf.walls.enabled or stcrf.points_per_node > 0 or stcrf.footprint or stcrf.start == "coarse"
+    some_points = stcrf.walls.enabled or stcrf.points_per_node > 0 or stcrf.start == "coarse"
     return some_points or LabelRules.of(config).around
 
 
@@ -77,14 +67,6 @@ def tally_words(config: Config) -> int:
     cells = [-(-along * side // VOTE_PILLARS) for along in lattice.shape]
     words = lattice.size * (side**2 * BAND_WORDS + COUNTERS) + cells[0] * cells[1] * VOTE_LAYERS
     return -(-words // 4) * 4
-
-
-def room_for_anchors(config: GroundConfig) -> int:
-    """Points that may be added under the vehicle."""
-    if not config.stcrf.footprint:
-        return 0
-    across = math.ceil(2 * math.hypot(FOOTPRINT_X, FOOTPRINT_Y) / config.stcrf.spacing) + 1
-    return ANCHORS * across**2
 
 
 def fine_program(config: Config) -> Program:
@@ -112,7 +94,6 @@ def coarse_program(config: Config) -> Program:
         "PULL_REACH": stcrf.sigma_down**-2,
         "PER_NODE": ratio**2 * low_side_of(config.ground) ** 2,  # places for a node's lowest points
         "FEW": 0,  # every coarse node is listed
-        "ANCHORS_USED": 0,
         "COARSE_START": False,
         "SEEN_ONLY": False,  # asked of the fine lattice alone
     }
@@ -158,8 +139,6 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "KNOWN_VARIANCE": stcrf.known_sigma**2,
         "SEEN_ONLY": stcrf.seen_only,
         "ISLANDS": stcrf.islands if stcrf.seen_only else 0,
-        "ANCHORS_USED": ANCHORS if stcrf.footprint else 0,
-        "EXTRA": room_for_anchors(ground),
         "SIDE": side,
         "WALLS": stcrf.walls.enabled,
         "WALL_LOW": stcrf.walls.low,
@@ -171,7 +150,6 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "COARSE_COLUMNS": coarse_columns,
         "COARSE_ROWS": coarse_rows,
         "COARSE_NODES": coarse_columns * coarse_rows,
-        "MOST_INFORMATION": stcrf.coarse.most_information,
         "FIND_WALLS": stcrf.walls.enabled or rules.around,
         "BAND_WORDS": BAND_WORDS,
         "TALLY_WORDS": tally_words(config),

@@ -23,20 +23,15 @@ class LabelRules(NamedTuple):
     clear_threshold: np.float32
     highest: np.float32
     top: np.float32
-    standing: np.float32
     clearance: np.float32
     smooth_threshold: np.float32
     pillars: bool
-    ratio: int
     pillars_around: bool
     ratio_around: int
     smooth: bool
     foot_by_ratio: bool
     support_ratio: np.float32
-    foot_by_support: bool
-    support_even: np.float32
     banks: bool
-    steep_banks: bool
     firm: np.float32
     open_ground: bool
     vote: bool
@@ -47,7 +42,7 @@ class LabelRules(NamedTuple):
         config = whole.ground.labels
         looks_around = (
             config.pillars, config.pillars_around, config.clear, config.smooth, config.foot_by_ratio,
-            config.foot_by_support, config.vote,
+            config.vote,
         )  # fmt: skip
         return cls(
             around=any(looks_around),
@@ -60,20 +55,15 @@ class LabelRules(NamedTuple):
             clear_threshold=f(config.clear_threshold),
             highest=f(config.highest if config.clear else config.threshold),
             top=f(config.top),
-            standing=f(config.standing),
             clearance=f(whole.vehicle.clearance),
             smooth_threshold=f(config.smooth_threshold),
             pillars=config.pillars,
-            ratio=config.ratio,
             pillars_around=config.pillars_around,
             ratio_around=config.ratio_around,
             smooth=config.smooth,
             foot_by_ratio=config.foot_by_ratio,
             support_ratio=f(config.support_ratio),
-            foot_by_support=config.foot_by_support,
-            support_even=f(config.support_even),
             banks=config.banks,
-            steep_banks=config.steep_banks,
             firm=f(config.firm),
             open_ground=config.open_ground,
             vote=config.vote,

@@ -49,7 +49,7 @@ def _band(d, rules):
     """The number of the band of heights: how many of the limits lie below."""
     nothing, one = splat(np.int32(0)), splat(np.int32(1))
     band = where(d >= rules.threshold, one, nothing) + where(d >= rules.clear_threshold, one, nothing)
-    return band + where(d >= rules.highest, one, nothing) + where(d >= rules.top, one, nothing)
+    return band + where(d >= rules.highest, one, nothing)
 
 
 @inlined()
@@ -108,7 +108,7 @@ def measure_node(points, c, end, plane, rules, work, scratch):
             continue
         is_point, is_open = numbers() < F(last - k), none_of(points.pillar, k, WALL)
         place = list_near(is_point & (d >= lowest) & (d < highest), k, work.near, place)
-        in_bands = is_point & (d >= rules.foot) & (d < rules.standing)
+        in_bands = is_point & (d >= rules.foot) & (d < rules.top)
         if bits(in_bands):
             pillar = load(points.pillar, k) & np.int32(PILLAR)
             store(codes, waiting, chosen(in_bands, pillar * np.int32(BANDS_ROOM) + _band(d, rules)))
@@ -139,8 +139,6 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
     for i in range(U(listed.row[row]), U(listed.row[row + 1])):
         c = U(listed.nodes[i])
         column = c - U(row * columns)
-        if points.start[c] == points.start[c + ONE]:
-            continue
         plane = mean[0, column + ONE], mean[1, column + ONE], mean[2, column + ONE]
         n, banded, counts = measure_node(points, c, end, plane, rules, work, scratch)
         if not rules.around:

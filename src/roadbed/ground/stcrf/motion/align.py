@@ -21,7 +21,7 @@ class ScanAlignment:
     @property
     def poses(self) -> tuple[float, ...]:
         place = self.place
-        return (*place.from_corner(place.T_lattice_sensor), *place.from_corner(place.T_lattice_vehicle))
+        return (*place.from_corner(place.T_lattice_sensor), *place.from_corner(place.T_lattice_vehicle)[9:])
 
     def lay(self, found: Misalignment | None) -> bool:
         if found is not None and found.fits:

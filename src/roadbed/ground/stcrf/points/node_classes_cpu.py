@@ -10,7 +10,6 @@ from roadbed.ground.stcrf.model import (
     EVEN_SHARE,
     FEWEST_RETURNS,
     FOOT_BY_RATIO,
-    FOOT_BY_SUPPORT,
     FOOT_RATIO,
     NEAR,
     NEAR_HIGH,
@@ -152,8 +151,6 @@ def classify_rows(first_row, last_row, listed, sums, p00, rules, kinds):
                 kind |= SMOOTH
             if support < rules.support_ratio and F(ground[column]) < FOOT_RATIO * F(walls[column] + 1):
                 kind |= FOOT_BY_RATIO
-            if is_even and support < rules.support_even:
-                kind |= FOOT_BY_SUPPORT
             if not is_even and walls[column] < OPEN_WALLS:
                 kind |= OPEN
             kinds[node] = kind

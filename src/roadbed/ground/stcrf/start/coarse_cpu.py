@@ -79,9 +79,9 @@ class CoarseStart:
         self._spread(spans, False, expected, expected, grain)
 
     def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
-        level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
+        level, (rows, columns, _) = self._level, self._fine
         wide = level.posterior, level.mean, level.spans, level.shape
-        given = wide, self._ratio, most, columns, spans, inside, before, expected
+        given = wide, self._ratio, columns, spans, inside, before, expected
         parallel_for(self._enter(spread_coarse), rows, *given, grain=grain)
 
     def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
