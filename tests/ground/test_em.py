@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every engine's EM against the float64 oracle, and the invariants of the model."""
 
-
 import numba
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.ground.stcrf.model import HEIGHT_WEIGHT, SLOPE_WEIGHT
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle
 
@@ -118,7 +118,7 @@ def test_variance_is_that_of_the_weighted_fit(name):
     stcrf = config.ground.stcrf
     output = engines.engine(name, config).frame(engines.given(config, points))
     P, _, _ = oracle.em(points + CORNER, SIZE, SIZE)
-    weak = np.diag([stcrf.height_information, stcrf.slope_information, stcrf.slope_information])
+    weak = np.diag([HEIGHT_WEIGHT, SLOPE_WEIGHT, SLOPE_WEIGHT])
     expected = stcrf.sigma_up**2 * np.linalg.inv(P + weak)[..., 0, 0]
     np.testing.assert_allclose(output.variance, expected, rtol=2e-3)
 

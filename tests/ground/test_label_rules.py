@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each label rule on a tiny scene of its own, on every engine: with the rule one label, without it another."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from roadbed import Config, Label
-from roadbed.config.ground import LabelConfig
+from roadbed.config.ground import GroundRule
+from roadbed.ground.stcrf.rules import LabelRules
 from tests.devices import DRIVERS
 from tests.ground import engines
 
@@ -27,10 +30,8 @@ def column(x, y, heights):
 
 def labels_of(name, points, asked, *rules):
     """Labels of the `asked` points, with these rules alone switched on."""
-    switches = {rule: rule in rules for rule in RULES}
-    config = Config().with_changes(
-        ground={"stcrf": {"length": SIZE, "width": SIZE}, "labels": switches},
-    )
+    without = [rule for rule in RULES if rule not in rules]
+    config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}, "without": without})
     everything = np.concatenate([points, asked])
     output = engines.engine(name, config).frame(engines.given(config, everything))
     return output.label[len(points) :].tolist()
@@ -100,9 +101,8 @@ SCENES = {
 }
 
 
-def test_every_switch_has_a_scene():
-    switches = {name for name, field in LabelConfig.model_fields.items() if field.annotation is bool}
-    assert switches == set(RULES) == set(SCENES)
+def test_every_rule_has_a_scene():
+    assert set(LabelRules._fields) & set(get_args(GroundRule)) | {"clear"} == set(RULES) == set(SCENES)
 
 
 @pytest.mark.parametrize("name", DRIVERS)

@@ -33,15 +33,18 @@ from roadbed.ground.stcrf.model import (
     FEWEST_SAMPLES,
     FRAME,
     HEIGHT,
+    HEIGHT_WEIGHT,
     LAYERS,
     POSTERIOR,
     PROBABILITY,
     ROLLING,
+    SLOPE_WEIGHT,
     TURNING,
 )  # fmt: skip
 from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
-from roadbed.ground.visibility.device import OpacityDevice
+from roadbed.ground.visibility.device import VisibilityDevice
+from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.runtime import primitives
 from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, GraphCache, OnDevice
 
@@ -73,7 +76,7 @@ class StcrfDevice:
         self._carries = False  # the prior has a plane for every node, known or not
         self._masks: tuple | None = None  # from where to where a mask is copied, and the graph that does it,
         self._mask_taken: tuple[CommandGraph, ...] = ()  # to be run before the next frame's
-        self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
+        self._opacity = VisibilityDevice(backend, VisibilityModel(), self._buffers)
         self._looks = False  # which points stand has to be found before the next frame,
         self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, letter)
         self._asks = False  # and which are the own vehicle's
@@ -181,8 +184,8 @@ class StcrfDevice:
     def prior(self, information: Float32) -> None:
         self._kept = self._to_move = self._carries = False
         self._stay()
-        stcrf, nodes = self.config.stcrf, self.lattice.size
-        planes = planes_of(information, stcrf.height_information, stcrf.slope_information)
+        nodes = self.lattice.size
+        planes = planes_of(information, HEIGHT_WEIGHT, SLOPE_WEIGHT)
         state = np.concatenate([information.reshape(9, nodes), planes.reshape(3, nodes)]).T
         start = 12 * nodes * int(self._frames["prior"][0])
         self.backend.upload(np.ascontiguousarray(state, np.float32), self._buffers.priors, start)

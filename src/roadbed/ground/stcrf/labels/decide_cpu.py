@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.labels.heights_cpu import list_near, near_from
-from roadbed.ground.stcrf.model import FOOT_BY_RATIO, OPEN, SMOOTH
+from roadbed.ground.stcrf.model import FIRM_GROUND, FOOT, FOOT_AROUND, FOOT_BY_RATIO, OPEN, RATIO_AROUND, SMOOTH
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.kernels.jit import inlined
 from roadbed.kernels.numeric import F, U, inner, njit
@@ -68,11 +68,11 @@ def _low_by_own_pillar(d, own, kind, rules):
     """Up to the threshold: ground, unless it is the foot of something."""
     if rules.foot_by_ratio and kind & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
         return _NO
-    if d < rules.foot:
+    if d < FOOT:
         return _YES
     if rules.pillars and _is_standing(own, 0):
         return _NO
-    return _ASK_AROUND if rules.pillars_around and d >= rules.foot_around else _YES
+    return _ASK_AROUND if rules.pillars_around and d >= FOOT_AROUND else _YES
 
 
 @inlined()
@@ -82,7 +82,7 @@ def _raised_is_ground(d, around, kind, support, rules):
         return False
     open_ground = rules.open_ground and kind & OPEN != 0
     if d < rules.clear_threshold:
-        return around[2] == 0 or (rules.banks and support >= rules.firm) or open_ground
+        return around[2] == 0 or (rules.banks and support >= FIRM_GROUND) or open_ground
     return open_ground
 
 
@@ -120,7 +120,7 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
             if d >= limit or d < -rules.low_outlier:
                 ground[k] = False
                 continue
-            if d < rules.foot and not at_foot:
+            if d < FOOT and not at_foot:
                 ground[k] = True
                 continue
             inside = np.int64(pillar[k] & PILLAR)
@@ -136,6 +136,6 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
                 sums = _sum_around(bands, band_count, (node_row, node_column), place, shape, side)
                 store(around, (inside, 0), sums)
             if d < rules.threshold:
-                ground[k] = not _is_standing(around[inside], rules.ratio_around)
+                ground[k] = not _is_standing(around[inside], RATIO_AROUND)
             else:
                 ground[k] = _raised_is_ground(d, around[inside], kind, support, rules)

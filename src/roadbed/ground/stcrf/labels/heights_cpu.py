@@ -8,6 +8,7 @@ import numpy as np
 
 from roadbed.ground.stcrf.model import (
     BELOW,
+    FOOT,
     NEAR,
     NEAR_HIGH,
     ON_GROUND,
@@ -15,6 +16,7 @@ from roadbed.ground.stcrf.model import (
     OPEN_NEAR,
     RAISED,
     SEEN_GROUND,
+    TOP,
     VOTE_LOWEST,
     VOTE_TOP,
     WALL_RETURNS,
@@ -64,7 +66,7 @@ def _count_bands(codes, n, is_first, bands, c):
 @inlined()
 def near_from(rules):
     """Height from which points are listed as near."""
-    return min(min(rules.foot, VOTE_LOWEST), rules.smooth_threshold)
+    return min(min(FOOT, VOTE_LOWEST), rules.smooth_threshold)
 
 
 @inlined()
@@ -96,7 +98,7 @@ def measure_node(points, c, end, plane, rules, work, scratch):
     first, last = U(points.start[c]), U(points.start[c + ONE])
     h, sx, sy = splat(plane[0]), splat(plane[1]), splat(plane[2])
     codes, spare = scratch
-    ground_below = rules.foot if rules.around else rules.threshold
+    ground_below = FOOT if rules.around else rules.threshold
     lowest, highest = near_from(rules), max(rules.highest, VOTE_TOP)
     nothing, one = splat(F(0)), splat(F(1))
     near = near_high = open_near = open_high = seen = wall = nothing
@@ -108,7 +110,7 @@ def measure_node(points, c, end, plane, rules, work, scratch):
             continue
         is_point, is_open = numbers() < F(last - k), none_of(points.pillar, k, WALL)
         place = list_near(is_point & (d >= lowest) & (d < highest), k, work.near, place)
-        in_bands = is_point & (d >= rules.foot) & (d < rules.top)
+        in_bands = is_point & (d >= FOOT) & (d < TOP)
         if bits(in_bands):
             pillar = load(points.pillar, k) & np.int32(PILLAR)
             store(codes, waiting, chosen(in_bands, pillar * np.int32(BANDS_ROOM) + _band(d, rules)))

@@ -13,16 +13,16 @@ FUNCTION int is_standing(const int *bands, int ratio) {
 // Up to the threshold: ground, unless it is the foot of something.
 FUNCTION int low_is_ground(float dz, const int *own, const int *around, int kind) {
     if (RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO) && own[1] + own[2] + own[3] > 0) return 0;
-    if (dz < RULE_FOOT) return 1;
+    if (dz < FOOT) return 1;
     if (RULE_PILLARS && is_standing(own, 0)) return 0;
-    return dz < RULE_FOOT_AROUND || !(RULE_PILLARS_AROUND && is_standing(around, RULE_RATIO_AROUND));
+    return dz < FOOT_AROUND || !(RULE_PILLARS_AROUND && is_standing(around, RATIO_AROUND));
 }
 
 // Above the threshold: grass and banks, only where nothing stands.
 FUNCTION int raised_is_ground(float dz, const int *around, int kind, float support) {
     if (around[3] > 0) return 0;
     int open_ground = RULE_OPEN_GROUND && (kind & OPEN);
-    if (dz < RULE_CLEAR_THRESHOLD) return around[2] == 0 || (RULE_BANKS && support >= RULE_FIRM) || open_ground;
+    if (dz < RULE_CLEAR_THRESHOLD) return around[2] == 0 || (RULE_BANKS && support >= FIRM_GROUND) || open_ground;
     return open_ground;
 }
 
@@ -61,7 +61,7 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
         int ground = 0;
         if (dz < (RULE_SMOOTH && (kind & SMOOTH) ? RULE_SMOOTH_THRESHOLD : RULE_HIGHEST) && dz >= -RULE_LOW_OUTLIER) {
             ground = 1;
-            if (dz >= RULE_FOOT || at_foot) {
+            if (dz >= FOOT || at_foot) {
                 int own[BANDS], around[BANDS] = {0, 0, 0, 0};
                 for (int band = 0; band < BANDS; ++band) own[band] = band_of(tallies, node * PILLARS + square, band);
                 int x = node % COLUMNS * SIDE + square % SIDE, y = node / COLUMNS * SIDE + square / SIDE;

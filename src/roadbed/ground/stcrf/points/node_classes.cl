@@ -37,7 +37,7 @@ FUNCTION uint band_of(GLOBAL const uint *tallies, int pillar, int band) {
 // The band of heights in which a pillar counts a point, -1 for none.
 FUNCTION int band_at(float dz) {
     int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST);
-    return dz >= RULE_FOOT && dz < RULE_TOP ? band : -1;
+    return dz >= FOOT && dz < TOP ? band : -1;
 }
 
 #if LANES > 1
@@ -174,7 +174,7 @@ KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, G
     int is_even = (float)even > EVEN_SHARE * (float)(even + uneven);
     int kind = 0;
     if (ring_rough <= RING_ROUGH && ring_smooth >= RING_SMOOTH) kind |= SMOOTH;
-    if (support < RULE_SUPPORT_RATIO && (float)ground < FOOT_RATIO * (float)(walls + 1)) kind |= FOOT_BY_RATIO;
+    if (support < SUPPORT_RATIO && (float)ground < FOOT_RATIO * (float)(walls + 1)) kind |= FOOT_BY_RATIO;
     if (!is_even && walls < OPEN_WALLS) kind |= OPEN;
     kinds[SLOT * NODES + node] = (uchar)kind;
 }

@@ -24,6 +24,7 @@ from roadbed.ground.stcrf.model import (
     ROUGH_SHARE,
     SEEN_GROUND,
     SMOOTH,
+    SUPPORT_RATIO,
     WALL_RETURNS,
 )  # fmt: skip
 from roadbed.kernels.numeric import ONE, F, U, inner, njit
@@ -125,7 +126,7 @@ def sum_along(counters, row, state, sums):
 
 
 @inner(allocates=True)
-def classify_rows(first_row, last_row, listed, sums, p00, rules, kinds):
+def classify_rows(first_row, last_row, listed, sums, p00, kinds):
     """`kinds`: bits per listed node from the sums along all rows and information p00.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
@@ -149,7 +150,7 @@ def classify_rows(first_row, last_row, listed, sums, p00, rules, kinds):
             kind = np.uint8(0)
             if rough <= RING_ROUGH and smooth >= RING_SMOOTH:
                 kind |= SMOOTH
-            if support < rules.support_ratio and F(ground[column]) < FOOT_RATIO * F(walls[column] + 1):
+            if support < SUPPORT_RATIO and F(ground[column]) < FOOT_RATIO * F(walls[column] + 1):
                 kind |= FOOT_BY_RATIO
             if not is_even and walls[column] < OPEN_WALLS:
                 kind |= OPEN
