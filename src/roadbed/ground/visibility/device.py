@@ -16,7 +16,8 @@ from roadbed.ground.visibility.model import (
     program,
     table_words,
 )  # fmt: skip
-from roadbed.runtime.backend import Backend, CommandGraph, Launch
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch
 
 _ASKING = 9  # work-items that ask what is near a point on a GPU: see squares.cl
 
