@@ -176,7 +176,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
 def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     """Ground or not for every point of some rows of nodes, before the vote."""
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
-    classify_rows(first_row, last_row, listed, work.sums, p00, rules, work.kinds)
+    classify_rows(first_row, last_row, listed, work.sums, p00, work.kinds)
     pillars = side * side
     around = np.empty((pillars, BANDS_ROOM), np.int32)
     scratch = Scratch(np.zeros(BANDS_ROOM, np.uint16), around, np.full(pillars, -1))

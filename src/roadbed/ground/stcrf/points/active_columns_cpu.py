@@ -128,13 +128,13 @@ def share_rows(reserved, shape, chunks, node_cost):
 
 
 @njit(cache=True)
-def share_points(start, listed, limit, anchored, shape, reserved, row_chunks, point_chunks):
+def share_points(start, listed, limit, shape, reserved, row_chunks, point_chunks):
     """Where the points are kept that shape the surface, and ranges of rows that cost about the same: nodes with these
     points, and all points.
 
     Some rows of nodes hold a whole number of vote cells, so that no two threads share one.
     """
-    reserve(start, listed, limit, anchored, shape.columns, reserved)
+    reserve(start, listed, limit, shape.columns, reserved)
     share_rows(reserved, shape, row_chunks, NODE_COST)
     share_rows(start, shape, point_chunks, NODE_COST)
     for i in range(point_chunks.shape[0] - 1):

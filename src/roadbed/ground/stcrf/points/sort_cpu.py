@@ -144,24 +144,24 @@ def _place_runs(scan, turn, shape, next_place, room, out, first, last, run):
 
 
 @merged()
-def _is_empty(count, anchored, c):
+def _is_empty(count, c):
     """Whether nodes c and on have nothing."""
-    empty = is_empty(anchored, c)
-    for s in range(count.shape[0]):
+    empty = is_empty(count[0], c)
+    for s in range(1, count.shape[0]):
         empty &= is_empty(count[s], c)
     return empty
 
 
 @inner()
-def _begin_nodes(count, anchored, shape, start, listed):
-    """Where nodes begin, and in `count` where each slice does; those that have points, or are anchored, are listed."""
+def _begin_nodes(count, shape, start, listed):
+    """Where nodes begin, and in `count` where each slice does; those that have points are listed."""
     slices, nodes = count.shape[0], U(shape.rows * shape.columns)
     total = n = 0
     for row in range(shape.rows + 1):
         listed.row[row] = n
         c, after = U(row * shape.columns), min(U((row + 1) * shape.columns), nodes + ONE)
         while c < after:
-            if c + STEP <= nodes and _is_empty(count, anchored, c):
+            if c + STEP <= nodes and _is_empty(count, c):
                 store(start, c, splat(np.int32(total)))  # maybe also of the next row, which writes over it
                 c += STEP
                 continue
@@ -173,7 +173,7 @@ def _begin_nodes(count, anchored, shape, start, listed):
                     total += here
                 if node < nodes:
                     listed.nodes[n] = node  # written over where it does not count
-                    n += (total > before) | (anchored[node] > 0)
+                    n += total > before
             c += STEP
 
 
@@ -189,7 +189,7 @@ def _take_along(standing, out, last, run):
 
 
 @njit(nogil=True, cache=True)
-def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
+def sort_by_node(tasks, scan, standing, pose, shape, room, out):
     """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
 
     `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of whole blocks.
@@ -209,7 +209,7 @@ def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
                 count[s, :] = 0
                 _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), out.runs, first, last, run)
             elif phase == 1:
-                _begin_nodes(count, anchored, shape, out.start, out.listed)
+                _begin_nodes(count, shape, out.start, out.listed)
             else:
                 _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
                 _take_along(standing, out, min(last, standing.shape[0]), run)

@@ -23,7 +23,7 @@ _NO_PRIOR = np.bool_(False)  # typed, as Numba compiles a function for each lite
 
 
 @inner(fastmath=FAST)
-def _gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, counts):
+def _gather_lowest(listed, low, shape, ratio, coarse_shape, shaping, counts):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants.
 
     `counts` takes how many there are.
@@ -52,8 +52,6 @@ def _gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, coun
                     if column >= (coarse_column + 1) * ratio:
                         break
                     next_listed[row - first_row] += 1
-                    if start[node] == start[node + 1]:
-                        continue
                     for part in range(low.shape[1]):
                         # Written over where nothing was seen: cheaper than a branch.
                         x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
@@ -78,8 +76,8 @@ def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
     `field` is the coarse lattice: its shape, information, spans, which columns were written, and those ranges.
     """
     coarse_shape, information, spans, written, chunks = field
-    _gather_lowest(points.start, points.listed, low, shape, ratio, coarse_shape, lowest, counts)
-    find_spans(lowest.listed, information[0], _NO_PRIOR, coarse_shape, reach, spans)
+    _gather_lowest(points.listed, low, shape, ratio, coarse_shape, lowest, counts)
+    find_spans(lowest.listed, information[0], False, coarse_shape, reach, spans)
     clear_outside(information, written, spans)
     share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 
@@ -127,11 +125,10 @@ def _between_nodes(ratio, columns, last, aside):
 
 
 @merged()
-def _blend_row(information, mean, weight, across, most, first, last, sums):
+def _blend_row(information, mean, weight, across, first, last, sums):
     """Adds a row of wide nodes, `across` m away, to weights, weighted heights and weighted slopes."""
     for i in range(U(first), U(last), STEP):
-        known, slope_y = load(information, (0, i)), load(mean, (2, i))
-        w = where(known < most, known, splat(most)) * weight
+        w, slope_y = load(information, (0, i)) * weight, load(mean, (2, i))
         store(sums, (0, i), load(sums, (0, i)) + w)
         store(sums, (1, i), load(sums, (1, i)) + w * (load(mean, (0, i)) + slope_y * across))
         store(sums, (2, i), load(sums, (2, i)) + w * load(mean, (1, i)))
@@ -180,7 +177,7 @@ def _blend_columns(sums, between, shape, ratio, columns, before, expected):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def spread_coarse(first_row, last_row, wide, ratio, most, columns, spans, inside, before, expected):
+def spread_coarse(first_row, last_row, wide, ratio, columns, spans, inside, before, expected):
     """Blend the four coarse planes around each fine node of some rows, weighted by what they know: `inside` of the
     spans, or outside of them. `wide` is the coarse lattice: its information, planes, spans and shape.
 
@@ -204,7 +201,7 @@ def spread_coarse(first_row, last_row, wide, ratio, most, columns, spans, inside
         sums[:] = F(0)
         for line, weight in ((max(j, 0), F(1) - beyond), (min(j + 1, last_line), beyond)):
             across = (F(j - line) + beyond) * spacing
-            _blend_row(information[line + 1], mean[line + 1], weight, across, most, lo, hi, sums)
+            _blend_row(information[line + 1], mean[line + 1], weight, across, lo, hi, sums)
         old, new = before[row + 1], expected[row + 1]
         if inside or first == last:
             _blend_columns(sums, between, shape, ratio, (begin, end), old, new)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
+from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import STEP, bits, load
@@ -84,7 +84,7 @@ def drop_islands(fewest, largest_variance, unknown_variance, elevation, slope, v
     for run in range(size.shape[0]):
         size[root_of(parent, run)] += runs[run, 1] - runs[run, 0]
     mainland = np.zeros((rows + 2, columns + 2), np.uint8)
-    _mark_mainland(runs, row_runs, parent, size, min(F(fewest), ISLAND_SHARE * F(known)), mainland)
+    _mark_mainland(runs, row_runs, parent, size, min(F(fewest), SMALL_SHARE * F(known)), mainland)
     beside = np.empty(columns + 2, np.uint8)
     for row in range(rows):
         for c in range(U(columns + 2)):
