@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is queued on a CUDA stream: launches captured as graphs, with branches, and events among them."""
+"""CUDA graphs: launches captured from a stream, with branches, and events in the stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadbed.runtime.graphs import Concurrent, PhaseOrder, assign_queues
+from roadbed.runtime.graphs import Fork, PhaseOrder, Run, assign_queues, sequential
 
 DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -34,34 +34,8 @@ class Step(NamedTuple):
         self.kernel(self.groups, self.size, self.arguments, enable_cooperative_groups=self.cooperative)
 
 
-class Run(NamedTuple):
-    """Launches in line, or by phases `after` each other."""
-
-    steps: Sequence[Step]
-    after: PhaseOrder | None
-
-
-class Fork(NamedTuple):
-    """What `Concurrent` is of the runs of graphs."""
-
-    first: Sequence[Run | Fork]
-    second: Sequence[Run | Fork]
-
-
-def runs_of(graphs: Sequence[Any]) -> list[Run | Fork]:
-    runs: list[Run | Fork] = []
-    for one in graphs:
-        runs += [Fork(runs_of(one.first), runs_of(one.second))] if isinstance(one, Concurrent) else one.runs
-    return runs
-
-
-def _steps_of(runs: Sequence[Run | Fork]) -> Iterator[Step]:
-    for run in runs:
-        yield from run.steps if isinstance(run, Run) else _steps_of([*run.first, *run.second])
-
-
 class CudaEvent:
-    """A place in the backend's stream."""
+    """A marker in the backend's stream."""
 
     def __init__(self, owner: Any) -> None:
         self._owner = owner
@@ -77,19 +51,18 @@ class CudaEvent:
 
 
 class CudaGraph:
-    """Launches captured once as a graph; a frame is then one call to the driver."""
+    """Launches captured once as a graph; running it is one call of the driver."""
 
     def __init__(self, owner: Any, runs: Sequence[Run | Fork]) -> None:
-        """`runs` come one after the other."""
         self._owner, self.runs = owner, runs
-        self._steps = list(_steps_of(runs))
+        self._steps: list[Step] = [step for run in sequential(runs) for step in run.steps]
         with owner._handle, owner.stream:
             owner.stream.begin_capture()
             self._capture(runs, owner.stream, owner.side_streams())
             self._graph = owner.stream.end_capture()
 
     def _capture(self, runs: Sequence[Run | Fork], stream: Any, sides: Iterator[Any]) -> None:
-        """Events make branches of the graph of what is launched on the sides; they join in `stream`."""
+        """Launches on a side stream, between two events, become a branch of the graph."""
         for run in runs:
             if isinstance(run, Fork):
                 side = next(sides)
@@ -106,7 +79,7 @@ class CudaGraph:
 
     @staticmethod
     def _capture_phases(steps: Sequence[Step], after: PhaseOrder, main: Any, sides: Iterator[Any]) -> None:
-        """Each phase on its own stream."""
+        """Each phase on a stream of its own, ordered by events."""
         queues = assign_queues(after)
         streams = [main, *islice(sides, max(queues.values()))]
         begin = main.record()
@@ -129,7 +102,7 @@ class CudaGraph:
         self._graph.launch(self._owner.stream)
 
     def timed(self) -> dict[str, float]:
-        """Events around each launch; a delay first, so that the device never waits for the host."""
+        """Events around each launch, behind a delay: the device must not wait for the host between them."""
         cupy, stream = self._owner._cupy, self._owner.stream
         delay = cupy.RawKernel(DELAY, "delay")
         with self._owner._handle, stream:

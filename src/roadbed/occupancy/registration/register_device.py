@@ -141,7 +141,7 @@ class RegistrationDevice:
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (lay, *observation, self._pictures, *hits, found.velocity, self._tickets)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
-            scan = primitives.scan_after_clear(self._roots, self._before, self._progress, size)
+            scan = primitives.scan(self._roots, self._before, self._progress, size)
             scanned = (self._progress, np.int32(primitives.scan_progress_size(size)))
             components = [
                 Launch("draw_picture", groups, GROUP, draw),
