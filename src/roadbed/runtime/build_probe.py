@@ -16,11 +16,11 @@ import tempfile
 from contextlib import suppress
 from typing import Any, cast
 
-from roadbed.runtime import program_cache
+from roadbed.runtime import opencl_devices, program_cache
 from roadbed.runtime.device import Device
 
 TIME_LIMIT = 180.0  # s per program; the largest takes 20 s on two cores with PoCL
-_SURVIVED, _NOT_PROBED = 0, 3  # exit statuses of the child; drivers' compilers abort, or exit with 1
+_READY = "roadbed: compiling"  # the child's last line before the driver's compiler runs
 
 
 def crash_of(device: Device, files: tuple[str, ...], text: str, options: list[str]) -> str | None:
@@ -30,19 +30,21 @@ def crash_of(device: Device, files: tuple[str, ...], text: str, options: list[st
         return outcome.read_text(encoding="utf-8") or None
     if not sys.executable:  # Python is embedded in another program: there is no interpreter to start
         return None
-    end = _end_of_child({"index": device.index, "name": device.name, "options": options, "text": text})
-    crash = None
-    if end is not None:
+    status, lines = _run_child({"index": device.index, "name": device.name, "options": options, "text": text})
+    if _READY not in lines:  # the child cannot import this package, or finds other devices
+        return None
+    crash = ""
+    if status != 0:
         crash = (
-            f"{device.driver} ({device.name}) cannot compile {', '.join(files)}: {end}; use backend='cpu', another "
-            f"device or another version of this driver (remove {outcome} to try again)"
+            f"{device.driver} ({device.name}) cannot compile {', '.join(files)}: {_reason(status, lines)}; use "
+            f"backend='cpu', another device or another version of this driver (remove {outcome} to try again)"
         )
-    program_cache.write(outcome, (crash or "").encode())
-    return crash
+    program_cache.write(outcome, crash.encode())
+    return crash or None
 
 
-def _end_of_child(request: dict[str, Any]) -> str | None:
-    """How the child failed to build the program; None if it did not."""
+def _run_child(request: dict[str, Any]) -> tuple[int | None, list[str]]:
+    """The exit status, None if the time limit ended the child, and what it and the driver wrote."""
     with tempfile.TemporaryDirectory(prefix="roadbed-probe-") as folder, tempfile.TemporaryFile() as output:
         environment = {
             **os.environ,
@@ -56,44 +58,41 @@ def _end_of_child(request: dict[str, Any]) -> str | None:
             stderr=output,
             cwd=folder,  # drivers write dumps here
             env=environment,
-            start_new_session=True,  # so that a compiler's own children end with it
+            start_new_session=True,  # so that processes started by the compiler can be ended with it
         )
-        try:
+        status: int | None = None
+        with suppress(subprocess.TimeoutExpired):
             child.communicate(json.dumps(request).encode(), TIME_LIMIT)
-        except subprocess.TimeoutExpired:
-            return f"its compiler did not end within {TIME_LIMIT:.0f} s"
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-        if child.returncode in (_SURVIVED, _NOT_PROBED):
-            return None
+            status = child.returncode
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
         output.seek(0)
-        lines = output.read().decode(errors="replace").split("\n")
-    message = next((line.strip()[:200] for line in reversed(lines) if line.strip()), "no message")
-    code = child.returncode
-    return f"its compiler ended with {signal.Signals(-code).name if code < 0 else f'status {code}'} ({message})"
+        lines = output.read().decode(errors="replace").splitlines()
+    return status, [line.strip() for line in lines if line.strip()]
 
 
-def main() -> int:
+def _reason(status: int | None, lines: list[str]) -> str:
+    if status is None:
+        return f"its compiler did not end within {TIME_LIMIT:.0f} s"
+    ended = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    message = "" if lines[-1] == _READY else f" ({lines[-1][:200]})"
+    return f"its compiler ended with {ended}{message}"
+
+
+def main() -> None:
     """The child: build the program of the request on standard input, and finish the compilation of every kernel."""
+    import pyopencl as cl
+
     request = json.load(sys.stdin)
-    try:
-        import pyopencl as cl
-
-        from roadbed.runtime.opencl_devices import handles
-
-        handle = handles()[0][request["index"]]
-        if handle.name.strip() != request["name"]:
-            return _NOT_PROBED
-        context = cl.Context([handle])
-    except Exception:
-        return _NOT_PROBED
-    with suppress(cl.Error):  # a message about the source is for the parent to show
-        built = cl.Program(context, request["text"]).build(request["options"], cache_dir=cast(str, False))
+    handle = opencl_devices.handles()[0][request["index"]]
+    assert handle.name.strip() == request["name"]
+    program = cl.Program(cl.Context([handle]), request["text"])
+    print(_READY, flush=True)
+    with suppress(cl.Error):  # the parent shows messages about the source
+        built = program.build(request["options"], cache_dir=cast(str, False))
         built.get_info(cl.program_info.BINARIES)  # PoCL compiles kernels when they are launched or asked for
-    return _SURVIVED
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
