@@ -41,16 +41,16 @@ class OccupancyDevice:
         """What is `wanted` (names of the filter's WANTED) is brought to the host with the frame, the rest when asked
         for."""
         self.config, self.backend, occupancy = config, backend, config.occupancy
-        self.lattice = lattice_of(occupancy.grid)
-        cells, filter_ = Cells(*self.lattice.shape, self.lattice.spacing), occupancy.filter
+        self.grid = lattice_of(occupancy.grid)
+        cells, filter_ = Cells(*self.grid.shape, self.grid.spacing), occupancy.filter
         check_device(backend)
-        remembered = RegistrationDevice.bytes_needed(backend, *self.lattice.shape, filter_.registration)
-        check_memory(backend, self.lattice.size, filter_, self.lattice.size * _SENSED_PER_CELL + remembered)
-        self._observe = ObserveDevice(backend, config, self.lattice)
+        remembered = RegistrationDevice.bytes_needed(backend, *self.grid.shape, filter_.registration)
+        check_memory(backend, self.grid.size, filter_, self.grid.size * _SENSED_PER_CELL + remembered)
+        self._observe = ObserveDevice(backend, config, self.grid)
         self._fusion = FusionDevice(backend, cells, occupancy.fusion, occupancy.observation.clip)
         self._registration = RegistrationDevice(backend, cells, filter_.registration)
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
-        self._hsbof = HsbofDevice(backend, self.lattice.shape, cells.spacing, filter_, config.seed, given)
+        self._hsbof = HsbofDevice(backend, self.grid.shape, cells.spacing, filter_, config.seed, given)
         self._motion = GridMotion()  # since the last frame
         self._graph_cache = GraphCache(backend)
         self._layers = self._on_device()
@@ -94,7 +94,7 @@ class OccupancyDevice:
         self._motion = GridMotion()
         if "masses" in known:
             known |= zip(_MASSES, known.pop("masses"))
-        moving = DeviceArray(h._buffers.moving, count=self.lattice.size)
+        moving = DeviceArray(h._buffers.moving, count=self.grid.size)
         uncarried = h.share_of(known.pop("lost"))
         return LazyOutput(self._fetch, **known, uncarried=uncarried, timings=timings, moving_on_device=moving)
 
@@ -112,7 +112,7 @@ class OccupancyDevice:
 
     def _on_device(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """What lies there, by its name among the results: shape and type on the host."""
-        shape = self.lattice.shape
+        shape = self.grid.shape
         return {
             "lost": ((self._hsbof._buffers.sum_groups, 2), np.float32),
             "masses": ((3, *shape), np.float32),
@@ -128,7 +128,7 @@ class OccupancyDevice:
         """A layer that was not brought with its frame."""
         start, results = 0, self._hsbof._buffers.results
         if name in _MASSES:
-            start, name = _MASSES.index(name) * self.lattice.size, "masses"
+            start, name = _MASSES.index(name) * self.grid.size, "masses"
         elif name in ("observation", "observedness", "surface"):
             results = self._fusion.results
         shape, kind = self._layers[name]

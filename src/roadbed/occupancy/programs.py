@@ -40,7 +40,7 @@ VIEW = np.dtype(
         ("heights", np.uint64),  # (count,) float, m over the ground
         ("belongs", np.uint64),  # (count,) uchar, the sensor of each point
         ("layers", np.uint64),  # (4, nodes) float, where the ground left them
-        ("rotation", np.float64, 9),  # takes points to the ground's lattice frame
+        ("rotation", np.float64, 9),  # takes points to the ground's grid frame
         ("translation", np.float64, 3),
         ("origin", np.float64, 3),  # where the sensor stands there
         ("plane", np.float64, 3),  # to assume where no ground is known

@@ -13,7 +13,7 @@ import numpy as np
 from roadbed.config import Config
 from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import InputError
-from roadbed.core.frames import Resident
+from roadbed.core.frames import DeviceGround
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
@@ -86,7 +86,7 @@ class StcrfDevice:
         self._asks = False  # and which are the own vehicle's
         self._graph_cache = GraphCache(backend)
         self._placed = backend.event()  # it is known how the scan lies on the prior, and what that knows of it
-        self._resident: Resident | None = None  # what the last frame left here
+        self._left_on_device: DeviceGround | None = None  # what the last frame left here
 
     def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
         output = self.begin(given, alignment)
@@ -121,18 +121,18 @@ class StcrfDevice:
         with timed(timings, "device"):
             self.backend.finish()
 
-    def _left(self) -> Resident | None:
+    def _left(self) -> DeviceGround | None:
         """What lies here after a frame, for kernels of the next stage."""
         if self.wanted & (HEIGHT | LAYERS) != HEIGHT | LAYERS:
             return None
         b, record = self._buffers, self._records[0]
-        self._resident = Resident(
+        self._left_on_device = DeviceGround(
             self.backend,
             DeviceArray(b.input_buffer, record.points, record.count),
             DeviceArray(b.height.buffer, b.height.addresses[0], record.count),
             DeviceArray(b.layers.buffer, b.layers.addresses[0], self.lattice.size),
         )
-        return self._resident
+        return self._left_on_device
 
     def queue(self, given: Sequence[FrameInput]) -> None:
         """Start computing scans that stand alone, one per slot; `collect` waits for them."""
@@ -221,8 +221,8 @@ class StcrfDevice:
 
     def _describe(self, given: FrameInput, slot: int) -> None:
         """Make a scan readable by the kernels: its points, which of them stand or move, and where it lies."""
-        if self._resident is not None:
-            self._resident.current = False
+        if self._left_on_device is not None:
+            self._left_on_device.current = False
         points = given.points
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"points: expected shape (N, 3), found {tuple(points.shape)}")
@@ -351,7 +351,7 @@ class StcrfDevice:
         if self.wanted & LAYERS:
             fetch(buffers.layers, slot, 4 * self.lattice.size)
 
-    def _output(self, slot: int, timings: dict[str, float], resident: Resident | None = None) -> FrameOutput:
+    def _output(self, slot: int, timings: dict[str, float], device: DeviceGround | None = None) -> FrameOutput:
         """What was fetched, in arrays of the caller's own, or the arrays on the device; empty where not wanted."""
         buffers, count, wanted = self._buffers, self._records[slot].count, self.wanted & self.fetched
         return FrameOutput(
@@ -360,7 +360,7 @@ class StcrfDevice:
             self._given(buffers.height.host[slot, : count if wanted & HEIGHT else 0]),
             *self._surface(slot),
             timings=timings,
-            resident=resident,
+            device=device,
         )
 
     def _surface(self, slot: int) -> tuple[Float32, Float32, Float32]:

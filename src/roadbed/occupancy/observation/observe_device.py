@@ -44,9 +44,9 @@ class ObserveDevice:
     `prepare` does all but running the graph that it gives beside the reports.
     """
 
-    def __init__(self, backend: Backend, config: Config, lattice: Grid) -> None:
+    def __init__(self, backend: Backend, config: Config, grid: Grid) -> None:
         check_device(backend)
-        self.backend, self.config, self._cells = backend, config, lattice.size
+        self.backend, self.config, self._cells = backend, config, grid.size
         self._program = backend.build(OBSERVE)
         self._frame = 0
         self._sensors = self._points = self._bins = self._nodes = 0  # room there is, the last two per sensor
@@ -74,7 +74,7 @@ class ObserveDevice:
 
     def _model(self, given: OccupancyInput, view: SensorView) -> SensorModel:
         """The same for a sensor scan after scan: only the cells to the grid's farthest corner change a little."""
-        spacing, reach = given.lattice.spacing, reach_of(view, given.lattice, given.T_lattice_grid)
+        spacing, reach = given.grid.spacing, reach_of(view, given.grid, given.T_ground_grid)
         kind = SensorModel.kind(self.config.occupancy.observation, spacing, reach, view.count)
         if kind not in self._models:
             self._models[kind] = SensorModel.of(self.config, spacing, reach, view.count)
@@ -101,15 +101,15 @@ class ObserveDevice:
     def _enqueue_arguments(
         self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
     ) -> None:
-        numbers, surface, count = given.T_lattice_sensor.numbers, given.surface, _length(given.points)
-        ground, first = surface.lattice, given.sensors[0]
+        numbers, surface, count = given.T_ground_sensor.numbers, given.surface, _length(given.points)
+        ground, first = surface.grid, given.sensors[0]
         everything = len(given.sensors) == 1 and (first.points is None or first.count == count)
         belonging, belongs = given.belongs, 0
         if belonging is None and not everything:
             belonging = _belonging(given.sensors, count)
         if belonging is not None:
             belongs, everything = self.backend.bind(belonging, self._belongs), False
-        plane, grid = surface.plane.tolist(), grid_shape(given.lattice, given.T_lattice_grid)
+        plane, grid = surface.plane.tolist(), grid_shape(given.grid, given.T_ground_grid)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
             self._argument_struct.write(
                 k, *addresses, belongs, layers,
@@ -122,7 +122,7 @@ class ObserveDevice:
 
     def _reserve(self, given: OccupancyInput, models: Sequence[SensorModel]) -> None:
         """Room for this scan; buffers that grow begin empty, as every scan leaves them."""
-        sensors, points, nodes = len(given.sensors), _length(given.points), given.surface.lattice.size
+        sensors, points, nodes = len(given.sensors), _length(given.points), given.surface.grid.size
         bins = max(model.azimuth_bins * model.range_bins for model in models)
         if sensors >= NOBODYS:
             raise InputError(f"scan of {sensors} sensors: expected fewer than {NOBODYS}")
