@@ -18,7 +18,7 @@ from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
 from roadbed.runtime.cuda_graphs import CudaEvent, CudaGraph, Step
 from roadbed.runtime.device import GPU_LANES, SORT_BY_WARPS, Device
 from roadbed.runtime.device_errors import build_failed, out_of_memory
-from roadbed.runtime.graphs import Launch, PhaseOrder, Run, runs_of
+from roadbed.runtime.graphs import Launch, PhaseOrder
 from roadbed.runtime.program import Program
 
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
@@ -256,10 +256,10 @@ class CudaBackend:
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             steps.append(Step(launch.phase or launch.kernel, kernel, *shape, arguments, launch.cooperative))
-        return CudaGraph(self, [Run(steps, after)])
+        return CudaGraph(self, steps, after)
 
     def combined(self, graphs: Sequence[Any]) -> CudaGraph:
-        return CudaGraph(self, runs_of(graphs))
+        return CudaGraph(self, parts=graphs)
 
     def side_streams(self) -> Iterator[Any]:
         """As many streams as a capture asks for, kept for the next one."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadbed.runtime.graphs import Fork, PhaseOrder, Run, assign_queues, sequential
+from roadbed.runtime.graphs import Concurrent, PhaseOrder, assign_queues, flattened
 
 DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -53,38 +53,47 @@ class CudaEvent:
 class CudaGraph:
     """Launches captured once as a graph; running it is one call of the driver."""
 
-    def __init__(self, owner: Any, runs: Sequence[Run | Fork]) -> None:
-        self._owner, self.runs = owner, runs
-        self._steps: list[Step] = [step for run in sequential(runs) for step in run.steps]
+    def __init__(
+        self, owner: Any, steps: Sequence[Step] = (), after: PhaseOrder | None = None, parts: Sequence[Any] = ()
+    ) -> None:
+        """The launches of `steps`, in sequence or by phases; or of other graphs, with `Concurrent` ones as branches."""
+        leaves: Any = flattened(*parts)
+        self._owner, self._after, self._parts = owner, after, parts
+        self._steps = [*steps, *(step for leaf in leaves for step in leaf._steps)]
         with owner._handle, owner.stream:
             owner.stream.begin_capture()
-            self._capture(runs, owner.stream, owner.side_streams())
+            self._capture(owner.stream, owner.side_streams())
             self._graph = owner.stream.end_capture()
 
-    def _capture(self, runs: Sequence[Run | Fork], stream: Any, sides: Iterator[Any]) -> None:
+    def _capture(self, stream: Any, sides: Iterator[Any]) -> None:
+        if self._parts:
+            self._capture_parts(self._parts, stream, sides)
+        elif self._after is not None:
+            self._capture_phases(self._after, stream, sides)
+        else:
+            with stream:
+                for step in self._steps:
+                    step.launch()
+
+    def _capture_parts(self, parts: Sequence[Any], stream: Any, sides: Iterator[Any]) -> None:
         """Launches on a side stream, between two events, become a branch of the graph."""
-        for run in runs:
-            if isinstance(run, Fork):
+        for part in parts:
+            if isinstance(part, Concurrent):
                 side = next(sides)
                 side.wait_event(stream.record())
-                self._capture(run.first, stream, sides)
-                self._capture(run.second, side, sides)
+                self._capture_parts(part.first, stream, sides)
+                self._capture_parts(part.second, side, sides)
                 stream.wait_event(side.record())
-            elif run.after is not None:
-                self._capture_phases(run.steps, run.after, stream, sides)
             else:
-                with stream:
-                    for step in run.steps:
-                        step.launch()
+                part._capture(stream, sides)
 
-    @staticmethod
-    def _capture_phases(steps: Sequence[Step], after: PhaseOrder, main: Any, sides: Iterator[Any]) -> None:
+    def _capture_phases(self, after: PhaseOrder, main: Any, sides: Iterator[Any]) -> None:
         """Each phase on a stream of its own, ordered by events."""
         queues = assign_queues(after)
         streams = [main, *islice(sides, max(queues.values()))]
         begin = main.record()
         done: dict[str, Any] = {}
-        for step in steps:
+        for step in self._steps:
             stream = streams[queues[step.phase]]
             if step.phase not in done:
                 for event in (begin, *(done[before] for before in after[step.phase])):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -49,37 +49,6 @@ def flattened(*graphs: CommandGraph | Concurrent) -> Iterator[CommandGraph]:
             yield from flattened(*one.first, *one.second)
         else:
             yield one
-
-
-class Run(NamedTuple):
-    """Launches as a runtime prepared them: in sequence, or by phases `after` each other."""
-
-    steps: Sequence[Any]
-    after: PhaseOrder | None
-
-
-class Fork(NamedTuple):
-    """The runs of a `Concurrent`."""
-
-    first: Sequence[Run | Fork]
-    second: Sequence[Run | Fork]
-
-
-def runs_of(graphs: Sequence[Any]) -> list[Run | Fork]:
-    """The runs of several graphs of one runtime, for a graph that combines them."""
-    runs: list[Run | Fork] = []
-    for one in graphs:
-        runs += [Fork(runs_of(one.first), runs_of(one.second))] if isinstance(one, Concurrent) else one.runs
-    return runs
-
-
-def sequential(runs: Sequence[Run | Fork]) -> Iterator[Run]:
-    """All runs in a sequential order."""
-    for run in runs:
-        if isinstance(run, Fork):
-            yield from sequential([*run.first, *run.second])
-        else:
-            yield run
 
 
 def assign_queues(order: PhaseOrder) -> dict[str, int]:

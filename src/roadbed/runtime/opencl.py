@@ -17,7 +17,7 @@ from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
 from roadbed.runtime.build_probe import crash_of
 from roadbed.runtime.device import Device
 from roadbed.runtime.device_errors import build_failed, out_of_memory
-from roadbed.runtime.graphs import Launch, PhaseOrder, Run, assign_queues, runs_of, sequential
+from roadbed.runtime.graphs import Launch, PhaseOrder, assign_queues, flattened
 from roadbed.runtime.opencl_devices import handles
 from roadbed.runtime.program import Program
 
@@ -180,10 +180,10 @@ class OpenclBackend:
             kernel.set_args(*(a.data if isinstance(a, Buffer) else a for a in launch.arguments))
             shape = ((launch.groups * launch.size, launch.slots), (launch.size, 1))
             steps.append((launch.phase or launch.kernel, kernel, *shape))
-        return OpenclGraph(self, [Run(steps, after)])
+        return OpenclGraph(self, steps, after)
 
     def combined(self, graphs: Sequence[Any]) -> OpenclGraph:
-        return OpenclGraph(self, runs_of(graphs))
+        return OpenclGraph(self, parts=list(flattened(*graphs)))
 
     def queue(self, number: int) -> Any:
         """The backend's own queue (0), or another queue of the same device."""
@@ -221,34 +221,41 @@ class OpenclEvent:
 class OpenclGraph:
     """Kernels with their arguments set once. OpenCL has no call for several launches: each is queued by itself."""
 
-    def __init__(self, owner: OpenclBackend, runs: Sequence[Any]) -> None:
-        self._owner, self.runs = owner, list(sequential(runs))
-        self._steps = [step for run in self.runs for step in run.steps]
+    def __init__(
+        self,
+        owner: OpenclBackend,
+        steps: Sequence[Any] = (),
+        after: PhaseOrder | None = None,
+        parts: Sequence[Any] = (),
+    ) -> None:
+        """The launches of `steps`, in sequence or by phases; or those of other graphs."""
+        self._owner, self._after, self._parts = owner, after, parts
+        self._steps = [*steps, *(step for part in parts for step in part._steps)]
 
     def run(self) -> None:
         self._owner.traffic.graphs += 1
         self._owner.traffic.launches += len(self._steps)
         self._owner._working = True
-        for run in self.runs:
-            if run.after is None:
-                self._queue_in_order(run.steps)
-            else:
-                self._queue_by_phase(run.steps, run.after)
+        for graph in self._parts or (self,):
+            graph._queue_steps()
 
-    def _queue_in_order(self, steps: Sequence[Any]) -> None:
+    def _queue_steps(self) -> None:
+        if self._after is not None:
+            self._queue_by_phase(self._after)
+            return
         enqueue, queue = self._owner._cl.enqueue_nd_range_kernel, self._owner._queue
-        for _, kernel, size, group in steps:
+        for _, kernel, size, group in self._steps:
             enqueue(queue, kernel, size, group)
         queue.flush()
 
-    def _queue_by_phase(self, steps: Sequence[Any], after: PhaseOrder) -> None:
+    def _queue_by_phase(self, after: PhaseOrder) -> None:
         """Each phase on a queue of its own, ordered by events."""
         cl, main = self._owner._cl, self._owner._queue
         queues = {phase: self._owner.queue(number) for phase, number in assign_queues(after).items()}
         begin = cl.enqueue_marker(main)
         main.flush()
         done: dict[str, Any] = {}
-        for phase, kernel, size, group in steps:
+        for phase, kernel, size, group in self._steps:
             wait = None if phase in done else [begin, *(done[before] for before in after[phase])]
             done[phase] = cl.enqueue_nd_range_kernel(queues[phase], kernel, size, group, wait_for=wait)
         for queue in set(queues.values()):
