@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backends for parametrised tests: the host, each real accelerator, and the CPU device driven as if it were a GPU."""
+"""Backends for parametrised tests: the CPU, each accelerator, and an OpenCL CPU device used as if it were a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roadbed.runtime.cpu_backend import CpuBackend
 from tests.conftest import require
 
 # "opencl-lanes" runs the branch that GPUs take (several work-items per task, local memory, barriers) on any device.
-# OpenCL is asked of every machine, for PoCL runs anywhere; CUDA only of those with an NVIDIA GPU.
+# OpenCL is expected on every machine (PoCL); CUDA only with an NVIDIA GPU.
 ACCELERATORS = ("opencl", "opencl-lanes", *(["cuda"] if cuda_devices.devices() else []))
 BACKENDS = ("cpu", *ACCELERATORS)
 # For tests in which each case compiles programs of its own: the branch of GPUs is tested with all rules together.
@@ -31,7 +31,7 @@ def accelerator(name: str, optimise: bool = True) -> Backend:
 
 
 def backend(name: str, optimise: bool = True) -> Backend | CpuBackend:
-    """The host, or an accelerator."""
+    """The CPU backend, or an accelerator."""
     return CpuBackend() if name == "cpu" else accelerator(name, optimise)
 
 
