@@ -18,7 +18,7 @@ def root_of(parent, cell):
 
 @inner()
 def label_components(inside, label):
-    """Write the component number of each cell `inside`, else -1; both (rows, columns). Returns the number of components."""
+    """Write the component of each cell `inside`, else -1; both (rows, columns). Returns the number of components."""
     rows, columns = inside.shape
     parent = label.reshape(-1)  # first the parent, never a later cell; at the end the component
     for row in range(rows):
