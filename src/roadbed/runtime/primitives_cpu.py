@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 
-from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.jit import inlined, inner, merged
 
 
-@inner()
+@merged()
 def cell_starts(count, start):
     """Counting sort: turn `count` (slices, cells) into start indices, and write where each cell starts into `start`."""
     slices, cells = count.shape
