@@ -90,7 +90,7 @@ def use_installed_drivers() -> None:
 
 
 def run_tests() -> dict[str, Any]:
-    parts = ("compute", "ground", "mapping", "occupancy")
+    parts = ("runtime", "ground", "mapping", "occupancy")
     command = [sys.executable, "-m", "pytest", "-q", *(f"tests/{part}" for part in parts)]
     if importlib.util.find_spec("xdist"):
         command += ["-n", str(os.cpu_count()), "--dist", "worksteal"]
