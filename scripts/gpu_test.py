@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.masses import mass_rows
+from benchmarks.occupancy import layouts, time_steps
 from roadbed import Config, GroundFilter, Pipeline, Pose, Scan
 from roadbed.bench.agreement import agreement_rows, summary
-from roadbed.bench.occupancy import layouts, time_steps
 from roadbed.ground.engine import FrameInput, Placement, Vehicle
 from roadbed.ground.stcrf.batch import BatchStcrf
 from roadbed.ground.stcrf.device import StcrfDevice

@@ -14,7 +14,7 @@ def _device_count() -> tuple[int, str]:
     try:
         import cupy
     except ImportError:
-        return 0, "CUDA: the package cupy is not installed (pip install 'roadbed[cuda]')"
+        return 0, "CUDA: the package cupy is not installed (in the checkout: pip install -e '.[cuda]')"
     try:
         return cupy.cuda.runtime.getDeviceCount(), "CUDA: a driver is installed, but it offers no device"
     except Exception as error:  # CuPy raises its own types, and ImportError variants when the driver is missing

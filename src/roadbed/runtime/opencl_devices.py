@@ -15,7 +15,7 @@ def handles() -> tuple[tuple[Any, ...], str]:
     try:
         import pyopencl as cl
     except ImportError:
-        return (), "OpenCL: the package pyopencl is not installed (pip install 'roadbed[opencl]')"
+        return (), "OpenCL: the package pyopencl is not installed (in the checkout: pip install -e '.[opencl]')"
     try:
         platforms = cl.get_platforms()
     except cl.Error:
