@@ -21,12 +21,16 @@ from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.filter import FIELDS as _OF_GROUND
+from roadbed.ground.filter import device_programs as ground_programs
 from roadbed.mapping.layers import MapLayers
 from roadbed.occupancy import OccupancyFilter
+from roadbed.occupancy.device import device_programs as occupancy_programs
 from roadbed.occupancy.filter import FIELDS as _OF_OCCUPANCY
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device import Device
 from roadbed.runtime.device_selection import select_backend
+from roadbed.runtime.program import Program
 
 FIELDS = (*_OF_GROUND, *_OF_OCCUPANCY)  # what results hold beside labels, surface and moving cells
 
@@ -65,7 +69,8 @@ class Pipeline:
         outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
-        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
+        configured = self.config.backend, self.config.device
+        self.backend = select_backend(backend, device, configured, partial(_device_programs, self.config, occupancy))
         names = check_fields(fields, FIELDS)
         if map_folder is not None and len(names) < len(FIELDS):
             raise ConfigError("fields: a long-term map takes everything, expected no names beside map_folder")
@@ -164,3 +169,7 @@ class Pipeline:
         grid, mask = self._last.moving_cells()
         on_device = self._last.moving_on_device
         return grid, mask if on_device is None or mask is not self._last.moving else on_device
+
+
+def _device_programs(config: Config, occupancy: bool, device: Device) -> list[Program]:
+    return ground_programs(config, device) + (occupancy_programs(device) if occupancy else [])

@@ -19,7 +19,7 @@ from roadbed.core.timing import timed
 from roadbed.core.tracked_objects import TrackedObjects, Tracks
 from roadbed.kernels import progress as compilation
 from roadbed.occupancy.cpu import OccupancyCpu
-from roadbed.occupancy.device import OccupancyDevice
+from roadbed.occupancy.device import OccupancyDevice, device_programs
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
@@ -78,7 +78,7 @@ class OccupancyFilter:
         self.config = Config.of(config)
         if seed is not None:
             self.config = self.config.with_changes(seed=seed)
-        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
+        self.backend = select_backend(backend, device, (self.config.backend, self.config.device), device_programs)
         self._fields = check_fields(fields, FIELDS)
         self._names = tuple(name for group, names in _LAYERS.items() if group in self._fields for name in names)
         self._turn = threading.RLock()
