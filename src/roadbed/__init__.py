@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from roadbed.core.display import register_renderer
 
 __version__ = "0.1.0"
 
@@ -29,8 +30,10 @@ _PUBLIC = {
     "Scan": "roadbed.core.frames:Scan",
     "Source": "roadbed.sources:Source",
     "TrackedObject": "roadbed.core.tracked_objects:TrackedObject",
+    "TraversabilityLimits": "roadbed.core.traversability:TraversabilityLimits",
     "open": "roadbed.sources:open_source",
     "register_source": "roadbed.sources:register",
+    # Control of Numba's compilation: see "Compilation" in docs/api.md.
     "warm_up": "roadbed.warm_up.processes:warm_up",
     "watch_compilation": "roadbed.kernels.progress:watch",
 }
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from roadbed.core.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan
     from roadbed.core.geometry import Grid, Pose
     from roadbed.core.tracked_objects import TrackedObject
+    from roadbed.core.traversability import TraversabilityLimits
     from roadbed.ground import GroundFilter
     from roadbed.kernels.progress import watch as watch_compilation
     from roadbed.occupancy import OccupancyFilter
@@ -53,17 +57,15 @@ if TYPE_CHECKING:
     from roadbed.warm_up.processes import warm_up
 
 
+# Frames draw themselves with outputs/, which lies above core/: the root of the package connects the two.
+register_renderer(lambda: import_module("roadbed.outputs.pictures.notebook"))
+
+
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'roadbed' has no attribute {name!r}")
     module, attribute = _PUBLIC[name].split(":")
-    collects = gc.isenabled()
-    gc.disable()  # what is loaded stays: to look for garbage among it takes a tenth of the time
-    try:
-        value = getattr(import_module(module), attribute)
-    finally:
-        if collects:
-            gc.enable()
+    value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
 

@@ -106,7 +106,7 @@ class _Drive:
             for result in results:
                 folder.add(result)
             if wanted is not None and kept_in is not None:
-                export_map(StoredMap(kept_in), out, wanted, limits=self.settings.traversability)
+                export_map(StoredMap(kept_in), out, wanted, limits=self.settings.traversability.limits)
         summary = folder.finish()
         if self.as_json:
             facts = run_facts(summary, output)

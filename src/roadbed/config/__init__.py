@@ -36,13 +36,11 @@ class Config(Stage):
     live: LiveConfig = LiveConfig()
 
     @classmethod
-    def of(cls, config: Config | GroundConfig | OccupancyConfig | None) -> Config:
-        """The whole configuration around one stage's; the default around nothing."""
-        if isinstance(config, GroundConfig):
-            return cls(ground=config)
-        if isinstance(config, OccupancyConfig):
-            return cls(occupancy=config)
-        return cls() if config is None else config
+    def of(cls, config: Config | None) -> Config:
+        """`config`, or the default configuration for None."""
+        if config is not None and not isinstance(config, Config):
+            raise ConfigError(f"config: expected a roadbed.Config, found {type(config).__name__}")
+        return config or cls()
 
     @classmethod
     def preset(cls, name: str) -> Config:

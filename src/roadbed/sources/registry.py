@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
+from roadbed.core.closing import Closing
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.sources.location import parse_location
@@ -37,7 +38,7 @@ _BUILT_IN = {
 _ADDED: dict[str, type[Source]] = {}
 
 
-class Source:
+class Source(Closing):
     """A sequence of scans: `len(source)`, `source[i]`, `source[a:b]`, iteration. A scan is read when it is asked for.
 
     A class that reads scans has `matches`, `__len__` and `__getitem__` for one number; slices come by themselves.

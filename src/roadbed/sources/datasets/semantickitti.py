@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from roadbed.core.errors import InputError
-from roadbed.core.frames import Box, Scan
+from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
+from roadbed.core.tracked_objects import Box
 from roadbed.sources.datasets.kitti_scans import read_kitti_scan
 from roadbed.sources.formats.files import FileSource, cloud_files
 from roadbed.sources.objects import read_objects
