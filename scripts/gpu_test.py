@@ -139,7 +139,7 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
     if device.backend == "cuda":
         import cupy
 
-        sources["pinned memory"] = backend.host(points.shape, np.float32)
+        sources["pinned memory"] = backend.host_array(points.shape, np.float32)
         sources["pinned memory"][:] = points
         sources["GPU array"] = cupy.asarray(points)
     best = sources.get("pinned memory", points)

@@ -28,7 +28,7 @@ from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.filter import FIELDS as OCCUPANCY_FIELDS
 from roadbed.occupancy.filter import OccupancyField
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.device_selection import open_backend
 
 # Results beside labels, surface and moving cells.
@@ -65,7 +65,7 @@ class Pipeline(Closing):
     def __init__(
         self,
         config: Config | None = None,
-        backend: Backend | Host | None = None,
+        backend: Backend | CpuBackend | None = None,
         *,
         occupancy: bool = True,
         map_folder: str | Path | None = None,
@@ -139,7 +139,7 @@ class Pipeline(Closing):
 
     def _apart(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Unrelated scans; on an accelerator without the occupancy stage several at a time."""
-        together = self.occupancy is None and self._survey is None and not isinstance(self.backend, Host)
+        together = self.occupancy is None and self._survey is None and not isinstance(self.backend, CpuBackend)
         for posed, scans in groupby(source, lambda scan: scan.T_world_sensor is not None):
             if together and not posed:
                 begin = perf_counter()

@@ -23,7 +23,7 @@ from roadbed.bench.sound import is_sound
 from roadbed.bench.timing import measure
 from roadbed.cli import app
 from roadbed.occupancy.arrays import Cells
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from tests.devices import DRIVERS, backend
 
 
@@ -118,7 +118,7 @@ def test_a_step_of_the_occupancy_is_the_papers():
     assert len({mask.tobytes() for mask in seen}) == 8
     assert len({report.probability.tobytes() for report in reports.values()}) == 8
     paper = Config.preset("paper").occupancy
-    stage = steps_on(Host(), Cells(60, 100, 0.5), paper.fusion, paper.filter.with_changes(particles=1000))
+    stage = steps_on(CpuBackend(), Cells(60, 100, 0.5), paper.fusion, paper.filter.with_changes(particles=1000))
     stage.load(0.0, stage.pack(reports), (TIME_STEP, _motion(30.0), (OWN_SPEED, 0.0)))
     parts = sorted(part for parts in TASKS.values() for part in parts)
     assert sorted(stage.phases()) == parts, "every part of a step belongs to one of the tasks"
@@ -163,7 +163,7 @@ def test_masses_stay_a_distribution_over_hundreds_of_steps(name):
 
 
 def test_energy_is_read_where_the_platform_tells_and_said_to_be_missing_where_not(tmp_path):
-    device = Host().device
+    device = CpuBackend().device
     none = Meter(device, tmp_path)
     assert none.per_call(lambda: None) == {"joules": None, "watts": None}
     assert str(tmp_path) in none.why_not

@@ -283,7 +283,7 @@ def test_compare_reports_agreement_and_phases(device):
 def arrays_read_in_place(device, points):
     """The points in the runtime's host memory, and on the GPU where arrays can live there; then one of those whose
     owner is still far from filling it."""
-    pinned = device.host(points.shape, points.dtype)
+    pinned = device.host_array(points.shape, points.dtype)
     pinned[:] = points
     yield pinned
     if device.device.backend == "cuda":

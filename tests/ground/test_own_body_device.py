@@ -18,7 +18,7 @@ from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
 from roadbed.ground.engine import OwnVehicle
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.runtime.backend import ArgumentStruct
+from roadbed.runtime.argument_struct import ArgumentStruct
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 from tests.ground.test_own_body import BODY, posts, road, scans
 
@@ -61,16 +61,20 @@ class OnDevice:
     """The kernel alone."""
 
     def __init__(self, device, config):
-        self._device, self._buffers, self._letter = device, Buffers(device, config, 1), ArgumentStruct(FRAME, 1)
-        self._own_body = OwnBodyDevice(device, config.vehicle, self._buffers, self._letter)
+        self._device, self._buffers, self._argument_struct = (
+            device,
+            Buffers(device, config, 1),
+            ArgumentStruct(FRAME, 1),
+        )
+        self._own_body = OwnBodyDevice(device, config.vehicle, self._buffers, self._argument_struct)
 
     def __call__(self, scan, question):
-        device, buffers, record = self._device, self._buffers, self._letter.records[0]
+        device, buffers, record = self._device, self._buffers, self._argument_struct.records[0]
         buffers.reserve(len(scan))
         record.count, record.given = len(scan), device.bind(scan.points, buffers.input_buffer)
         record.points = record.given
         self._own_body.ask(question)
-        device.enqueue(self._letter.array, buffers.frames)
+        device.enqueue(self._argument_struct.array, buffers.frames)
         self._own_body.graph.run()
         self._own_body.fetch()
         device.finish()

@@ -11,8 +11,8 @@ import pytest
 
 from roadbed import Config, GroundFilter
 from roadbed.core.errors import DeviceError
-from roadbed.runtime.cpu_backend import Host
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device_selection import open_backend
 from tests.devices import BACKENDS, accelerator, backend
 
 
@@ -20,14 +20,12 @@ def test_the_configuration_names_the_backend_and_an_open_one_can_be_shared():
     device = accelerator("opencl")
     assert GroundFilter(Config(backend="opencl")).backend.device.backend == "opencl"
     assert GroundFilter(Config(), backend=device).backend is device
-    assert isinstance(GroundFilter().backend, Host)
+    assert isinstance(GroundFilter().backend, CpuBackend)
 
 
-def test_an_open_backend_has_its_device_already():
-    with pytest.raises(DeviceError, match="open already"):
-        opened(Host(), device=1)
+def test_the_cpu_has_no_devices_to_choose_from():
     with pytest.raises(DeviceError, match="has no devices"):
-        opened("cpu", device="GeForce")
+        open_backend("cpu", device="GeForce")
 
 
 def scene(seed, n=4000):

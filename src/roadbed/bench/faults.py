@@ -13,7 +13,7 @@ from roadbed.config import Config
 from roadbed.core.frames import Scan
 from roadbed.pipeline import Pipeline, Result
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.sources import open_source
 from roadbed.sources.fault import KINDS, FaultSource
 from roadbed.sources.registry import Source
@@ -41,7 +41,7 @@ def fault_rows(
     location: str = DRIVE,
     kinds: Sequence[str] = KINDS,
     config: Config | None = None,
-    backend: Backend | Host | None = None,
+    backend: Backend | CpuBackend | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """One row per fault: what was noticed, how far the results went off, and after how many scans they were back."""

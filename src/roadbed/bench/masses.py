@@ -15,17 +15,17 @@ from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.registration.register import Registration
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 
 SHAPE, SPACING = (80, 100), 0.25
 _CONFIG = FilterConfig(particles=2000)
 
 
-def mass_rows(backend: Backend | Host, steps: int, samples: int = 10) -> Iterator[dict[str, Any]]:
+def mass_rows(backend: Backend | CpuBackend, steps: int, samples: int = 10) -> Iterator[dict[str, Any]]:
     """After each part of the steps: the largest excess of a cell's masses over 1, the smallest mass, and the largest
     difference between a cell's dynamic mass and that of its particles."""
     filter_: Hsbof | HsbofDevice
-    if isinstance(backend, Host):
+    if isinstance(backend, CpuBackend):
         filter_ = Hsbof(SHAPE, SPACING, _CONFIG)
     else:
         filter_ = HsbofDevice(backend, SHAPE, SPACING, _CONFIG)

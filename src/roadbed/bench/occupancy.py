@@ -26,7 +26,7 @@ from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.filter_device import Tuning
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.opencl import OpenclBackend
 
 SENSORS = 8  # LiDARs pooled in the paper
@@ -82,7 +82,7 @@ class Timing:
         }
 
 
-def bench_occupancy(backend: Backend | Host, steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
+def bench_occupancy(backend: Backend | CpuBackend, steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
     """`rows`: table 1; `default_filter`: the same with our default filter; `figure_7`: per task against particles;
     `figure_8`: against resolution; on accelerators also how the work is laid out, and `figure_9`."""
     paper, default = Config.preset("paper").occupancy.filter, FilterConfig()
@@ -100,7 +100,7 @@ def bench_occupancy(backend: Backend | Host, steps: int = 30, warm_up: int = 12)
         "figure_7": rows(paper, *((count, 0.2) for count in FIGURE_7_PARTICLES)),
         "figure_8": rows(paper, *((19_000, resolution) for resolution in FIGURE_8_RESOLUTIONS)),
     }
-    if not isinstance(backend, Host):
+    if not isinstance(backend, CpuBackend):
         out |= layouts(backend, steps, warm_up)
     return out
 
@@ -151,7 +151,7 @@ def time_steps(
     resolution: float,
     steps: int,
     warm_up: int,
-    backend: Backend | Host | None = None,
+    backend: Backend | CpuBackend | None = None,
     tuning: Tuning | None = None,
     energy: Meter | None = None,
 ) -> Timing:
@@ -162,7 +162,7 @@ def time_steps(
     length, width = _extent()
     cells = Cells(round(width / resolution), round(length / resolution), resolution)
     fusion, filter_ = Config.preset("paper").occupancy.fusion, config.with_changes(particles=particles)
-    stage = steps_on(backend or Host(), cells, fusion, filter_, tuning)
+    stage = steps_on(backend or CpuBackend(), cells, fusion, filter_, tuning)
     motion = _motion(width)
     totals: list[float] = []
     processor: list[float] = []

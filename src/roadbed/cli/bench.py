@@ -52,9 +52,9 @@ def occupancy(
     from roadbed.bench.occupancy import bench_occupancy
     from roadbed.bench.occupancy_plots import draw_all
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import opened
+    from roadbed.runtime.device_selection import open_backend
 
-    measured = bench_occupancy(opened(backend, device), steps)
+    measured = bench_occupancy(open_backend(backend, device), steps)
     out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
     drawn = draw_all(out, plots) if plots is not None else []
     measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms", "joules_per_step", "watts")
@@ -113,10 +113,10 @@ def agreement(
     from roadbed.bench.agreement import agreement_rows, summary
     from roadbed.bench.timing import report
     from roadbed.config import Config
-    from roadbed.runtime.device_selection import opened
+    from roadbed.runtime.device_selection import open_backend
     from roadbed.sources import open_source
 
-    place, scans = opened(backend, device), open_source(source)
+    place, scans = open_backend(backend, device), open_source(source)
     total = len(scans) if hasattr(scans, "__len__") else None
     rows = list(progress(agreement_rows(scans, Config.preset("default"), place), "comparing", total))
     used = f"{place.device.name}, {place.device.driver}"
@@ -137,9 +137,9 @@ def masses(
     """The filter's masses over many steps: none below 0, none above 1, and particles that carry what is dynamic."""
     from roadbed.bench.masses import mass_rows
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import opened
+    from roadbed.runtime.device_selection import open_backend
 
-    rows = list(progress(mass_rows(opened(backend, device), steps), "stepping", min(steps, 10)))
+    rows = list(progress(mass_rows(open_backend(backend, device), steps), "stepping", min(steps, 10)))
     _show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
 
 
@@ -191,10 +191,10 @@ def faults(
     """Every fault on one drive: what is noticed, how far results go off, and how soon they are back."""
     from roadbed.bench.faults import DRIVE, fault_rows
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import opened
+    from roadbed.runtime.device_selection import open_backend
     from roadbed.sources.fault import KINDS
 
-    place = opened(backend, device)
+    place = open_backend(backend, device)
     rows = list(progress(fault_rows(source or DRIVE, backend=place), "faults", len(KINDS)))
     columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "diagnostics")
     _show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)

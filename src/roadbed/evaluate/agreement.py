@@ -14,7 +14,7 @@ from roadbed.config import Config
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.ground import GroundFilter
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.device_selection import devices, open_backend
 
 
@@ -60,7 +60,7 @@ class Comparison:
 def compare(
     scan: Scan,
     config: Config | None = None,
-    backends: Sequence[str | Backend | Host] = ("cpu", "auto"),
+    backends: Sequence[str | Backend | CpuBackend] = ("cpu", "auto"),
     device: int | str | None = None,
     repeats: int = 5,
 ) -> Comparison:

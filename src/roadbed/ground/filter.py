@@ -22,8 +22,9 @@ from roadbed.ground.ego.ego_mask import EgoMask, Room, without
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.method import GroundMethod, Segmented, looked_at
 from roadbed.kernels import progress as compilation
-from roadbed.runtime.backend import Backend, translate_error
-from roadbed.runtime.cpu_backend import Host, refuse_after_fork
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device_errors import translate_error
 from roadbed.runtime.device_selection import open_backend
 
 GroundField = Literal["ground_probability", "height_above_ground"]  # results beside labels and layers
@@ -42,7 +43,7 @@ class GroundFilter(Closing):
     def __init__(
         self,
         config: Config | None = None,
-        backend: Backend | Host | None = None,
+        backend: Backend | CpuBackend | None = None,
         *,
         map_folder: str | Path | None = None,
         outputs: Outputs = "host",

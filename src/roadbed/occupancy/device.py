@@ -22,7 +22,9 @@ from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import check_device
 from roadbed.occupancy.registration.register_device import RegistrationDevice
-from roadbed.runtime.backend import Backend, CommandGraph, Concurrent, GraphCache
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graph_cache import GraphCache
+from roadbed.runtime.graphs import CommandGraph, Concurrent
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 
@@ -50,7 +52,7 @@ class OccupancyDevice:
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
         self._hsbof = HsbofDevice(backend, self.grid.shape, cells.spacing, filter_, config.seed, given)
         self._motion = GridMotion()  # since the last frame
-        self._joined = GraphCache(backend)
+        self._graph_cache = GraphCache(backend)
         self._layers = self._on_device()
         brought = {name: self._layers[name] for name in _brought(frozenset(wanted))}
         at_last = ("lost", "masses") if "velocity" in brought else ("lost", "moving", "masses")
@@ -103,7 +105,7 @@ class OccupancyDevice:
         for graphs, (side_by_side, plan) in zip(parts, self._brought):
             waiting += graphs
             if plan:
-                self._joined.run(*waiting)
+                self._graph_cache.run(*waiting)
                 known |= side_by_side.queue(plan)
                 waiting.clear()
         return known

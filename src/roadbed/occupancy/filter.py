@@ -26,8 +26,9 @@ from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.tracker import ObjectTracker
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.runtime.backend import Backend, translate_error
-from roadbed.runtime.cpu_backend import Host, refuse_after_fork
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device_errors import translate_error
 from roadbed.runtime.device_selection import open_backend
 
 OccupancyField = Literal["masses", "velocity", "observation", "objects"]  # results beside the moving cells
@@ -71,7 +72,7 @@ class OccupancyFilter(Closing):
     def __init__(
         self,
         config: Config | None = None,
-        backend: Backend | Host | None = None,
+        backend: Backend | CpuBackend | None = None,
         *,
         fields: Iterable[OccupancyField] | None = None,
     ) -> None:
@@ -242,8 +243,8 @@ class OccupancyFilter(Closing):
         return mounts
 
 
-def _engine(config: Config, backend: Backend | Host, fields: Collection[str]) -> OccupancyEngine:
-    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend, fields)
+def _engine(config: Config, backend: Backend | CpuBackend, fields: Collection[str]) -> OccupancyEngine:
+    return OccupancyCpu(config) if isinstance(backend, CpuBackend) else OccupancyDevice(config, backend, fields)
 
 
 def _is_placed(scan: Scan) -> bool:

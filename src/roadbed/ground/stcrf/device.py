@@ -45,7 +45,10 @@ from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
 from roadbed.ground.visibility.device import OpacityDevice
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, GraphCache
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graph_cache import GraphCache
+from roadbed.runtime.graphs import CommandGraph
 
 
 class StcrfDevice:
@@ -60,17 +63,17 @@ class StcrfDevice:
         wanted: Collection[str] | None = None,
     ) -> None:
         self.backend, self.config, self.slots = backend, config.ground, slots
-        self._stays = outputs == "device"  # results are arrays there, new ones for every frame
+        self._returns_device_arrays = outputs == "device"  # results are arrays there, new ones for every frame
         self.lattice = lattice_of(config.ground)
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels that are computed,
         bits = {"ground_probability": PROBABILITY, "height_above_ground": HEIGHT}  # and brought to the host
         self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
-        self._buffers = Buffers(backend, config, slots, stays=outputs == "both")
+        self._buffers = Buffers(backend, config, slots, device_resident=outputs == "both")
         self._graphs = CommandGraphs(backend, config, self._buffers)
-        letter = ArgumentStruct(FRAME, slots)
-        self._frames, self._records = letter.array, letter.records
-        self._laid_from = letter.array["laid_from"][0]
-        self._poses = list(zip(letter.array["rotation"], letter.array["translation"]))
+        argument_struct = ArgumentStruct(FRAME, slots)
+        self._frames, self._records = argument_struct.array, argument_struct.records
+        self._laid_from = argument_struct.array["laid_from"][0]
+        self._poses = list(zip(argument_struct.array["rotation"], argument_struct.array["translation"]))
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
@@ -79,9 +82,9 @@ class StcrfDevice:
         self._mask_taken: tuple[CommandGraph, ...] = ()  # to be run before the next frame's
         self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
         self._looks = False  # which points stand has to be found before the next frame,
-        self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, letter)
+        self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, argument_struct)
         self._asks = False  # and which are the own vehicle's
-        self._joined = GraphCache(backend)
+        self._graph_cache = GraphCache(backend)
         self._placed = backend.event()  # it is known how the scan lies on the prior, and what that knows of it
         self._left_on_device: DeviceGround | None = None  # what the last frame left here
 
@@ -148,7 +151,7 @@ class StcrfDevice:
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
-        graphs = *self._post(given.warm), *self._graphs.of_frame(given.warm, self._carries)
+        graphs = *self._enqueue_arguments(given.warm), *self._graphs.of_frame(given.warm, self._carries)
         return {phase: seconds for graph in graphs for phase, seconds in graph.timed().items()}
 
     def keep(self) -> None:
@@ -214,7 +217,7 @@ class StcrfDevice:
 
     def _record(self) -> None:
         self._graphs.record()
-        self._joined.forget()
+        self._graph_cache.clear()
 
     def _describe(self, given: FrameInput, slot: int) -> None:
         """Make a scan readable by the kernels: its points, which of them stand or move, and where it lies."""
@@ -282,14 +285,14 @@ class StcrfDevice:
             self._masks = pair, graph
         self._mask_taken = (self._masks[1],)
 
-    def _post(self, warm: bool) -> tuple[CommandGraph, ...]:
+    def _enqueue_arguments(self, warm: bool) -> tuple[CommandGraph, ...]:
         """Describe the frame to its kernels; the graphs that have to be run before theirs."""
         own_body = (self._own_body.graph,) if self._asks else ()
         opacity = (self._opacity.graph,) if self._looks else ()
         before = (*self._moved(), *self._mask_taken, *own_body, *opacity)
         self._mask_taken, self._looks, self._asks = (), False, False
         buffers = self._buffers
-        if self._stays:
+        if self._returns_device_arrays:
             buffers.renew_outputs()
         elif self.slots == 1:
             buffers.hand_out(_brought(self.wanted & self.fetched))
@@ -304,17 +307,17 @@ class StcrfDevice:
 
     def _lay_out(self) -> None:
         """Memory for what the next frame brings to the host, while the device works on this one."""
-        if self.slots == 1 and not self._stays:
+        if self.slots == 1 and not self._returns_device_arrays:
             self._buffers.lay_out(_brought(self.wanted & self.fetched))
 
     def _queue(self, warm: bool, aligned: bool = False) -> None:
         """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""
         asks = self._asks
-        before, (sort, rest) = self._post(warm), self._graphs.of_frame(warm, self._carries)
+        before, (sort, rest) = self._enqueue_arguments(warm), self._graphs.of_frame(warm, self._carries)
         if not (warm or asks):
-            self._joined.run(*before, sort, rest)
+            self._graph_cache.run(*before, sort, rest)
             return
-        self._joined.run(*before, *((self._graphs.alignment,) if aligned else ()), sort)
+        self._graph_cache.run(*before, *((self._graphs.alignment,) if aligned else ()), sort)
         if warm:
             self.backend.fetch(self._buffers.overlap, 0, 2)
         if aligned:
@@ -322,7 +325,7 @@ class StcrfDevice:
         if asks:
             self._own_body.fetch()
         self._placed.record()
-        self._joined.run(rest)
+        self._graph_cache.run(rest)
 
     def _runs_again(self, few: bool, alignment: Alignment | None) -> bool:
         """Of a scan that is placed: with no prior for it, or too little of one for a `few` iterations, the frame runs
@@ -332,7 +335,7 @@ class StcrfDevice:
             self.backend.finish()  # before the memory of the outputs that it writes is handed back
             self._queue(warm=False)
         elif few and self._knows_too_little(*overlap.host[0].tolist()):
-            self._joined.run(*self._graphs.of_frame(True, self._carries, few=False))
+            self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few=False))
         else:
             return False
         return True
@@ -375,7 +378,7 @@ class StcrfDevice:
         return known < ENOUGH_PRIOR * max(1, known + unknown)
 
     def _given(self, array: Any) -> Any:
-        return array if self._stays or self.slots == 1 else array.copy()
+        return array if self._returns_device_arrays or self.slots == 1 else array.copy()
 
 
 @cache

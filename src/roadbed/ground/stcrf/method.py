@@ -29,7 +29,7 @@ from roadbed.ground.visibility.views import looks_at, views_of
 from roadbed.mapping.information import SurfaceRules
 from roadbed.mapping.tiles import TileMap
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 
 
 class Stcrf:
@@ -38,14 +38,14 @@ class Stcrf:
     def __init__(
         self,
         config: Config,
-        backend: Backend | Host,
+        backend: Backend | CpuBackend,
         map_folder: str | Path | None = None,
         outputs: Outputs = "host",
         wanted: Collection[str] | None = None,
     ) -> None:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, outputs, wanted)
-        self._finds_standing = not isinstance(backend, Host) and can_find(backend, config.ground.opacity)
+        self._finds_standing = not isinstance(backend, CpuBackend) and can_find(backend, config.ground.opacity)
         long_term_map = _long_term_map(config, map_folder)
         self._places = Places(config, self.engine, long_term_map)
         # A map believes its poses: scans fitted to the surface before them drift away from the world together.
@@ -55,11 +55,11 @@ class Stcrf:
 
     def leaves_out(self, scan: Scan) -> bool:
         opaque = looks_at(scan, self.config.ground.opacity)
-        return isinstance(self.backend, Host) and not opaque and not self._mountings.looks_at(scan)
+        return isinstance(self.backend, CpuBackend) and not opaque and not self._mountings.looks_at(scan)
 
     def finds_own(self, scan: Scan) -> bool:
         """On an accelerator, unless the host has to read the scan without those points anyway."""
-        if isinstance(self.backend, Host) or self._mountings.looks_at(scan):
+        if isinstance(self.backend, CpuBackend) or self._mountings.looks_at(scan):
             return False
         return self._finds_standing or not looks_at(scan, self.config.ground.opacity)
 
@@ -109,7 +109,7 @@ class Stcrf:
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         """In order; on an accelerator scans without odometry are computed several at a time."""
-        if isinstance(self.backend, Host):
+        if isinstance(self.backend, CpuBackend):
             yield from map(self._completed, scans)
             return
         from roadbed.ground.stcrf.batch import BatchStcrf
@@ -139,7 +139,7 @@ class Stcrf:
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
         alone = replace(scan, T_world_sensor=None)
-        if isinstance(self.backend, Host):
+        if isinstance(self.backend, CpuBackend):
             return dict(self._completed(alone)[1].timings)
         mounting = self._mountings.of(alone, [])
         return self.engine.profile(self._input(scan, mounting, self._places.of_one_alone(mounting)))
@@ -172,8 +172,10 @@ class Stcrf:
         return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, *found)
 
 
-def _engine(config: Config, backend: Backend | Host, outputs: Outputs, wanted: Collection[str] | None) -> GroundEngine:
-    if isinstance(backend, Host):
+def _engine(
+    config: Config, backend: Backend | CpuBackend, outputs: Outputs, wanted: Collection[str] | None
+) -> GroundEngine:
+    if isinstance(backend, CpuBackend):
         from roadbed.ground.stcrf.cpu import StcrfCpu
 
         return StcrfCpu(config)

@@ -24,7 +24,9 @@ from roadbed.ground.variance.model import (
     lattice_of,
     program,
 )
-from roadbed.runtime.backend import Backend, Launch, Output, check_points
+from roadbed.runtime.backend import Backend, Output
+from roadbed.runtime.device_errors import check_points
+from roadbed.runtime.graphs import Launch
 
 _BYTES_PER_POINT = 12 + 8 + 4 + 8 + 9
 
@@ -86,21 +88,21 @@ class VarianceDevice:
 
     def queue(self, points: Any) -> None:
         """Queue one scan."""
-        self._post(points)
+        self._enqueue_arguments(points)
         self._graph.run()
 
     def profile(self, points: Any) -> dict[str, float]:
         """Seconds of the transfers and of each kernel; the scan of the report's large groups is in `group_cells`."""
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
-            self._post(points)
+            self._enqueue_arguments(points)
             self.backend.finish()
         timings |= self._graph.timed()
         with timed(timings, "download"):
             self.fetch()
         return timings
 
-    def _post(self, points: Any) -> None:
+    def _enqueue_arguments(self, points: Any) -> None:
         count = int(points.shape[0])
         self._reserve(count)
         frame = self._frame
@@ -144,7 +146,7 @@ class VarianceDevice:
     def _hand_out(self) -> None:
         """New memory on the host for what the caller was given of the last frame."""
         given = (self._label, self._probability, self._height, self._cell_statistics)
-        self._label, self._probability, self._height, self._cell_statistics = self.backend.renewed(given)
+        self._label, self._probability, self._height, self._cell_statistics = self.backend.reallocated(given)
 
     def _cells(self) -> VarianceCells:
         shape = self.grid.shape

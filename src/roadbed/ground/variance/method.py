@@ -19,7 +19,7 @@ from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.variance.model import lattice_of
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 
 
 class VarianceEngine(Protocol):
@@ -33,7 +33,7 @@ class VarianceEngine(Protocol):
 class GridVariance:
     """The method of the report."""
 
-    def __init__(self, config: Config, backend: Backend | Host) -> None:
+    def __init__(self, config: Config, backend: Backend | CpuBackend) -> None:
         self.grid = lattice_of(config.ground.variance)
         self.engine = _engine(config, backend)
 
@@ -83,8 +83,8 @@ def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: di
     )
 
 
-def _engine(config: Config, backend: Backend | Host) -> VarianceEngine:
-    if isinstance(backend, Host):
+def _engine(config: Config, backend: Backend | CpuBackend) -> VarianceEngine:
+    if isinstance(backend, CpuBackend):
         from roadbed.ground.variance.cpu import VarianceCpu
 
         return VarianceCpu(config.ground.variance)

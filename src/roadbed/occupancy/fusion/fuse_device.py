@@ -14,7 +14,8 @@ from roadbed.occupancy.fusion.fuse import RULES
 from roadbed.occupancy.programs import FUSE, GROUP, OPINION, POOL, check_device, groups_over
 from roadbed.occupancy.registration.scan_history import Watched, WatchedGrids
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import Backend, CommandGraph, Launch
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch
 from roadbed.runtime.packed_outputs import PackedOutputs
 
 

@@ -29,7 +29,10 @@ from roadbed.occupancy.programs import (
     groups_over,
 )  # fmt: skip
 from roadbed.occupancy.rules import SensorModel
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch, check_points
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.device_errors import check_points
+from roadbed.runtime.graphs import CommandGraph, Launch
 
 _BYTES_PER_POINT = 12 + 4 + 1
 _MOST_TAPES = 16  # recorded at a time, for different callers
@@ -60,10 +63,10 @@ class ObserveDevice:
         views = given.sensors
         models = [self._model(given, view) for view in views]
         self._reserve(given, models)
-        points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._intakes))
+        points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._input_buffers))
         layers = self._layers(given.surface)
         self._frame += 1
-        self._post(given, models, (points.address, heights.address), layers.address)
+        self._enqueue_arguments(given, models, (points.address, heights.address), layers.address)
         faces = any(model.face > 0 for model in models)
         buffers = (points.buffer, heights.buffer, layers.buffer)
         graph = self._graph(len(views), models[0].azimuth_bins, faces, buffers)
@@ -95,7 +98,7 @@ class ObserveDevice:
             start += flat.size
         return DeviceArray(self._ground)
 
-    def _post(
+    def _enqueue_arguments(
         self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
     ) -> None:
         numbers, surface, count = given.T_ground_sensor.numbers, given.surface, _length(given.points)
@@ -108,14 +111,14 @@ class ObserveDevice:
             belongs, everything = self.backend.bind(belonging, self._belongs), False
         plane, grid = surface.plane.tolist(), grid_shape(given.grid, given.T_ground_grid)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
-            self._letter.write(
+            self._argument_struct.write(
                 k, *addresses, belongs, layers,
                 *numbers, *view.origin, *plane,
                 ground.x0, ground.y0, ground.spacing, ground.columns, ground.rows,
                 count, everything, self._frame, k * self._bins, k * self._cells, k * self._nodes,
                 *grid, *model,
             )  # fmt: skip
-        self.backend.enqueue(self._letter.array, self._views)
+        self.backend.enqueue(self._argument_struct.array, self._views)
 
     def _reserve(self, given: OccupancyInput, models: Sequence[SensorModel]) -> None:
         """Room for this scan; buffers that grow begin empty, as every scan leaves them."""
@@ -132,9 +135,9 @@ class ObserveDevice:
     def _reserve_points(self, points: int) -> None:
         backend, room = self.backend, max(points + points // 4, 4096)
         check_points(backend.device, points, room * _BYTES_PER_POINT)
-        intakes = (backend.input_buffer((room, 3), np.float32), backend.input_buffer(room, np.float32))
+        input_buffers = (backend.input_buffer((room, 3), np.float32), backend.input_buffer(room, np.float32))
         self._belongs = backend.input_buffer(room, np.uint8)
-        self._intakes, self._points = intakes, room
+        self._input_buffers, self._points = input_buffers, room
         self._graphs.clear()
 
     def _reserve_tables(self, sensors: int, bins: int, nodes: int) -> None:
@@ -147,7 +150,7 @@ class ObserveDevice:
         swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
         counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
         reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
-        self._views, self._letter = views, ArgumentStruct(VIEW, sensors)
+        self._views, self._argument_struct = views, ArgumentStruct(VIEW, sensors)
         self._ground, self._doubted, self._tables = ground, doubted, tables
         self._swept, self._counted, self._reports = swept, counted, reports
         self._sensors, self._bins, self._nodes = sensors, bins, nodes

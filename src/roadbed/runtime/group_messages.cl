@@ -4,7 +4,7 @@
 // neither a barrier over all work-groups nor a fence. OpenCL does not promise that work-groups run at once.
 
 #ifdef ROADBED_CUDA
-FUNCTION void tell(uint4 *place, float x, float y, float z, uint number) {
+FUNCTION void send_message(uint4 *place, float x, float y, float z, uint number) {
     asm volatile("{\n\t.reg .b64 low, high;\n\t.reg .b128 message;\n\t"
                  "mov.b64 low, {%1, %2};\n\tmov.b64 high, {%3, %4};\n\tmov.b128 message, {low, high};\n\t"
                  "st.relaxed.gpu.b128 [%0], message;\n\t}"
@@ -12,7 +12,7 @@ FUNCTION void tell(uint4 *place, float x, float y, float z, uint number) {
 }
 
 // What lies there now: three numbers, and in `w` the bits of the message's number.
-FUNCTION float4 look(const uint4 *place) {
+FUNCTION float4 peek_message(const uint4 *place) {
     float4 found;
     asm volatile("{\n\t.reg .b64 low, high;\n\t.reg .b128 message;\n\t"
                  "ld.relaxed.gpu.b128 message, [%4];\n\tmov.b128 {low, high}, message;\n\t"
@@ -21,18 +21,18 @@ FUNCTION float4 look(const uint4 *place) {
     return found;
 }
 
-FUNCTION int is_numbered(float4 message, uint number) { return BITS_OF(message.w) == number; }
+FUNCTION int has_number(float4 message, uint number) { return BITS_OF(message.w) == number; }
 
-FUNCTION float4 told(const uint4 *place, uint number) {
-    float4 found = look(place);
-    while (!is_numbered(found, number)) found = look(place);
+FUNCTION float4 receive_message(const uint4 *place, uint number) {
+    float4 found = peek_message(place);
+    while (!has_number(found, number)) found = peek_message(place);
     return found;
 }
 
 // Messages of different launches have different numbers. Before the first one lie the launches so far, and the groups of
 // this one that have ended: the last of them counts it.
 #define NUMBERS_PER_LAUNCH 4096u
-FUNCTION uint first_number(const uint4 *messages) { return messages[-1].x * NUMBERS_PER_LAUNCH; }
+FUNCTION uint first_message_number(const uint4 *messages) { return messages[-1].x * NUMBERS_PER_LAUNCH; }
 FUNCTION void end_launch(uint4 *messages) {
     __syncthreads();
     uint4 *launch = messages - 1;
