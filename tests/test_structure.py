@@ -39,7 +39,6 @@ LAYER = {folder: layer for layer, folders in enumerate(LAYERS) for folder in fol
 # To do: circles inside these packages are being removed. The table must be empty in a release.
 KNOWN_CIRCLES = (
     "roadbed.ground.variance",  # method imports its engines, which import the results of the method
-    "roadbed.sources",  # the registry names every source, which imports the base class from the registry
 )
 
 
@@ -81,9 +80,9 @@ def imports(path: Path) -> set[str]:
 
 
 def _imports_nothing(node: ast.AST) -> bool:
-    """A block for type checking, or `importlib.resources.files("package")`, which reads data files."""
+    """A block for type checking, or a name for `importlib.resources.files` or `entry_points`, which are no modules."""
     if isinstance(node, ast.Call):
-        return getattr(node.func, "id", "") == "files"
+        return getattr(node.func, "id", "") in ("files", "entry_points")
     return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 

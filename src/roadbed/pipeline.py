@@ -23,7 +23,7 @@ from roadbed.ground import GroundFilter
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.filter import FIELDS as GROUND_FIELDS
 from roadbed.ground.filter import GroundField
-from roadbed.mapping.survey import Survey
+from roadbed.mapping.layers import MapLayers
 from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.filter import FIELDS as OCCUPANCY_FIELDS
 from roadbed.occupancy.filter import OccupancyField
@@ -86,9 +86,9 @@ class Pipeline(Closing):
         if occupancy:
             of_occupancy = [name for name in OCCUPANCY_FIELDS if name in names]
             self.occupancy = OccupancyFilter(self.config, self.backend, fields=of_occupancy)
-        self._survey: Survey | None = None
+        self._survey: MapLayers | None = None
         if map_folder is not None:
-            self._survey = Survey(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
+            self._survey = MapLayers(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
         self._turn = threading.RLock()
         self._last: OccupancyFrame | None = None
 

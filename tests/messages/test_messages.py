@@ -10,7 +10,7 @@ from roadbed.messages.layers import grid_map
 from roadbed.messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.messages.store import CLOUD, DIAGNOSTICS, RosMessages
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.ros_poses import message_pose
+from roadbed.sources.bags.transforms import message_pose
 
 
 @pytest.fixture

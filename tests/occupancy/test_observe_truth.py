@@ -9,9 +9,9 @@ import pytest
 from roadbed import Config, GroundFilter, OccupancyFilter
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.motion import Fixed
+from roadbed.simulate.objects import SceneObject, box
 from roadbed.simulate.sensors import load_rig
 from roadbed.simulate.terrain import Terrain
-from roadbed.simulate.things import Thing, box
 from roadbed.simulate.world import Scene
 from roadbed.sources.simulator import SimulatorSource
 
@@ -23,15 +23,15 @@ CONFIG = Config.parse(
 )
 
 
-def block(x: float, y: float, length: float, width: float, height: float) -> Thing:
-    return Thing("obstacle", (box(0.0, 0.0, 0.0, length, width, height),), Fixed(x, y), length, width, height)
+def block(x: float, y: float, length: float, width: float, height: float) -> SceneObject:
+    return SceneObject("obstacle", (box(0.0, 0.0, 0.0, length, width, height),), Fixed(x, y), length, width, height)
 
 
 @pytest.fixture(scope="module")
 def seen():
     """A frame among high blocks and low ones on a flat yard, and what is truly there."""
-    things = (block(7, 0, 1, 4, 2.5), block(-6, 3, 3, 1, 2.5), block(2, -6, 2, 2, 1.0), block(0, 9.1, 6, 0.6, 2.0))
-    scene = Scene("yard", Terrain(), things, Fixed(0.0, 0.0), 1.0)
+    objects = (block(7, 0, 1, 4, 2.5), block(-6, 3, 3, 1, 2.5), block(2, -6, 2, 2, 1.0), block(0, 9.1, 6, 0.6, 2.0))
+    scene = Scene("yard", Terrain(), objects, Fixed(0.0, 0.0), 1.0)
     rig = load_rig("hdl32e").changed(range_noise=0.0, angle_noise=0.0)
     source = SimulatorSource.of(Drive(scene, rig, 1, losses=False))
     scan, truth = source[0], source.truth(0)

@@ -16,8 +16,8 @@ from roadbed import open as open_source
 from roadbed.core.errors import InputError, OutputError
 from roadbed.outputs.bag import BagWriter, source_diagnostics, write_bag
 from roadbed.sources.bags.message_types import message_types
-from tests.sources.bag_files import Messages, cloud_bytes, drive_records
-from tests.sources.bag_files import write_bag as make_bag
+from tests.sources.bags.bag_files import Messages, cloud_bytes, drive_records
+from tests.sources.bags.bag_files import write_bag as make_bag
 
 CLOUDS = {"/roadbed/labelled", "/roadbed/ground", "/roadbed/obstacles", "/roadbed/surface"}
 

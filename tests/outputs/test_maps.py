@@ -18,7 +18,7 @@ from PIL import Image
 from roadbed import Pipeline
 from roadbed import open as open_source
 from roadbed.core.errors import ConfigError, InputError, OutputError
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps import PRODUCTS, Georeference, export_map, geotiff
 from roadbed.outputs.maps.export import PARTS
@@ -43,7 +43,7 @@ def drive(tmp_path_factory):
 
 def products(map_folder, out, wanted=(), place=None, force=False):
     target = OutputFolder(out, PARTS, command="roadbed map export", inputs=[map_folder], force=force)
-    return export_map(StoredMap(map_folder), target, wanted, place)
+    return export_map(MapReader(map_folder), target, wanted, place)
 
 
 def read(path):
@@ -211,11 +211,11 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(tmp_path)
 MEASURED = """
 import json, re, sys
 from pathlib import Path
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps import export_map
 from roadbed.outputs.maps.export import PARTS
-done = export_map(StoredMap(sys.argv[1]), OutputFolder(sys.argv[2], PARTS, command="test"))
+done = export_map(MapReader(sys.argv[1]), OutputFolder(sys.argv[2], PARTS, command="test"))
 # What getrusage says counts the memory of the process that started this one too.
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 print(json.dumps({"nodes": done.nodes, "mb": peak}))

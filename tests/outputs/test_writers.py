@@ -17,7 +17,7 @@ from roadbed.evaluate.protocols import protocol
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import write_npz
 from roadbed.outputs.pcd import write_pcd
-from roadbed.sources.datasets.kitti_scans import read_labels
+from roadbed.sources.formats.bin import read_labels
 from roadbed.sources.formats.npy import read_npz
 from roadbed.sources.formats.pcd import read_pcd
 

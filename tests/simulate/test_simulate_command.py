@@ -52,7 +52,7 @@ def test_a_rig_reads_back_with_its_mounts(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["simulate", "city?sensor=lux4", "-o", str(tmp_path), "--frames", "2"])
     assert result.exit_code == 0, result.output
     source = roadbed.open("sim:city?sensor=lux4&frames=2")
-    for written in (roadbed.open(tmp_path), roadbed.open(tmp_path / "velodyne", source="kitti-scans")):
+    for written in (roadbed.open(tmp_path), roadbed.open(tmp_path / "velodyne", source="bin")):
         scan, expected = written[1], source[1]
         np.testing.assert_array_equal(scan.points, expected.points)
         np.testing.assert_array_equal(scan.channels["sensor_index"], expected.channels["sensor_index"])

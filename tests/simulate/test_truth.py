@@ -14,11 +14,11 @@ from roadbed.core.geometry import Grid, Pose
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.layers import Plane, Wave
 from roadbed.simulate.motion import Along, Fixed, Pace, Straight
+from roadbed.simulate.objects import SceneObject, box, car, wall
 from roadbed.simulate.sensors import load_rig
 from roadbed.simulate.solids import Movements, reach
 from roadbed.simulate.terrain import Terrain
-from roadbed.simulate.things import Thing, box, car, wall
-from roadbed.simulate.truth import FrameTruth, thing_velocity
+from roadbed.simulate.truth import FrameTruth, object_velocity
 from roadbed.simulate.world import Scene
 
 
@@ -33,7 +33,7 @@ def test_object_points_lie_on_their_solids(city) -> None:  # type: ignore[no-unt
     margin = reach(solids) + 1e-6
     for identity in np.unique(truth.object_id[truth.object_id > 0]):
         points = truth.points_world[truth.object_id == identity]
-        parts = np.flatnonzero(solids.thing == identity - 1)
+        parts = np.flatnonzero(solids.object == identity - 1)
         inside = (np.abs(points[:, None] - solids.centre[parts]) <= margin[parts]).all(axis=2)
         assert inside.any(axis=1).all()
 
@@ -79,9 +79,9 @@ def test_elevation_in_a_tilted_frame() -> None:
 
 
 def block_scene() -> Scene:
-    block = Thing("obstacle", (box(0.0, 0.0, 0.0, 2.0, 1.0, 1.0),), Fixed(6.0, 0.0, math.pi / 2), 2.0, 1.0, 1.0)
-    roof = Thing("bridge", (box(0.0, 0.0, 3.0, 4.0, 4.0, 0.5),), Fixed(-8.0, 0.0), 4.0, 4.0, 3.5)
-    kerb = Thing("obstacle", (box(0.0, 0.0, 0.0, 1.0, 1.0, 0.1),), Fixed(0.0, -6.0), 1.0, 1.0, 0.1)
+    block = SceneObject("obstacle", (box(0.0, 0.0, 0.0, 2.0, 1.0, 1.0),), Fixed(6.0, 0.0, math.pi / 2), 2.0, 1.0, 1.0)
+    roof = SceneObject("bridge", (box(0.0, 0.0, 3.0, 4.0, 4.0, 0.5),), Fixed(-8.0, 0.0), 4.0, 4.0, 3.5)
+    kerb = SceneObject("obstacle", (box(0.0, 0.0, 0.0, 1.0, 1.0, 0.1),), Fixed(0.0, -6.0), 1.0, 1.0, 0.1)
     runner = car(Straight(0.0, 8.0, 0.3, Pace(7.0)))
     return Scene(
         "blocks", Terrain(), (block, roof, kerb, runner, wall(Fixed(14.0, 0.0, math.pi / 2), 6.0)), Fixed(0, 0), 2.0
@@ -147,7 +147,7 @@ def test_places_of_a_turning_thing_move_by_its_turning() -> None:
     """Counter-clockwise about (5, 0): what lies ahead goes left, what lies left goes back."""
     movements = Movements(np.array([[5.0, 0.0, 0.0]]), np.array([[1.0, 0.0, 0.0]]), np.array([0.5]))
     places = np.array([[7.0, 0.0, 1.0], [5.0, 3.0, 1.0]])
-    found = thing_velocity(SimpleNamespace(movements=movements), np.zeros(2, np.int32), places)
+    found = object_velocity(SimpleNamespace(movements=movements), np.zeros(2, np.int32), places)
     np.testing.assert_allclose(found, [[1.0, 1.0, 0.0], [1.0 - 1.5, 0.0, 0.0]])
 
 

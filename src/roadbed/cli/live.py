@@ -121,7 +121,7 @@ def _folder(output: Path, force: bool, request: Request, source: Any, settings: 
     """Into a folder, which has its report whatever ends the stream."""
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.recording import RunFolder
-    from roadbed.sources.opening import files_of
+    from roadbed.sources.read_options import files_of
 
     out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(source), force=force)
     folder = RunFolder(out, request.source, settings)

@@ -88,13 +88,13 @@ class _Drive:
         self, output: Path, force: bool, layers: bool, map_folder: Path | None, products: str | None
     ) -> None:
         from roadbed.cli.map import product_names
-        from roadbed.mapping.stored import StoredMap
+        from roadbed.mapping.reader import MapReader
         from roadbed.outputs.bag import source_diagnostics
         from roadbed.outputs.folder import OutputFolder
         from roadbed.outputs.maps import export_map
         from roadbed.outputs.maps.export import PARTS as MAP_PARTS
         from roadbed.outputs.recording import RunFolder
-        from roadbed.sources.opening import files_of
+        from roadbed.sources.read_options import files_of
 
         odometry, diagnostics = self.request.odometry_used(self.scans), source_diagnostics(self.scans)
         wanted = None if products is None else product_names("" if products == "all" else products)
@@ -106,7 +106,7 @@ class _Drive:
             for result in results:
                 folder.add(result)
             if wanted is not None and kept_in is not None:
-                export_map(StoredMap(kept_in), out, wanted, limits=self.settings.traversability.limits)
+                export_map(MapReader(kept_in), out, wanted, limits=self.settings.traversability.limits)
         summary = folder.finish()
         if self.as_json:
             facts = run_facts(summary, output)

@@ -38,7 +38,7 @@ def segment(
     from roadbed import GroundFilter
     from roadbed.core.errors import InputError
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.sources.opening import files_of
+    from roadbed.sources.read_options import files_of
 
     settings = request.settings()
     scans = request.scans()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import OccupancyFrame
-from roadbed.core.geometry import Float64, Grid
+from roadbed.core.geometry import Float64, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
@@ -40,13 +40,14 @@ class _Sight:
     """What the filter said about one object in one frame."""
 
     time: float
-    centre: Float64
+    centre: Float64  # (2,) m in the world, in the grid's frame without odometry
     visible: bool
     velocity: Float64 | None  # of the tracked object there; of its moving cells where none is tracked
     cell_velocity: Float64 | None  # information-weighted over its moving cells
     dynamic: float  # sums over its cells
     occupied: float
-    true_velocity: Float64 | None = None
+    true_velocity: Float64 | None = None  # (2,) m/s along the grid's axes
+    T_world_grid: Pose = field(default_factory=Pose.identity)
 
 
 @dataclass
@@ -218,15 +219,18 @@ def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], 
     dynamic = float(frame.dynamic[window][region].sum())
     occupied = dynamic + float(frame.static[window][region].sum())
     tracked = _tracked_velocity(frame, box)
+    T_world_grid = frame.T_world_grid or Pose.identity()
+    x, y = (float(v) for v in box.footprint.mean(axis=0))
     return _Sight(
         time=frame.time,
-        centre=box.footprint.mean(axis=0),
+        centre=np.array(T_world_grid.of(x, y, 0.0)[:2]),
         visible=hits >= MIN_HITS,
         velocity=velocity if tracked is None else tracked,
         cell_velocity=velocity,
         dynamic=dynamic,
         occupied=occupied,
         true_velocity=box.velocity,
+        T_world_grid=T_world_grid,
     )
 
 
@@ -241,7 +245,7 @@ def _tracked_velocity(frame: OccupancyFrame, box: Annotation) -> Float64 | None:
 
 
 def _moves(sights: list[_Sight]) -> bool:
-    """Whether an object's net displacement is that of a mover; jitter of the annotation is not motion."""
+    """Whether an object's net displacement in the world is that of a mover; jitter of the annotation is not motion."""
     duration = sights[-1].time - sights[0].time
     if duration <= 0.3:
         return False
@@ -252,7 +256,7 @@ def _moves(sights: list[_Sight]) -> bool:
 
 
 def _fit_velocities(sights: list[_Sight]) -> None:
-    """True velocity: slope of a line through the centres of the neighbouring frames."""
+    """True velocity: slope of a line through the world positions of the neighbouring frames, along the grid's axes."""
     for k, sight in enumerate(sights):
         if sight.true_velocity is not None:
             continue
@@ -262,7 +266,8 @@ def _fit_velocities(sights: list[_Sight]) -> None:
             continue
         centred = times - times.mean()
         centres = np.array([s.centre for s in near])
-        sight.true_velocity = centred @ (centres - centres.mean(axis=0)) / (centred @ centred)
+        velocity = centred @ (centres - centres.mean(axis=0)) / (centred @ centred)
+        sight.true_velocity = velocity @ sight.T_world_grid.rotation[:2, :2]
 
 
 def _after_warm_up(sights: list[_Sight]) -> list[_Sight]:

@@ -18,7 +18,7 @@ from roadbed.live.stream import LiveResult, Stream
 from roadbed.messages.clouds import scan_of_cloud
 from roadbed.messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
-from roadbed.sources.bags.ros_poses import TransformGraph, frame_name, message_pose, stamp_seconds
+from roadbed.sources.bags.transforms import TransformGraph, frame_name, message_pose, stamp_seconds
 
 STRING = "std_msgs/msg/String"
 

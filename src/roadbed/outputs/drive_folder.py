@@ -21,7 +21,7 @@ from roadbed.outputs.npz import write_arrays
 from roadbed.simulate.boxes import annotate
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.truth import FrameTruth
-from roadbed.sources.rig import INDEX_FOLDER, RIG_FILE
+from roadbed.sources.datasets.rig import INDEX_FOLDER, RIG_FILE
 
 PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", RIG_FILE)
 

@@ -19,7 +19,7 @@ OUTLIER = 1  # SemanticKITTI class of spurious returns
 
 @dataclass(frozen=True, eq=False)
 class ObjectTruth:
-    """A thing near the vehicle, in the world frame."""
+    """An object near the vehicle, in the world frame."""
 
     id: int
     kind: str
@@ -70,18 +70,18 @@ class FrameTruth:
         return self.scene.terrain
 
     def objects(self) -> list[ObjectTruth]:
-        """Every thing near the vehicle, seen or not."""
+        """Every object near the vehicle, seen or not."""
         found = []
         for row, pose in sorted(self.instant.poses.items()):
-            thing = self.scene.things[row]
+            obj = self.scene.objects[row]
             velocity = self.instant.movements.velocity[row]
             found.append(
                 ObjectTruth(
                     id=row + 1,
-                    kind=thing.kind,
+                    kind=obj.kind,
                     moving=bool(np.linalg.norm(velocity) > MOVING_SPEED),
                     T_world_object=pose,
-                    size=np.array([thing.length, thing.width, thing.height]),
+                    size=np.array([obj.length, obj.width, obj.height]),
                     velocity=velocity.copy(),
                     yaw_rate=float(self.instant.movements.yaw_rate[row]),
                 )
@@ -116,7 +116,7 @@ class FrameTruth:
         x, y = self.T_world_vehicle.translation[:2]
         reach = np.abs(nodes[..., :2] - (x, y)).max() + grid.spacing
         nearby = build_grid(solids, movements, x, y, reach, 0.0)
-        band = cells.Band(nodes, T_world_grid.rotation, grid.spacing, above, below)
+        band = cells.HeightBand(nodes, T_world_grid.rotation, grid.spacing, above, below)
         owner = cells.occupants(band, self.terrain.compiled, solids, movements, nearby)
         occupied = owner >= 0
         velocity_world = np.zeros((*grid.shape, 3))
@@ -147,8 +147,8 @@ class FrameTruth:
         T_world_grid = self._T_world_grid(T_grid_sensor)
         return cells.ground_under(self.terrain, *grid.mesh(), T_world_grid)
 
-    def _velocity_at(self, thing: NDArray[np.int32], place: Float64) -> Float64:
-        return thing_velocity(self.instant, thing, place)
+    def _velocity_at(self, obj: NDArray[np.int32], place: Float64) -> Float64:
+        return object_velocity(self.instant, obj, place)
 
     def _visible(self, grid: Grid, T_world_grid: Pose, elevation: Float64, below: float) -> NDArray[np.bool_]:
         T_grid_world = T_world_grid.inverse()
@@ -165,10 +165,10 @@ class FrameTruth:
         )
 
 
-def thing_velocity(instant: Instant, thing: NDArray[np.int32], place: Float64) -> Float64:
-    """(n, 3) m/s of the thing in each row at each place: its own velocity and its turning."""
+def object_velocity(instant: Instant, obj: NDArray[np.int32], place: Float64) -> Float64:
+    """(n, 3) m/s of the object in each row at each place: its own velocity and its turning."""
     movements = instant.movements
-    arm = place - movements.origin[thing]
-    rate = movements.yaw_rate[thing]
+    arm = place - movements.origin[obj]
+    rate = movements.yaw_rate[obj]
     turning = np.column_stack([-rate * arm[:, 1], rate * arm[:, 0], np.zeros(len(arm))])
-    return movements.velocity[thing] + turning
+    return movements.velocity[obj] + turning

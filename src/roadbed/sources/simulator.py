@@ -12,7 +12,7 @@ from roadbed.config.base import Stage
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Scan
 from roadbed.core.tracked_objects import Box
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 if TYPE_CHECKING:
     from roadbed.simulate.drive import Drive

@@ -26,8 +26,8 @@ from roadbed.ground.stcrf.motion.grid_pose import Place, Places
 from roadbed.ground.visibility.cpu import standing_points
 from roadbed.ground.visibility.device import can_find
 from roadbed.ground.visibility.views import looks_at, views_of
-from roadbed.mapping.information import SurfaceRules
-from roadbed.mapping.tiles import TileMap
+from roadbed.mapping.information import SurfaceParameters
+from roadbed.mapping.tile_store import TileStore
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 
@@ -184,14 +184,14 @@ def _engine(
     return StcrfDevice(backend, config, outputs=outputs, wanted=wanted)
 
 
-def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
+def _long_term_map(config: Config, folder: str | Path | None) -> TileStore | None:
     if folder is None:
         return None
     time = config.ground.time
     if time.motion != "rolling":
         raise ConfigError(f"map_folder: a long-term map needs ground.time.motion = rolling, found {time.motion}")
     stcrf = config.ground.stcrf
-    surface = SurfaceRules(
+    surface = SurfaceParameters(
         height_information=stcrf.coarse_height_information if stcrf.start == "coarse" else stcrf.height_information,
         slope_information=stcrf.slope_information,
         point_variance=stcrf.sigma_up**2 * stcrf.variance_factor,
@@ -199,4 +199,4 @@ def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
         disagreement=stcrf.disagreement,
         islands=stcrf.islands,
     )
-    return TileMap(folder, stcrf.spacing, time.map_tiles_in_memory, surface)
+    return TileStore(folder, stcrf.spacing, time.map_tiles_in_memory, surface)

@@ -14,7 +14,7 @@ from roadbed.core.traversability import TraversabilityLimits
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import Key
 from roadbed.mapping.points import GROUND, OBSTACLE
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps.georeference import Georeference
 from roadbed.outputs.maps.geotiff import GeoTiffWriter
@@ -56,7 +56,7 @@ def check_products(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def export_map(
-    stored: StoredMap,
+    stored: MapReader,
     out: OutputFolder,
     products: Sequence[str] = (),
     place: Georeference | None = None,

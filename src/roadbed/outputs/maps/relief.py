@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from roadbed.core.geometry import Float32, Grid
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 
 _MOST_NODES = 500_000  # in a picture; a larger map is thinned
 _LINES = 12  # contour lines, about
@@ -24,7 +24,7 @@ _LIGHT = (-0.54, 0.54, 0.64)  # east, north, up: from the north-west, 40 degrees
 _STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # m between them
 
 
-def thinned_surface(stored: StoredMap, most: int = _MOST_NODES) -> tuple[Grid, Float32]:
+def thinned_surface(stored: MapReader, most: int = _MOST_NODES) -> tuple[Grid, Float32]:
     """Elevation and slopes (3, rows, columns) of the whole map on at most about `most` nodes, every so many-th."""
     grid = stored.extent
     stride = 1
@@ -41,7 +41,7 @@ def thinned_surface(stored: StoredMap, most: int = _MOST_NODES) -> tuple[Grid, F
     return Grid(grid.x0, grid.y0, grid.spacing * stride, surface.shape[2], surface.shape[1]), surface
 
 
-def save_relief(path: Path, stored: StoredMap) -> None:
+def save_relief(path: Path, stored: MapReader) -> None:
     grid, surface = trimmed(*thinned_surface(stored))
     x_min, x_max, y_min, y_max = grid.extent
     aspect = (y_max - y_min) / (x_max - x_min)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
 from roadbed.io.foreign import foreign_errors
-from roadbed.sources.bags.ros_poses import (
+from roadbed.sources.bags.transforms import (
     POSE_TYPES,
     STATIC_TRANSFORMS_TYPE,
     TransformGraph,

@@ -16,10 +16,10 @@ from roadbed.core.frames import Scan
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.bag_poses import BagPoses
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.ros_poses import CLOUD_TYPE, POSE_TYPES, stamp_seconds
+from roadbed.sources.bags.transforms import CLOUD_TYPE, POSE_TYPES, stamp_seconds
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.poses import Trajectory, read_poses
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 if TYPE_CHECKING:
     from roadbed.sources.bags.reader import BagReader
