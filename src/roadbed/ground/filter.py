@@ -209,10 +209,15 @@ def device_programs(config: Config, device: Device) -> list[Program]:
         return [variance_program(config.ground.variance)]
     from roadbed.ground.ego.ego_mask_device import program as ego_program
     from roadbed.ground.stcrf.programs import coarse_program, fine_program
+    from roadbed.ground.visibility.model import VisibilityModel
     from roadbed.ground.visibility.model import program as visibility_program
 
-    programs = [fine_program(config), coarse_program(config), ego_program(config.vehicle)]
-    return [*programs, visibility_program(config.ground.opacity)] if device.has_double else programs
+    programs = [fine_program(config), ego_program(config.vehicle)]
+    if config.ground.uses("coarse_start"):
+        programs.append(coarse_program(config))
+    if config.ground.uses("visibility") and device.has_double:
+        programs.append(visibility_program(VisibilityModel()))
+    return programs
 
 
 def _method(
