@@ -221,8 +221,12 @@ def device_programs(config: Config, device: Device) -> list[Program]:
     from roadbed.ground.visibility.model import VisibilityModel
     from roadbed.ground.visibility.model import program as visibility_program
 
-    programs = [fine_program(config), coarse_program(config), ego_program(config.vehicle)]
-    return [*programs, visibility_program(VisibilityModel())] if device.has_double else programs
+    programs = [fine_program(config), ego_program(config.vehicle)]
+    if config.ground.uses("coarse_start"):
+        programs.append(coarse_program(config))
+    if config.ground.uses("visibility") and device.has_double:
+        programs.append(visibility_program(VisibilityModel()))
+    return programs
 
 
 def _method(
