@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +18,7 @@ from roadbed.core.errors import ConfigError
 from roadbed.core.frames import GroundFrame, Moving, OccupancyFrame, Scan, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
-from roadbed.ground.engine import Outputs, nothing
+from roadbed.ground.engine import Outputs
 from roadbed.ground.filter import FIELDS as _OF_GROUND
 from roadbed.mapping.layers import MapLayers
 from roadbed.occupancy import OccupancyFilter
@@ -99,18 +98,19 @@ class Pipeline:
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
-            expect = nothing if self.occupancy is None else partial(self.occupancy.expect, scan)
-            with self.ground.under_way(scan, self._moving(), expect) as begun:
-                if alone or begun.frame.device is None:
-                    begun.complete()  # else the device goes on from the ground to the occupancy by itself
+            with self.ground.begin(scan, self._moving()) as task:
+                if self.occupancy is not None:
+                    self.occupancy.expect(scan, task.mounting)  # while the device begins
+                if alone or task.frame.device is None:
+                    task.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
                 if on_ground is not None:
-                    on_ground(Result(scan, begun.frame, None, dict(seconds)))
+                    on_ground(Result(scan, task.frame, None, dict(seconds)))
                 if self.occupancy is not None:
                     begin = perf_counter()
-                    self._last = self.occupancy(scan, begun.frame, begun.learn)
+                    self._last = self.occupancy(scan, task.frame, task.update)
                     seconds["occupancy"] = perf_counter() - begin
-            ground = begun.frame
+            ground = task.frame
             if self._survey is not None and survey:
                 begin = perf_counter()
                 self._survey.add(ground, self._last)

@@ -60,7 +60,7 @@ class SortedPoints(NamedTuple):
     y: Float32
     z: Float32
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
-    stands: NDArray[np.bool_]  # whether a point cannot be ground; empty: any may be
+    non_ground: NDArray[np.bool_]  # points that cannot be ground; empty: none
     runs: Runs  # of input points; the node after the last is that of points on none
     listed: Listed  # nodes that have points
 

@@ -67,12 +67,12 @@ class Buffers:
         )
         located, rank = zeros(total * 4, np.float32), zeros(total, np.int32)
         by_node = zeros((total + SPARE) * 4, np.float32)
-        decisions, standing = zeros(total, np.uint8), zeros(total, np.uint8)
+        decisions, non_ground = zeros(total, np.uint8), zeros(total, np.uint8)
         label = output((self.slots, capacity), np.uint8)
         probability, height = (output((self.slots, capacity), np.float32) for _ in range(2))
         # Nothing is taken before all of it is there: graphs know what was.
         self.input_buffer, self.located, self.rank, self.sorted = input_buffer, located, rank, by_node
-        self.decisions, self.standing = decisions, standing
+        self.decisions, self.non_ground = decisions, non_ground
         self.label, self.probability, self.height = label, probability, height
         self.capacity, self._next = capacity, ((), [])
         return True

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache, lru_cache
 
 import numba
@@ -22,7 +21,6 @@ from roadbed.ground.engine import (
     Rolled,
     Turned,
     Vehicle,
-    nothing,
 )  # fmt: skip
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, Runs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
@@ -123,6 +121,8 @@ class StcrfCpu:
         self._em_rules, self._surface_rules = cache(self._make_em_rules), lru_cache(4)(self._make_surface_rules)
         self._warm = self._alone = False  # whether the frame uses the prior, and is computed by this thread alone
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
+        self._started: tuple[FrameInput, Alignment | None]
+        self._timings: dict[str, float] = {}
         self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
         self._grow(0)
 
@@ -134,23 +134,26 @@ class StcrfCpu:
         self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
         self._sorted = np.empty((3, capacity + LANES), F)
         self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
-        self._ground, self._stands = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
+        self._ground, self._non_ground = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
         self._shaping = np.empty((3, capacity + PAD * self._kinds.size), F)
 
-    def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
-        return self.begin(given, alignment)
+    def frame(self, given: FrameInput) -> FrameOutput:
+        self.start(given)
+        return self.output(given)
 
-    def begin(
-        self, given: FrameInput, alignment: Alignment | None = None, meanwhile: Callable[[], object] = nothing
-    ) -> FrameOutput:
-        meanwhile()
-        timings: dict[str, float] = {}
-        if alignment is not None:
-            with timed(timings, "align"):
-                alignment.lay(self._misalignment(given, alignment.radius))
-                given = alignment.given
-        count = len(given.points)
+    def start(self, given: FrameInput, alignment: Alignment | None = None) -> None:
+        """The CPU computes when it is asked for results."""
+        self._started, self._timings = (given, alignment), {}
+
+    def misalignment(self) -> Misalignment | None:
+        given, alignment = self._started
+        assert alignment is not None
+        with timed(self._timings, "align"):
+            return self._misalignment(given, alignment.radius)
+
+    def output(self, given: FrameInput) -> FrameOutput:
+        timings, count = self._timings, len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm, self._alone = given.warm, count < _POINTS
         with timed(timings, "sort"):
@@ -171,21 +174,22 @@ class StcrfCpu:
         return FrameOutput(*out, elevation, slope, variance, timings)
 
     def complete(self, timings: dict[str, float]) -> None:
-        """It is complete."""
+        """The output is complete."""
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         return self.frame(given).timings
 
     def _sort(self, given: FrameInput) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
-        points, placement, standing = given.points, given.placement, given.standing
+        points, placement = given.points, given.placement
+        ego, non_ground = given.exclude.ego_mask, given.exclude.non_ground_mask
         if len(points) > len(self._sample_nodes):
             self._grow(len(points))
-        stands = self._stands if standing is not None else _NONE
+        stands = self._non_ground if non_ground is not None else _NONE
         x, y, z = self._sorted
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._runs, self._listed)
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
-        scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
+        scan, known = (points, _NONE if ego is None else ego), _NONE if non_ground is None else non_ground
         room = self._sort_alone if self._alone else self._sort_room
         sorting = scan, known, pose, self._fine.shape, room, out
         parallel_region(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
@@ -359,9 +363,8 @@ class StcrfCpu:
             by = fine.shape.columns, motion.columns, motion.rows
             known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
             parallel_for(self._enter(shift_known), fine.shape.rows, *known, *by, grain=self._grain)
-            parallel_for(
-                self._enter(shift), fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain
-            )
+            planes = fine.prior_mean, fine.expected
+            parallel_for(self._enter(shift), fine.shape.rows + 2, *planes, *by, grain=self._grain)
             fine.take_prior()
         if motion.climb:
             raise_base(fine.prior, motion.climb)
@@ -372,22 +375,13 @@ class StcrfCpu:
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._sample_nodes):
             self._grow(len(points))
-        left_out = given.own if given.standing is None else given.standing
-        left_out = _NONE if left_out is None else left_out
+        # Where the occlusion filter has run, points on the ego vehicle are missing returns already.
+        masks = given.exclude.non_ground_mask, given.exclude.ego_mask, _NONE
+        left_out = next(mask for mask in masks if mask is not None)
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F, "C"), placement.translation.astype(F)
-        n = self._enter(sample_residuals, points, left_out)(
-            points,
-            left_out,
-            alignment_stride(len(points)),
-            turn,
-            move,
-            fine.shape,
-            F(radius),
-            fine.prior,
-            fine.prior_mean,
-            samples,
-        )
+        scan, prior = (points, left_out, alignment_stride(len(points))), (fine.prior, fine.prior_mean)
+        n = self._enter(sample_residuals, points, left_out)(*scan, turn, move, fine.shape, F(radius), *prior, samples)
         lift, slope_x, slope_y, share = self._enter(fit_tilt)(samples, n)
         if n < FEWEST_SAMPLES:
             return None

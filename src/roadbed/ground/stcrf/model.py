@@ -129,7 +129,7 @@ CONSTANTS = MappingProxyType({name: n for name, n in globals().items() if name[0
 FRAME = np.dtype(
     [
         ("given", np.uint64),  # (count, 3) float, as the caller gave them
-        ("points", np.uint64),  # the same, without the own vehicle's
+        ("points", np.uint64),  # the same, without those on the ego vehicle
         ("label", np.uint64),  # outputs, one per point
         ("probability", np.uint64),
         ("height", np.uint64),
@@ -160,15 +160,15 @@ FRAME = np.dtype(
         ("node_y", np.float32),
         ("stride", np.int32),  # every so many-th point is compared with the prior surface
         ("reach", np.float32),  # m around the sensor
-        ("some_stand", np.int32),  # the mask of points that cannot be ground is used
+        ("has_non_ground", np.int32),  # the mask of points that cannot be ground is used
         ("sensors", np.int32),  # that saw the points
         # Before the scan is laid onto the prior surface: sensor (rotation, translation), vehicle (translation) and the
         # share that is trusted; each a double as the sum of three floats.
         ("laid_from", np.float32, (3, LAID_FROM)),
-        ("body_known", np.int32),  # points in the own vehicle's box are left out
-        ("body_look", np.int32),  # number of the look at the cells around the vehicle; 0: nobody looks
-        ("body_pose", np.float32, 12),  # sensor to vehicle: rotation by rows, translation
-        ("body_box", np.float32, 6),  # m in the vehicle frame: rear, front, right, left, bottom, top
+        ("ego_masked", np.int32),  # points in the ego vehicle's box are left out
+        ("ego_scan", np.int32),  # number of the scan whose occupied cells are counted; 0: not counted
+        ("ego_pose", np.float32, 12),  # sensor to vehicle: rotation by rows, translation
+        ("ego_box", np.float32, 6),  # m in the vehicle frame: rear, front, right, left, bottom, top
     ],
     align=True,
 )

@@ -209,8 +209,8 @@ def _mark_foot(ranges, heights, stands, order, slope, spare_slope, spare_order):
 
 
 @inner(allocates=True)
-def mark_standing(first, last, order, start, seen, most, sparse, standing):
-    """`standing` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
+def mark_directions(first, last, order, start, seen, most, sparse, non_ground):
+    """`non_ground` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
 
     `sparse`: by the rules for a few layers, else by the one for sixteen or thirty-two.
     """
@@ -227,4 +227,4 @@ def mark_standing(first, last, order, start, seen, most, sparse, standing):
         else:
             _mark_foot(ranges, heights, stands, sorted_order, slope, spare, spare_order)
         for k in range(begin, end):
-            standing[order[k]] = stands[k - begin] > 0
+            non_ground[order[k]] = stands[k - begin] > 0

@@ -48,8 +48,8 @@ KERNEL empty_tallies(GLOBAL const int2 *segments, GLOBAL uint *tallies_all) {
 // Ground or not for every point, before the vote; a vote is 1 for ground (upper half of a word) or 1 against (lower).
 KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float *over,
               GLOBAL uint *tallies_all, GLOBAL const uchar *kinds, GLOBAL const float4 *states,
-              GLOBAL const uchar *standing, GLOBAL uchar *decisions, int capacity) {
-    int count = frames[SLOT].count, some_stand = frames[SLOT].some_stand;
+              GLOBAL const uchar *non_ground, GLOBAL uchar *decisions, int capacity) {
+    int count = frames[SLOT].count, has_non_ground = frames[SLOT].has_non_ground;
     GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
     FOR_EACH(i, count) {
         float4 p = located[SLOT * capacity + i];
@@ -74,7 +74,7 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
                                         : raised_is_ground(dz, around, kind, states[3 * (SLOT * NODES + node)].x);
             }
         }
-        if (some_stand && standing[SLOT * capacity + i]) ground = 0;
+        if (has_non_ground && non_ground[SLOT * capacity + i]) ground = 0;
         decisions[SLOT * capacity + i] = (uchar)ground;
         if (RULE_VOTE && dz >= VOTE_LOWEST && dz < VOTE_TOP) {
             int cell = (vote_row(node, square) * VOTE_COLUMNS + vote_column(node, square)) * VOTE_LAYERS + vote_layer(dz);
@@ -102,7 +102,7 @@ FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
              GLOBAL const float4 *reported, GLOBAL const uchar *seen, GLOBAL const float4 *judged, GLOBAL const int *clean,
              GLOBAL const int *clean_sizes,
-             GLOBAL const uint *tallies, GLOBAL const uchar *standing, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
+             GLOBAL const uint *tallies, GLOBAL const uchar *non_ground, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
              GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     int count = frame->count, wanted = frame->wanted;
@@ -136,7 +136,7 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
 #else
             int ground = over < RULE_THRESHOLD && over >= -RULE_LOW_OUTLIER;
 #endif
-            if (frame->some_stand && standing[SLOT * capacity + i]) ground = 0;
+            if (frame->has_non_ground && non_ground[SLOT * capacity + i]) ground = 0;
             kind = ground                      ? GROUND
                  : over < -RULE_LOW_OUTLIER ? LOW_OUTLIER
                  : over >= RULE_CLEARANCE         ? OVERHANG

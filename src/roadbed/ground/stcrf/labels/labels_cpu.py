@@ -58,7 +58,7 @@ class LabelArrays(NamedTuple):
 
 
 @inner()
-def _rule_out_standing(first, last, stands, ground):
+def _rule_out_non_ground(first, last, stands, ground):
     """What cannot be ground votes against it, however low it lies, and is not made ground by its neighbours."""
     for k in range(first, last if stands.shape[0] > 0 else first):
         ground[k] = ground[k] and not stands[k]
@@ -90,7 +90,7 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed.row
     if rules.vote:
         _follow_votes(listed[first_row], listed[last_row], points, shape.columns, side, rules, work)
-    _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
+    _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
 
 
 @inlined()
@@ -182,7 +182,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     scratch = Scratch(np.zeros(BANDS_ROOM, np.uint16), around, np.full(pillars, -1))
     first_listed, last_listed = listed.row[first_row], listed.row[last_row]
     decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
-    _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
+    _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
     if rules.vote:
         cast_votes(first_listed, last_listed, points, shape, side, work)
 

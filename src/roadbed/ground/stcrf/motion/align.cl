@@ -4,7 +4,7 @@
 
 // Every stride-th point over a firm node that does not stand: x and y from the sensor, height over the node's plane,
 // and the node.
-KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const uchar *standing,
+KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const uchar *non_ground,
                         GLOBAL const float4 *priors, GLOBAL float4 *samples, GLOBAL int *counts, GLOBAL int *found, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL const float *points = AT(const float, frame->points, input_buffer + 3 * SLOT * capacity);
@@ -13,7 +13,7 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_bu
     for (int k = GLOBAL_ID; k * frame->stride < frame->count; k += GLOBAL_SIZE) {
         int i = k * frame->stride;
         float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
-        if (!is_return(px, py, pz) || (frame->some_stand && standing[SLOT * capacity + i])) continue;
+        if (!is_return(px, py, pz) || (frame->has_non_ground && non_ground[SLOT * capacity + i])) continue;
         float x = r[0] * px + r[1] * py + r[2] * pz + t[0], y = r[3] * px + r[4] * py + r[5] * pz + t[1];
         float u = x * (1.0f / SPACING), v = y * (1.0f / SPACING);
         float from_x = x - t[0], from_y = y - t[1];

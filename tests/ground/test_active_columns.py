@@ -106,7 +106,7 @@ def test_what_is_kept_and_moved_lies_between_its_ends_and_nothing_beside_them():
                 assert not row[:, (column < lo) | (column >= hi)].any()
 
 
-def blended(wide, ratio, most, before):
+def blended(wide, ratio, before):
     """What `spread_coarse` tells, node by node in float64."""
     rows, columns = before.shape[0] - 2, wide.shape.columns * ratio
     expected = before.astype(np.float64)
@@ -119,7 +119,7 @@ def blended(wide, ratio, most, before):
                     share = (1 - abs(v - j)) * (1 - abs(u - i))
                     y, x = np.clip(j, 0, wide.shape.rows - 1), np.clip(i, 0, wide.shape.columns - 1)
                     h, sx, sy = wide.mean[y + 1, :, x + 1].astype(np.float64)
-                    weight = share * min(wide.information[0, y + 1, 0, x + 1], most)
+                    weight = share * wide.information[0, y + 1, 0, x + 1]
                     weights += weight
                     planes += weight * np.array([h + ((u - x) * sx + (v - y) * sy) * wide.shape.spacing, sx, sy])
             if weights > COARSE_KNOWS:
@@ -129,7 +129,7 @@ def blended(wide, ratio, most, before):
 
 @pytest.mark.parametrize("ratio", [1, 2, 3, 5, 11])
 def test_inside_and_outside_of_spans_fine_nodes_expect_what_the_wide_ones_around_know(ratio):
-    rng, most = np.random.default_rng(ratio), 3.0
+    rng = np.random.default_rng(ratio)
     wide, fine = Field(7, 9, ratio * 0.5, 4, VECTOR), Field(7 * ratio, 9 * ratio, 0.5, 4, VECTOR)
     seen = np.zeros((7, 9), bool)
     seen[2:4, 3] = seen[5, 7] = True
@@ -141,12 +141,12 @@ def test_inside_and_outside_of_spans_fine_nodes_expect_what_the_wide_ones_around
     points[3 * ratio :, 4 * ratio] = True
     find_spans(listed(points), fine.prior, False, fine.shape, 1, fine.spans)
     before = rng.normal(0, 1, fine.mean.shape).astype(np.float32)
-    given = (wide.information[0], wide.mean, wide.spans, wide.shape), ratio, np.float32(most), 9 * ratio, fine.spans
+    given = (wide.information[0], wide.mean, wide.spans, wide.shape), ratio, 9 * ratio, fine.spans
     inside, outside = before.copy(), before.copy()
     for first in (0, 3 * ratio):  # in ranges of rows, as threads do it
         spread_coarse(first, first + 4 * ratio, *given, True, before, inside)
         spread_coarse(first, first + 4 * ratio, *given, False, outside, outside)
-    expected, told = blended(wide, ratio, most, before), 0
+    expected, told = blended(wide, ratio, before), 0
     for row, (lo, hi) in enumerate(zip(fine.spans.lo, np.maximum(fine.spans.lo, fine.spans.hi))):
         column = np.arange(1, 9 * ratio + 1)
         within = (column >= lo) & (column < hi)
