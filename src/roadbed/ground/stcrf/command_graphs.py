@@ -20,7 +20,7 @@ from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Launch, PhaseOrder
 
 # Phases that need nothing of another one and of what follows it, up to the next phase after both.
-_BESIDE = {"coarse": "thin_out", "climb": "coarse", "islands": "measure"}
+_BESIDE = {"coarse": "thin_out", "slope_start": "coarse", "components": "measure"}
 
 
 class CommandGraphs:
@@ -153,11 +153,11 @@ class CommandGraphs:
         if LabelRules.of(self._config).around:
             over, state = b.rank, b.states[0]  # ranks are no longer needed: heights take their room
             measure = (b.frames, b.located, b.segments, b.sorted, b.surface, over, b.tallies)
-            decide = (b.frames, b.located, over, b.tallies, b.kinds, state, b.non_ground, b.decisions, capacity)
+            decide = (b.frames, b.located, over, b.tallies, b.node_classes, state, b.non_ground, b.decisions, capacity)
             launches = [
                 self._launch("measure", over_points, *measure, capacity),
                 self._launch("sum_rows", self._over_rows, b.tallies, b.row_sums),
-                self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.segments, b.kinds),
+                self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.segments, b.node_classes),
                 self._launch("decide", over_points, *decide),
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
@@ -167,7 +167,7 @@ class CommandGraphs:
         reported = b.reported if self._ground.uses("seen_only") else b.surface
         if self._ground.uses("seen_only"):
             launches += [
-                replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="islands")
+                replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="components")
                 for kernel, *arguments in (judge, *(islands if self._ground.uses("small_components") else ()))
             ]
         nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes

@@ -22,12 +22,12 @@ from roadbed.ground.engine import (
     Turned,
     Vehicle,
 )  # fmt: skip
-from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, Runs, ShapingPoints, SortedPoints
+from roadbed.ground.stcrf.arrays import ActiveNodes, Field, Moving, Outputs, Runs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.labels.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels.labels_cpu import LabelArrays, label_points
-from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, places_in_node
+from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, pillar_positions
 from roadbed.ground.stcrf.model import (
     DISAGREEMENT_WEIGHT,
     EARLY_SIGMA_UP,
@@ -48,7 +48,7 @@ from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, solve_fie
 from roadbed.ground.stcrf.points.active_columns_cpu import (
     CHUNKS,
     VECTOR,
-    begin_spans,
+    begin_active_columns,
     fill_expected,
     keep_seen,
     share_known,
@@ -68,13 +68,13 @@ from roadbed.ground.stcrf.sizes import (
     side_of,
 )  # fmt: skip
 from roadbed.ground.stcrf.start.coarse_cpu import CoarseStart
-from roadbed.ground.stcrf.surface.small_components_cpu import drop_islands
+from roadbed.ground.stcrf.surface.small_components_cpu import drop_small_components
 from roadbed.ground.stcrf.surface.surface_cpu import (
     SURFACE_PHASES,
     Evidence,
     SurfaceRules,
+    compute_variance,
     describe_surface,
-    tell_variance,
 )
 from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.parallel import parallel_for, parallel_region
@@ -106,15 +106,16 @@ class StcrfCpu:
         self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
         self._sort_alone = SortRoom(*(room[:1] for room in self._sort_room))  # of one slice
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
-        self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
+        self._rules, self._pillar_positions = LabelRules.of(config), pillar_positions(self._side)
         self._selection = self._make_selection()
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:
             self._bands = np.zeros((nodes, self._side**2, BANDS_ROOM), np.uint16)
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
-        self._listed, self._listed_before = Listed.none(rows, columns), Listed.none(rows, columns)
-        self._kinds, (self._near_count, self._band_count) = np.zeros(nodes, np.uint8), np.zeros((2, nodes), np.int32)
+        self._listed, self._listed_before = ActiveNodes.none(rows, columns), ActiveNodes.none(rows, columns)
+        self._node_classes = np.zeros(nodes, np.uint8)
+        self._near_count, self._band_count = np.zeros((2, nodes), np.int32)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
@@ -136,7 +137,7 @@ class StcrfCpu:
         self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
         self._ground, self._non_ground = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
-        self._shaping = np.empty((3, capacity + PAD * self._kinds.size), F)
+        self._shaping = np.empty((3, capacity + PAD * self._node_classes.size), F)
 
     def frame(self, given: FrameInput) -> FrameOutput:
         self.start(given)
@@ -231,7 +232,9 @@ class StcrfCpu:
         fine, coarse, reach = self._fine, self._coarse, reach_of(self.config)
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
-        self._enter(begin_spans)(points.listed, self._warm, fine.shape, reach, fine.spans, fine.prior, *written)
+        self._enter(begin_active_columns)(
+            points.listed, self._warm, fine.shape, reach, fine.spans, fine.prior, *written
+        )
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
             self._enter(fill_expected)(fine.expected, fine.spans, self._level_at)
@@ -285,7 +288,7 @@ class StcrfCpu:
         rules, fine = self._rules, self._fine
         surface = fine.mean, fine.posterior[:, 0]
         near = self._near, self._near_count, self._band_count
-        places = self._kinds, self._places_in_node
+        places = self._node_classes, self._pillar_positions
         before = self._votes, self._listed_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
@@ -305,9 +308,9 @@ class StcrfCpu:
         parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
         if uses("seen_only") and uses("small_components"):
             unknown = rules.scale / rules.height_information
-            drop_islands(SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
+            drop_small_components(SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
         if uses("seen_only") and uses("neighbour_disagreement"):
-            self._enter(tell_variance)(fine.spans, self._evidence, rules, variance)
+            self._enter(compute_variance)(fine.spans, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:

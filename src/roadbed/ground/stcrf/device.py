@@ -75,7 +75,7 @@ class StcrfDevice:
         self._graphs = CommandGraphs(backend, config, self._buffers)
         argument_struct = ArgumentStruct(FRAME, slots)
         self._frames, self._records = argument_struct.array, argument_struct.records
-        self._laid_from = argument_struct.array["laid_from"][0]
+        self._unaligned = argument_struct.array["unaligned"][0]
         self._poses = list(zip(argument_struct.array["rotation"], argument_struct.array["translation"]))
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
@@ -274,7 +274,7 @@ class StcrfDevice:
         record = self._records[0]
         record.stride, record.reach = alignment_stride(record.count), alignment.radius
         left = np.array((*alignment.poses, alignment.trust))
-        for part in self._laid_from:
+        for part in self._unaligned:
             part[:] = left
             left -= part
 

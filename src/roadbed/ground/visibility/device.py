@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which points of a scan that is not dense cannot be ground, on an accelerator."""
+"""The occlusion filter on an accelerator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def can_find(backend: Backend, config: VisibilityModel) -> bool:
 
 
 class VisibilityDevice:
-    """`look` tells from where a slot's points were seen; `graph` then marks those that stand in `buffers.non_ground`.
+    """`look` sets the sensor origins of a slot's scan; `graph` then marks points in `buffers.non_ground`.
 
     Nothing is built before the first scan that is not dense. Points and lists lie where the frame's own kernels will
     write later; what lies behind the sorted points those do read, so that it is left alone.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opaque ground: which direction of its sensor each return was seen in. Twin: directions_cpu.py.
+// Occlusion filter: the direction of its sensor in which each return was seen. Twin: directions_cpu.py.
 
 // The direction's number; by the angle from the border between two only where the fast angle could mistake it.
 FUNCTION int direction_of(GLOBAL const double *borders, double east, double north, double range) {

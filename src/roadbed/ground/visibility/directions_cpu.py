@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The ground is opaque: returns that a beam passed beneath, or that stand above each other, are not ground."""
+"""Occlusion within one direction: returns that a beam passed beneath, or that rise steeply, are not ground."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The rule that ground is opaque as one kernel, whose phases several threads share."""
+"""The occlusion filter as one kernel, whose phases several threads share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from roadbed.kernels.numeric import njit
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
-class Opaque(NamedTuple):
-    """What the phases hand on to each other, of N points."""
+class Work(NamedTuple):
+    """Arrays shared by the phases, for N points."""
 
     cell: np.ndarray  # (N,) sensor and direction
     place: np.ndarray  # (N, 2) range and height over the sensor, m
@@ -29,7 +29,7 @@ class Opaque(NamedTuple):
     following: np.ndarray  # (N,)
 
     @classmethod
-    def of(cls, count: int, cells: int) -> Opaque:
+    def of(cls, count: int, cells: int) -> Work:
         """Room for so many points and cells."""
         whole, seen = np.empty((3, count), np.int32), np.empty((7, count))
         place, level = seen[:2].reshape(count, 2), seen[2:5].reshape(count, 3)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opaque ground, seen beside: the road at the foot of what stands, and what stands among non_ground returns. Twin: neighbours_cpu.py.
+// Occlusion among neighbours: release the road in front of obstacles, grow non-ground returns sideways.
+// Twin: neighbours_cpu.py.
 
 // Whether a return lies before those above it, in the order of their numbers, in which they are summed up.
 FUNCTION int lies_before(Seen own, GLOBAL const int *others, int n, GLOBAL const Seen *seen) {

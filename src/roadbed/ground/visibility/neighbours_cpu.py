@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Opaque ground, seen beside: what stands among standing returns, and the road at the foot of what stands."""
+"""Occlusion among neighbours: grow non-ground returns sideways, and release the road in front of obstacles."""
 
 from __future__ import annotations
 
