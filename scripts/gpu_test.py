@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.masses import mass_rows
+from benchmarks.occupancy import layouts, time_steps
 from roadbed import Config, GroundFilter, Pipeline, Pose, Scan
 from roadbed.bench.agreement import agreement_rows, summary
-from roadbed.bench.masses import mass_rows
-from roadbed.bench.occupancy import layouts, time_steps
 from roadbed.ground.engine import FrameInput, Placement, Vehicle
 from roadbed.ground.stcrf.batch import BatchStcrf
 from roadbed.ground.stcrf.device import StcrfDevice
@@ -90,7 +90,7 @@ def use_installed_drivers() -> None:
 
 
 def run_tests() -> dict[str, Any]:
-    parts = ("compute", "ground", "mapping", "occupancy")
+    parts = ("runtime", "ground", "mapping", "occupancy")
     command = [sys.executable, "-m", "pytest", "-q", *(f"tests/{part}" for part in parts)]
     if importlib.util.find_spec("xdist"):
         command += ["-n", str(os.cpu_count()), "--dist", "worksteal"]
@@ -139,7 +139,7 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
     if device.backend == "cuda":
         import cupy
 
-        sources["pinned memory"] = backend.host(points.shape, np.float32)
+        sources["pinned memory"] = backend.host_array(points.shape, np.float32)
         sources["pinned memory"][:] = points
         sources["GPU array"] = cupy.asarray(points)
     best = sources.get("pinned memory", points)
@@ -183,7 +183,7 @@ def given(config: Config, points: Any, warm: bool = False) -> FrameInput:
     """A scan of a vehicle at the lattice's middle, as the engine takes it."""
     x_min, _, y_min, _ = lattice_of(config.ground).extent
     placement = Placement(np.eye(3), np.array([-x_min, -y_min, HEIGHT]), 0.0)
-    return FrameInput(points, placement, Vehicle(-x_min, -y_min, 0.0, 0.0, 0.0), 0.0, warm=warm)
+    return FrameInput(points, placement, Vehicle(-x_min, -y_min), 0.0, warm=warm)
 
 
 def frame(engine: Any, scan: FrameInput, wanted: int) -> None:

@@ -19,9 +19,8 @@ from PIL import Image
 
 import roadbed
 from roadbed.outputs.pictures import frame_figure, overview_figure, png_bytes, quick_image, save_animation
-from roadbed.outputs.pictures.choice import corner_camera, liveliness
 from roadbed.outputs.pictures.panels import motion
-from roadbed.outputs.pictures.scene3d import chase_camera, ground_view
+from roadbed.outputs.pictures.scene3d import chase_camera, corner_camera, ground_view, liveliness
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"
@@ -86,10 +85,10 @@ def moments_picture(folder: Path) -> None:
     for axes, (location, mover, half, title) in zip(all_axes, MOMENTS):
         *_, last = drive(location)
         assert last.occupancy is not None
-        assert last.occupancy.T_lattice_grid is not None
+        assert last.occupancy.T_ground_grid is not None
         source: Any = roadbed.open(location)
         truth = source.truth(len(source) - 1)
-        T_grid_sensor = last.occupancy.T_lattice_grid.inverse() @ last.ground.T_lattice_sensor
+        T_grid_sensor = last.occupancy.T_ground_grid.inverse() @ last.ground.T_grid_sensor
         T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
         x, y = T_grid_sensor.translation[:2]
         outlines = []

@@ -19,7 +19,6 @@ FLOORS = (
     ("bench",),
     ("batch",),
     ("outputs", "evaluate", "live"),
-    ("messages",),
     ("pipeline",),
     ("ground", "occupancy", "sources"),
     ("simulate", "odometry", "mapping"),
@@ -34,6 +33,7 @@ BESIDE = {
     ("__main__", "cli"),
     ("cli", "warm_up"),
     ("outputs", "evaluate"),
+    ("live", "outputs"),
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -28,8 +28,8 @@ from roadbed.core.geometry import Grid
 from roadbed.evaluate.masks import Masks
 from roadbed.io.foreign import foreign_errors
 from roadbed.mapping.tile_store import TileStore
-from roadbed.messages.clouds import scan_of_cloud
-from roadbed.messages.store import RosMessages
+from roadbed.outputs.ros_messages.clouds import scan_of_cloud
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.simulate.sensors import SENSORS, load_rig
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 from roadbed.sources.bags.rosbag import RosbagSource
@@ -233,9 +233,9 @@ def read_config(data: bytes, folder: Path) -> None:
 
 
 def read_tile(path: Path) -> None:
-    lattice = Grid.centred(20, 20, 1.0).around(32, 32)
-    shape = lattice.shape
-    TileStore(path.parent, 1.0).load(lattice, np.zeros((9, *shape), np.float32), 0.0, np.ones(shape, bool))
+    grid = Grid.centred(20, 20, 1.0).around(32, 32)
+    shape = grid.shape
+    TileStore(path.parent, 1.0).load(grid, np.zeros((9, *shape), np.float32), 0.0, np.ones(shape, bool))
 
 
 def read_map_index(path: Path) -> None:

@@ -37,7 +37,6 @@ class DoubleDrive:
         points = scan.T_world_sensor @ scan.points.astype(np.float64) - [x_min, y_min, 0.0]
         inside = (points[:, :2] >= 0).all(1) & (points[:, 0] < x_max - x_min) & (points[:, 1] < y_max - y_min)
         names = ("beta", "gamma", "neighbours", "sigma_up", "sigma_down", "iterations", "slope_limit")
-        names += ("height_information", "slope_information")
         rules = {name: getattr(self._stcrf, name) for name in names}
         road = float(scan.T_world_vehicle.translation[2])
         P, X, mu = oracle.em(points[inside], SIDE, SIDE, prior=self._prior, expected=road, **rules)
@@ -71,7 +70,7 @@ def test_rounding_does_not_add_up_over_a_drive(name, double_drive):
     squares = []
     for scan, lattice, elevation, support in double_drive:
         frame = ground(scan)
-        assert frame.lattice == lattice
+        assert frame.grid == lattice
         apart = (frame.elevation - elevation)[support > 1]
         assert len(apart) > 100
         assert np.abs(apart).max() < LARGEST_M

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rosbags.typesys import Stores, get_typestore
 
-from roadbed.messages.store import CLOUD, RosMessages
+from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes
@@ -59,7 +59,7 @@ def test_a_drive_goes_through_dds_and_nothing_is_lost(domain):
     assert len(grids) == SCANS
     frame, width, data = grids[-1]
     percent = np.frombuffer(data, np.int8)
-    assert frame == "roadbed_lattice"
+    assert frame == "roadbed_grid"
     assert len(percent) % width == 0
     assert percent.min() == -1
     assert 50 < percent.max() <= 100

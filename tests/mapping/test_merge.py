@@ -138,8 +138,8 @@ def test_information_turns_as_its_planes_do():
 
 def test_cells_are_numbered_where_they_lie():
     frame = occupancy_frame()
-    grid = replace(frame.lattice, x0=3.125, y0=-17.875, spacing=0.25)
-    columns, rows = _cells_of(replace(frame, lattice=grid))
+    grid = replace(frame.grid, x0=3.125, y0=-17.875, spacing=0.25)
+    columns, rows = _cells_of(replace(frame, grid=grid))
     for number, place in zip((columns, rows), grid.mesh()):
         np.testing.assert_allclose((number + 0.5) * 0.25, place)
 

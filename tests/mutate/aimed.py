@@ -14,7 +14,7 @@ def _of(path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> list[Mu
 
 _COMPUTE = [
     *_of("live/dds.py", ("live/test_dds.py",), ("<SocketSendBufferSize max='4MiB'/>", "")),
-    *_of("kernels/parallel.py", ("runtime/test_threads.py",), ("_at_once.under_way = threads > 1", "_at_once.under_way = True")),
+    *_of("kernels/parallel.py", ("kernels/test_parallel.py",), ("_at_once.under_way = threads > 1", "_at_once.under_way = True")),
     *_of("runtime/philox.py", ("runtime/test_philox.py",), ("np.float32(2.0**-25)", "np.float32(0.0)"), ("np.float32(1 - 2.0**-24)", "np.float32(1.0)")),
 ]  # fmt: skip
 
@@ -81,11 +81,6 @@ _VIEWER = [
     *_of("viewer/scans.py", ("viewer/test_scans.py",), ("                self._cache.popitem(last=False)\n", "                self._cache.popitem(last=True)\n")),
 ]  # fmt: skip
 
-_BENCH = [
-    *_of("bench/sound.py", ("cli/test_bench.py",), ("np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()", "True")),
-    *_of("bench/occupancy.py", ("cli/test_bench.py",), ("middle - rotation @ middle + travel", "middle - rotation @ middle"), ("seen * np.float32(0.85 + 0.01 * number)", "np.float32(0.9)")),
-]  # fmt: skip
-
 AIMED = [
-    *_CONFIGURATION, *_READERS, *_OUTPUTS, *_EVALUATION, *_COMPUTE, *OCCUPANCY, *GROUND, *_SIMULATOR, *_BENCH, *_VIEWER,
+    *_CONFIGURATION, *_READERS, *_OUTPUTS, *_EVALUATION, *_COMPUTE, *OCCUPANCY, *GROUND, *_SIMULATOR, *_VIEWER,
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 
-def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0.0, clearance=2.5):
+def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0, clearance=2.5):
     """p_z and lambda over flat ground by looking at every beam for every cell."""
     azimuth_bins = round(360 / config.azimuth_step)
     few = len(points) < config.sparse * azimuth_bins
@@ -19,23 +19,23 @@ def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0
     azimuth = np.minimum(((np.arctan2(dy, dx) + np.pi) / (2 * np.pi) * azimuth_bins).astype(int), azimuth_bins - 1)
     valid = (distance >= config.min_range) & np.isfinite(heights) & (heights > -config.low_outlier)
     slope = (points[:, 2] - sensor[2]) / np.where(distance > 0, distance, 1)
-    last_bin = np.floor((distance - config.range_margin) / lattice.spacing - 0.5).astype(int) - 1
-    cell = lattice.index(points[:, 0], points[:, 1])
+    last_bin = np.floor((distance - config.range_margin) / grid.spacing - 0.5).astype(int) - 1
+    cell = grid.index(points[:, 0], points[:, 1])
     softness = math.sqrt(config.obstacle_height_sigma**2 + min(sigma, config.ground_sigma) ** 2)
     weight = 1 / (1 + np.exp(-(heights - config.obstacle_height) / softness))
     low = config.obstacle_height - 3 * config.obstacle_height_sigma
     weight[(heights <= low) | (heights >= clearance)] = 0
 
-    probability, observedness = np.full(lattice.shape, 0.5), np.zeros(lattice.shape)
-    for row in range(lattice.rows):
-        for column in range(lattice.columns):
-            x, y = lattice.x[column], lattice.y[row]
-            here = valid & (cell == row * lattice.columns + column)
+    probability, observedness = np.full(grid.shape, 0.5), np.zeros(grid.shape)
+    for row in range(grid.rows):
+        for column in range(grid.columns):
+            x, y = grid.x[column], grid.y[row]
+            here = valid & (cell == row * grid.columns + column)
             n_o = min(weight[here].sum(), config.hits)
             range_ = math.hypot(x - sensor[0], y - sensor[1])
             bearing = math.atan2(y - sensor[1], x - sensor[0])
             bin_ = min(int((bearing + math.pi) / (2 * math.pi) * azimuth_bins), azimuth_bins - 1)
-            passing = valid & (azimuth == bin_) & (last_bin >= int(range_ / lattice.spacing))
+            passing = valid & (azimuth == bin_) & (last_bin >= int(range_ / grid.spacing))
             ratio = 1.0
             if (here & (heights <= config.obstacle_height)).any():
                 ratio = 1 - config.ground_detection

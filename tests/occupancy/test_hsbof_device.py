@@ -18,8 +18,8 @@ from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.filter_device import FIGURE_6, HsbofDevice, Tuning
 from roadbed.occupancy.records import PARTICLE
 from roadbed.occupancy.registration.register import Registration
-from roadbed.runtime import opencl
-from roadbed.runtime.backend import queues_of
+from roadbed.runtime import opencl_devices
+from roadbed.runtime.graphs import assign_queues
 from roadbed.runtime.opencl import OpenclBackend
 from tests.conftest import require
 from tests.devices import ACCELERATORS, accelerator
@@ -180,7 +180,7 @@ def test_results_do_not_depend_on_how_the_work_is_laid_on_the_device(backend, tu
 
 
 def test_phases_share_a_queue_only_with_those_they_wait_for():
-    queues = queues_of(FIGURE_6)
+    queues = assign_queues(FIGURE_6)
     assert queues["propagate_priors"] != queues["propagate_particles"] == queues["reorder_particles"]
     assert set(queues.values()) == {0, 1}
     order = list(FIGURE_6)
@@ -190,7 +190,7 @@ def test_phases_share_a_queue_only_with_those_they_wait_for():
 
 def test_a_part_of_an_opencl_device_gives_the_same():
     accelerator("opencl")
-    divisible = [device for device in opencl.devices() if device.kind == "cpu" and device.units > 1]
+    divisible = [device for device in opencl_devices.devices() if device.kind == "cpu" and device.units > 1]
     require(bool(divisible), "no OpenCL device on a CPU with two compute units: those of GPUs cannot be divided")
     backend, part = OpenclBackend(divisible[0]), OpenclBackend(divisible[0], units=1)
     assert part.device.units == 1

@@ -36,11 +36,11 @@ def grids(blocks):
 
 def things_in(blocks, config=None, returns=None, known=NO_TRACKS, time=0.0):
     """What is found in such blocks; without `returns` (surface, p_z, movable) the cells themselves are the points."""
-    lattice, moving, velocity, covariance = grids(blocks)
-    nothing = np.zeros(lattice.shape, np.float32)
+    grid, moving, velocity, covariance = grids(blocks)
+    nothing = np.zeros(grid.shape, np.float32)
     surface, seen, movable = returns or (nothing.astype(np.uint16), nothing, nothing)
     layers = MovingLayers.of(velocity, covariance, surface, seen, movable, nothing)
-    return ClusterFinder(lattice.shape, lattice.spacing, config)(lattice, moving, layers, known, time)
+    return ClusterFinder(grid.shape, grid.spacing, config)(grid, moving, layers, known, time)
 
 
 def test_separate_blocks_are_separate_objects_with_their_boxes():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
@@ -16,7 +17,6 @@ from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import RAY_GROUP, RAY_STRIP
-from roadbed.runtime.backend import OnDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -36,7 +36,7 @@ def observer(device):
 
 def assert_same(observer, given, config=SMALL):
     """Every cell of every sensor, bit by bit; gives how many cells say something."""
-    reports, expected, size = observer(given), Observer(config)(given), given.lattice.size
+    reports, expected, size = observer(given), Observer(config)(given), given.grid.size
     for k, view in enumerate(given.sensors):
         for name in LAYERS:
             found = observer.backend.download(getattr(reports, name), k * size, size)
@@ -56,7 +56,7 @@ def test_no_cell_of_a_simulated_scan_differs(observer, sensor, yaw):
 def test_points_of_the_own_vehicle_are_left_out(observer):
     scan, ground = segmented("vlp16", 2)[0]
     own = np.arange(len(scan)) % 3 == 0
-    assert_same(observer, looked_at(scan, replace(ground, own_vehicle=own)))
+    assert_same(observer, looked_at(scan, replace(ground, ego_mask=own)))
 
 
 def test_what_is_already_on_the_device_is_read_there(observer):
@@ -65,13 +65,13 @@ def test_what_is_already_on_the_device_is_read_there(observer):
     given = looked_at(scan, ground)
     backend, surface = observer.backend, given.surface
     layers = [surface.elevation.ravel(), surface.slope.ravel(), surface.variance.ravel()]
-    held = OnDevice(backend.upload(np.concatenate(layers)))
-    points = OnDevice(backend.upload(scan.points), count=len(scan))
-    heights = OnDevice(backend.upload(given.heights), count=len(scan))
+    held = DeviceArray(backend.upload(np.concatenate(layers)))
+    points = DeviceArray(backend.upload(scan.points), count=len(scan))
+    heights = DeviceArray(backend.upload(given.heights), count=len(scan))
     resident = replace(given, points=points, heights=heights, surface=replace(surface, elevation=held))
     reports = observer(resident)
     expected = Observer(SMALL)(given)
-    found = backend.download(reports.probability, 0, given.lattice.size)
+    found = backend.download(reports.probability, 0, given.grid.size)
     np.testing.assert_array_equal(found, expected.probability.ravel())
 
 
@@ -91,7 +91,7 @@ def test_random_points_and_rules(device, seed):
     ground.elevation[rng.random(ground.elevation.shape) < 0.2] = np.nan
     ground.variance[rng.random(ground.variance.shape) < 0.2] = 0.3
     given = OccupancyInput.of(scan, ground, lattice_of(config.occupancy.grid))
-    assert assert_same(ObserveDevice(device, config, given.lattice), given, config) > 300
+    assert assert_same(ObserveDevice(device, config, given.grid), given, config) > 300
 
 
 def test_what_a_work_group_finds_in_a_ray_goes_on_in_its_next_tile(device):
@@ -139,14 +139,14 @@ def test_too_many_sensors_and_devices_without_doubles_are_refused(observer):
         device = replace(observer.backend.device, has_double=False)
 
     with pytest.raises(DeviceError, match="needs double precision"):
-        ObserveDevice(Single(), SMALL, given.lattice)
+        ObserveDevice(Single(), SMALL, given.grid)
 
 
 def test_a_device_without_room_leaves_the_observer_as_it_was(device, monkeypatch):
     """In the middle of a drive: one clear line, and the next scan is observed as if nothing had been."""
     scan, ground = segmented("vlp16", 2)[0]
     given = looked_at(scan, ground)
-    observer = ObserveDevice(device, SMALL, given.lattice)
+    observer = ObserveDevice(device, SMALL, given.grid)
     assert_same(observer, given)
     rig = looked_at(*segmented("lux4", 2)[0])
     zeros, calls = device.zeros, []

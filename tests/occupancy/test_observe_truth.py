@@ -37,7 +37,7 @@ def seen():
     scan, truth = source[0], source.truth(0)
     ground = GroundFilter(CONFIG)(scan)
     frame = OccupancyFilter(CONFIG)(scan, ground)
-    return frame, truth, ground.T_lattice_sensor
+    return frame, truth, ground.T_grid_sensor
 
 
 def rim(mask):
@@ -52,27 +52,27 @@ def rim(mask):
 
 
 def test_cells_under_which_a_low_beam_passed_are_free(seen):
-    frame, truth, T_lattice_sensor = seen
-    there = truth.occupancy(frame.lattice, T_lattice_sensor, seen_below=0.3)
+    frame, truth, T_grid_sensor = seen
+    there = truth.occupancy(frame.grid, T_grid_sensor, seen_below=0.3)
     free = there.visible & ~there.occupied & ~rim(there.occupied) & ~rim(there.visible)
     assert free.sum() > 2000
     assert (frame.observation[free] < 0.4).mean() > 0.995
 
 
 def test_cells_in_which_beams_ended_on_something_are_occupied(seen):
-    frame, truth, T_lattice_sensor = seen
-    ends = T_lattice_sensor @ truth.T_world_sensor.inverse() @ truth.points_world[truth.object_id > 0]
+    frame, truth, T_grid_sensor = seen
+    ends = T_grid_sensor @ truth.T_world_sensor.inverse() @ truth.points_world[truth.object_id > 0]
     middle = (ends[:, 2] > 0.4) & (ends[:, 2] < 2.3)
-    cell = frame.lattice.index(ends[middle, 0], ends[middle, 1])
-    hits = np.bincount(cell[cell >= 0], minlength=frame.lattice.size).reshape(frame.lattice.shape)
+    cell = frame.grid.index(ends[middle, 0], ends[middle, 1])
+    hits = np.bincount(cell[cell >= 0], minlength=frame.grid.size).reshape(frame.grid.shape)
     assert (hits >= 3).sum() > 30
     assert (frame.observation[hits >= 3] > 0.6).all()
 
 
 def test_shadows_say_nothing(seen):
     """Behind the high blocks no beam passes below the clearance, and none ends."""
-    frame, truth, T_lattice_sensor = seen
-    there = truth.occupancy(frame.lattice, T_lattice_sensor, seen_below=2.5)
+    frame, truth, T_grid_sensor = seen
+    there = truth.occupancy(frame.grid, T_grid_sensor, seen_below=2.5)
     hidden = ~there.visible & ~there.occupied & ~rim(there.visible) & ~rim(there.occupied)
     assert hidden.sum() > 100
     assert (frame.observation[hidden] == 0.5).mean() > 0.99

@@ -167,12 +167,12 @@ def test_meshes_open_and_lie_on_the_elevation(drive):
 
 def test_a_raster_beyond_four_gigabytes_has_offsets_of_64_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(geotiff, "_CLASSIC_LIMIT", 0)
-    lattice = write_plane_map(tmp_path / "map")
+    grid = write_plane_map(tmp_path / "map")
     products(tmp_path / "map", tmp_path / "out", ["geotiff"])
     assert (tmp_path / "out" / "elevation.tif").read_bytes()[2] == 43
     raster, elevation = read(tmp_path / "out" / "elevation.tif")
-    row, column = raster.index(lattice.x[3], lattice.y[5])
-    assert elevation[row, column] == pytest.approx(plane(lattice.x[3], lattice.y[5]), abs=1e-4)
+    row, column = raster.index(grid.x[3], grid.y[5])
+    assert elevation[row, column] == pytest.approx(plane(grid.x[3], grid.y[5]), abs=1e-4)
 
 
 def test_a_damaged_tile_is_named_and_the_rest_is_exported(tmp_path):

@@ -68,8 +68,8 @@ def test_low_obstacles_are_seen_isolated_and_low() -> None:
 
 def test_a_passing_car_hides_ground_seen_before_and_after() -> None:
     source = roadbed.open("sim:parking?sensor=vlp16&frames=60")
-    lattice = Grid.centred(4.0, 4.0, 0.4, 3.0, -8.0)  # on the slope down to the car park
-    share = [source.truth(index).occupancy(lattice).visible.mean() for index in (10, 30, 50)]
+    grid = Grid.centred(4.0, 4.0, 0.4, 3.0, -8.0)  # on the slope down to the car park
+    share = [source.truth(index).occupancy(grid).visible.mean() for index in (10, 30, 50)]
     assert share[0] > 0.6
     assert share[1] < 0.3
     assert share[2] > 0.6

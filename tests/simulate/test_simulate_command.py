@@ -35,10 +35,10 @@ def test_folder_reads_back(tmp_path: Path) -> None:
     truth = source.truth(2)
     with np.load(tmp_path / "truth" / "000002.npz") as layers:
         x0, y0, spacing, columns, rows = layers["lattice"]
-        lattice = Grid(x0, y0, spacing, int(columns), int(rows))
-        assert layers["elevation"].shape == lattice.shape == (60, 60)
-        np.testing.assert_allclose(layers["elevation"], truth.elevation(lattice), atol=1e-5)
-        np.testing.assert_array_equal(layers["occupied"], truth.occupancy(lattice).occupied)
+        grid = Grid(x0, y0, spacing, int(columns), int(rows))
+        assert layers["elevation"].shape == grid.shape == (60, 60)
+        np.testing.assert_allclose(layers["elevation"], truth.elevation(grid), atol=1e-5)
+        np.testing.assert_array_equal(layers["occupied"], truth.occupancy(grid).occupied)
         np.testing.assert_array_equal(layers["point.is_ground"], truth.is_ground)
     boxes = written.objects(2)
     for box, expected in zip(boxes, source.objects(2), strict=True):

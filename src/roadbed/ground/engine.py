@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.frames import Resident, VarianceCells
+from roadbed.core.frames import DeviceGround, VarianceCells
 from roadbed.core.geometry import Float32, Float64, Pose
 
 # Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
@@ -27,25 +27,22 @@ class Placement:
 
     rotation: Float64  # (3, 3)
     translation: Float64  # (3,) m from the outer corner of node [0][0] and from the base height
-    base: float  # m, height in the lattice frame from which the engine counts
+    base: float  # m, height in the grid frame from which the engine counts
 
 
 @dataclass(frozen=True)
 class Vehicle:
-    """Where the vehicle stands on the lattice, and the plane of its wheels."""
+    """Position of the vehicle on the lattice."""
 
     x: float  # m from the lattice's corner
     y: float
-    yaw: float  # rad
-    slope_x: float
-    slope_y: float
 
 
 @dataclass(frozen=True, eq=False)
 class MovingMask:
     """Cells whose points do not shape the surface."""
 
-    mask: Any  # [y][x] bool, or `OnDevice`
+    mask: Any  # [y][x] bool, or `DeviceArray`
     shape: tuple[int, int]
     corner: tuple[float, float]  # m from the lattice's corner
     spacing: float  # m
@@ -105,7 +102,7 @@ class FrameOutput:
     variance: Float32
     timings: dict[str, float] = field(default_factory=dict)
     cells: VarianceCells | None = None
-    resident: Resident | None = None
+    device: DeviceGround | None = None
     own: OwnVehicle = field(default_factory=OwnVehicle)  # the answer to `FrameInput.body`
 
 
@@ -128,7 +125,7 @@ class Alignment(Protocol):
 
     @property
     def poses(self) -> tuple[float, ...]:
-        """Sensor, then vehicle, from the lattice's corner and the base height: rotation by rows, translation."""
+        """Rotation of the sensor by rows, its position and the vehicle's, from the lattice's corner and base height."""
         ...
 
     def lay(self, found: Misalignment | None) -> bool:

@@ -79,14 +79,14 @@ class MapLayers:
         if not self._begun:
             self.index.write(self.folder)
             self._begun = True
-        points = ground.points_lattice
+        points = ground.points_grid
         usable = np.isfinite(points).all(axis=1) & np.isin(ground.label, (Label.GROUND, Label.OBSTACLE, Label.OVERHANG))
         if occupancy is not None:
             usable &= ~_moves(points, occupancy)
         points, label = points[usable], ground.label[usable]
         intensity = None if ground.scan is None else ground.scan.intensity
         self._add_points(points, label, np.zeros(len(points)) if intensity is None else _whole(intensity[usable]))
-        if occupancy is not None and occupancy.T_lattice_grid is None:
+        if occupancy is not None and occupancy.T_ground_grid is None:
             observed = True if occupancy.observedness is None else occupancy.observedness > 0
             self._add_cells(
                 *_cells_of(occupancy), (occupancy.static > _SURE) & observed, (occupancy.free > _SURE) & observed
@@ -142,7 +142,7 @@ def _moves(points: Float32, occupancy: OccupancyFrame) -> NDArray[np.bool_]:
 
 def _cells_of(occupancy: OccupancyFrame) -> tuple[NDArray, NDArray]:
     """(rows, columns) column and row numbers in the map of the cells of a grid."""
-    grid = occupancy.lattice
+    grid = occupancy.grid
     column = round(grid.x0 / grid.spacing - 0.5) + np.arange(grid.columns)
     row = round(grid.y0 / grid.spacing - 0.5) + np.arange(grid.rows)
     columns, rows = np.meshgrid(column, row)

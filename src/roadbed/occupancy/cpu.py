@@ -11,10 +11,8 @@ from roadbed.core.timing import timed
 from roadbed.kernels.progress import announce
 from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.fusion.fuse import Fusion
-from roadbed.occupancy.hsbof import filter as hsbof
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.memory import check_memory
-from roadbed.occupancy.observation import observe
 from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.placement import lattice_of
 
@@ -24,12 +22,12 @@ class OccupancyCpu:
 
     def __init__(self, config: Config) -> None:
         self.config, occupancy = config, config.occupancy
-        lattice = lattice_of(occupancy.grid)
-        check_memory(lattice, occupancy)
-        announce((*observe.KERNELS, *hsbof.KERNELS))
+        grid = lattice_of(occupancy.grid)
+        check_memory(grid, occupancy)
+        announce("roadbed.occupancy")
         self._observe = Observer(config)
-        self._fusion = Fusion(lattice.spacing, occupancy.fusion, occupancy.observation.clip)
-        self._hsbof = Hsbof(lattice.shape, lattice.spacing, occupancy.filter, config.seed)
+        self._fusion = Fusion(grid.spacing, occupancy.fusion, occupancy.observation.clip)
+        self._hsbof = Hsbof(grid.shape, grid.spacing, occupancy.filter, config.seed)
         self._motion = GridMotion()  # since the last frame
 
     @property

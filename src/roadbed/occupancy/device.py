@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells
@@ -19,13 +20,25 @@ from roadbed.occupancy.hsbof.buffers import ObservationBuffers, check_memory
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
-from roadbed.occupancy.programs import check_device
+from roadbed.occupancy.programs import FUSE, OBSERVE, check_device, register_group, register_program
+from roadbed.occupancy.records import filter_program
 from roadbed.occupancy.registration.register_device import RegistrationDevice
-from roadbed.runtime.backend import Backend, CommandGraph, Concurrent, GraphCache, OnDevice
+from roadbed.runtime import primitives
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.device import Device
+from roadbed.runtime.graph_cache import GraphCache
+from roadbed.runtime.graphs import CommandGraph, Concurrent
+from roadbed.runtime.program import Program
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 
 _MASSES = ("static", "dynamic", "free")
+
+
+def device_programs(device: Device) -> list[Program]:
+    """The programs that a device builds for the occupancy."""
+    check_device(device)
+    return [OBSERVE, FUSE, register_program(register_group(device)), filter_program(), primitives.PROGRAM]
 
 
 class OccupancyDevice:
@@ -38,18 +51,18 @@ class OccupancyDevice:
         """What is `wanted` (names of the filter's WANTED) is brought to the host with the frame, the rest when asked
         for."""
         self.config, self.backend, occupancy = config, backend, config.occupancy
-        self.lattice = lattice_of(occupancy.grid)
-        cells, filter_ = Cells(*self.lattice.shape, self.lattice.spacing), occupancy.filter
-        check_device(backend)
-        remembered = RegistrationDevice.bytes_needed(backend, *self.lattice.shape, filter_.registration)
-        check_memory(backend, self.lattice.size, filter_, self.lattice.size * _SENSED_PER_CELL + remembered)
-        self._observe = ObserveDevice(backend, config, self.lattice)
+        self.grid = lattice_of(occupancy.grid)
+        cells, filter_ = Cells(*self.grid.shape, self.grid.spacing), occupancy.filter
+        check_device(backend.device)
+        remembered = RegistrationDevice.bytes_needed(backend, *self.grid.shape, filter_.registration)
+        check_memory(backend, self.grid.size, filter_, self.grid.size * _SENSED_PER_CELL + remembered)
+        self._observe = ObserveDevice(backend, config, self.grid)
         self._fusion = FusionDevice(backend, cells, occupancy.fusion, occupancy.observation.clip)
         self._registration = RegistrationDevice(backend, cells, filter_.registration)
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
-        self._hsbof = HsbofDevice(backend, self.lattice.shape, cells.spacing, filter_, config.seed, given)
+        self._hsbof = HsbofDevice(backend, self.grid.shape, cells.spacing, filter_, config.seed, given)
         self._motion = GridMotion()  # since the last frame
-        self._joined = GraphCache(backend)
+        self._graph_cache = GraphCache(backend)
         self._layers = self._on_device()
         brought = {name: self._layers[name] for name in _brought(frozenset(wanted))}
         at_last = ("lost", "masses") if "velocity" in brought else ("lost", "moving", "masses")
@@ -91,7 +104,7 @@ class OccupancyDevice:
         self._motion = GridMotion()
         if "masses" in known:
             known |= zip(_MASSES, known.pop("masses"))
-        moving = OnDevice(h._buffers.moving, count=self.lattice.size)
+        moving = DeviceArray(h._buffers.moving, count=self.grid.size)
         uncarried = h.share_of(known.pop("lost"))
         return LazyOutput(self._fetch, **known, uncarried=uncarried, timings=timings, moving_on_device=moving)
 
@@ -102,14 +115,14 @@ class OccupancyDevice:
         for graphs, (side_by_side, plan) in zip(parts, self._brought):
             waiting += graphs
             if plan:
-                self._joined.run(*waiting)
+                self._graph_cache.run(*waiting)
                 known |= side_by_side.queue(plan)
                 waiting.clear()
         return known
 
     def _on_device(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """What lies there, by its name among the results: shape and type on the host."""
-        shape = self.lattice.shape
+        shape = self.grid.shape
         return {
             "lost": ((self._hsbof._buffers.sum_groups, 2), np.float32),
             "masses": ((3, *shape), np.float32),
@@ -125,7 +138,7 @@ class OccupancyDevice:
         """A layer that was not brought with its frame."""
         start, results = 0, self._hsbof._buffers.results
         if name in _MASSES:
-            start, name = _MASSES.index(name) * self.lattice.size, "masses"
+            start, name = _MASSES.index(name) * self.grid.size, "masses"
         elif name in ("observation", "observedness", "surface"):
             results = self._fusion.results
         shape, kind = self._layers[name]

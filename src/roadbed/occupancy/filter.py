@@ -12,24 +12,25 @@ import numpy as np
 
 from roadbed.config import Config, OccupancyConfig
 from roadbed.core.errors import InputError
-from roadbed.core.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, names_wanted
+from roadbed.core.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.core.timeline import Link, Moment, Timeline
 from roadbed.core.timing import timed
 from roadbed.core.tracked_objects import TrackedObjects, Tracks
 from roadbed.kernels import progress as compilation
 from roadbed.occupancy.cpu import OccupancyCpu
-from roadbed.occupancy.device import OccupancyDevice
+from roadbed.occupancy.device import OccupancyDevice, device_programs
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.tracker import ObjectTracker
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.runtime.backend import Backend, translate_error
-from roadbed.runtime.cpu_backend import Host, refuse_after_fork
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device_errors import translate_error
+from roadbed.runtime.device_selection import select_backend
 
-WANTED = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
+FIELDS = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
 _LAYERS = {
     "masses": ("static", "dynamic", "free"),
     "velocity": ("velocity", "velocity_covariance"),
@@ -62,26 +63,26 @@ class OccupancyFilter:
     """Dynamic occupancy from segmented scans: `frame = filter(scan, ground_frame)`.
 
     Scans of several sensors come merged (`Scan.merged`) or one by one, told apart by `scan.sensor`. `backend` and
-    `device` are given as to GroundFilter. `wanted` names what frames hold beside the moving cells; None: all of WANTED.
+    `device` are given as to GroundFilter. `fields` names what frames hold beside the moving cells; None: all of FIELDS.
     Calls from several threads take turns.
     """
 
     def __init__(
         self,
         config: Config | OccupancyConfig | None = None,
-        backend: str | Backend | Host | None = None,
+        backend: str | Backend | CpuBackend | None = None,
         device: int | str | None = None,
         seed: int | None = None,
-        wanted: Iterable[str] | None = None,
+        fields: Iterable[str] | None = None,
     ) -> None:
         self.config = Config.of(config)
         if seed is not None:
             self.config = self.config.with_changes(seed=seed)
-        self.backend = opened(backend, device, (self.config.backend, self.config.device))
-        self._wanted = names_wanted(wanted, WANTED)
-        self._names = tuple(name for group, names in _LAYERS.items() if group in self._wanted for name in names)
+        self.backend = select_backend(backend, device, (self.config.backend, self.config.device), device_programs)
+        self._fields = check_fields(fields, FIELDS)
+        self._names = tuple(name for group, names in _LAYERS.items() if group in self._fields for name in names)
         self._turn = threading.RLock()
-        self._engine = _engine(self.config, self.backend, self._wanted)
+        self._engine = _engine(self.config, self.backend, self._fields)
         self._placement = GridPlacement(self.config.occupancy.grid)
         self._timeline = Timeline(self.config.timeline, in_order=True)
         objects, spacing = self.config.occupancy.objects, self.config.occupancy.grid.spacing
@@ -111,7 +112,7 @@ class OccupancyFilter:
     def __call__(
         self, scan: Scan, ground: GroundFrame, meanwhile: Callable[[], object] | None = None
     ) -> OccupancyFrame:
-        """Take one scan with its ground; what was wrong with its time or place is said in `frame.notes`.
+        """Take one scan with its ground; what was wrong with its time or place is said in `frame.diagnostics`.
 
         `meanwhile` is called, if the scan is used, once a device has been told of all its work.
         """
@@ -134,34 +135,34 @@ class OccupancyFilter:
             expected = self._expected
             if expected is None or expected.scan is not scan:
                 expected = self._expectation(scan, ground.mounting)
-            self._expected, moment, notes = None, expected.moment, list(expected.moment.notes)
+            self._expected, moment, diagnostics = None, expected.moment, list(expected.moment.diagnostics)
             if moment.link is Link.ASIDE:
-                return self._unchanged(notes)
-            self._begin(expected, notes)
+                return self._unchanged(diagnostics)
+            self._begin(expected, diagnostics)
             place = self._placement.follow(scan, ground, expected.dt)
             self._engine.move(place.motion)
             if place.T_before_now is not None:
                 self._tracker.move(place.T_before_now)
             when = (expected.time, expected.dt, place.own_velocity)
-            given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, *when, self.backend)
+            given = OccupancyInput.of(scan, ground, place.grid, place.T_ground_grid, *when, self.backend)
         output = self._engine.frame(given, meanwhile)
         if output.uncarried > _STARVED:
             share = round(100 * output.uncarried)
-            notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
+            diagnostics.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
-            objects = TrackedObjects(self._follow(given, output)) if "objects" in self._wanted else ()
+            objects = TrackedObjects(self._follow(given, output)) if "objects" in self._fields else ()
         with timed(timings, "download"):
             layers = self._layers(output)
         self._last = OccupancyFrame(
-            lattice=place.lattice,
+            grid=place.grid,
             time=expected.time,
             moving=output.moving,
             **layers,
             objects=objects,
-            notes=tuple(notes),
+            diagnostics=tuple(diagnostics),
             timings=timings | output.timings,
-            T_lattice_grid=place.T_lattice_grid,
-            T_world_grid=ground.T_world_grid and ground.T_world_grid @ given.T_lattice_grid,
+            T_ground_grid=place.T_ground_grid,
+            T_world_grid=ground.T_world_grid and ground.T_world_grid @ given.T_ground_grid,
             moving_on_device=output.moving_on_device,
         )
         return self._last
@@ -176,8 +177,8 @@ class OccupancyFilter:
         if output.moving.any():
             velocity = output.velocity, output.velocity_covariance
             layers = MovingLayers.of(*velocity, output.surface, output.observation, output.dynamic, output.static)
-            things = self._finder(given.lattice, output.moving, layers, self._tracker.known, given.time)
-        x, y, _ = given.T_lattice_grid.inverse().of(*given.T_lattice_sensor.xyz)
+            things = self._finder(given.grid, output.moving, layers, self._tracker.known, given.time)
+        x, y, _ = given.T_ground_grid.inverse().of(*given.T_ground_sensor.xyz)
         return self._tracker.update(things, given.time, (x, y))
 
     def _forget(self) -> None:
@@ -188,10 +189,10 @@ class OccupancyFilter:
         self._mounts.clear()
         self._last = None
 
-    def _unchanged(self, notes: list[str]) -> OccupancyFrame:
+    def _unchanged(self, diagnostics: list[str]) -> OccupancyFrame:
         """The last frame again: a scan that is not used changes nothing."""
         assert self._last is not None
-        return replace(self._last, observation=None, observedness=None, notes=tuple(notes), timings={})
+        return replace(self._last, observation=None, observedness=None, diagnostics=tuple(diagnostics), timings={})
 
     def _expectation(self, scan: Scan, mounting: Mounting) -> _Expected:
         """Everything stays as it is."""
@@ -205,7 +206,7 @@ class OccupancyFilter:
         dt = seconds if seconds <= self.config.occupancy.filter.max_gap else 0.0
         return _Expected(scan, mounts, T_world_vehicle, moment, time, seconds, dt)
 
-    def _begin(self, expected: _Expected, notes: list[str]) -> None:
+    def _begin(self, expected: _Expected, diagnostics: list[str]) -> None:
         """The scan is used: keep what was expected of it; after a gap the filter forgets what moved."""
         scan, moment = expected.scan, expected.moment
         self._timeline.take(moment, scan.time, expected.sensors, expected.T_world_vehicle)
@@ -216,7 +217,7 @@ class OccupancyFilter:
         if _is_placed(scan):
             self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in expected.mounts)
         if expected.seconds > expected.dt:
-            notes.append(f"gap of {expected.seconds:.3g} s: what moved is forgotten")
+            diagnostics.append(f"gap of {expected.seconds:.3g} s: what moved is forgotten")
             self._engine.forget_motion(expected.seconds)
             self._tracker.reset()
 
@@ -237,8 +238,8 @@ class OccupancyFilter:
         return mounts
 
 
-def _engine(config: Config, backend: Backend | Host, wanted: Collection[str]) -> OccupancyEngine:
-    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend, wanted)
+def _engine(config: Config, backend: Backend | CpuBackend, fields: Collection[str]) -> OccupancyEngine:
+    return OccupancyCpu(config) if isinstance(backend, CpuBackend) else OccupancyDevice(config, backend, fields)
 
 
 def _is_placed(scan: Scan) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's own cores as a backend, and what its kernels may not do: run after a fork."""
+"""The CPU as a backend, and the check that its kernels do not run in a forked process."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from roadbed.core.errors import DeviceError
-from roadbed.runtime.backend import Device
+from roadbed.runtime.backend import Shape
+from roadbed.runtime.device import Device
 
-_used_in: int | None = None  # the process that used kernels first
+_used_in: int | None = None  # the process that ran CPU kernels first
 
 
-class Host:
-    """The CPU: stages run their Numba kernels on it, and nothing is uploaded."""
+class CpuBackend:
+    """Stages run their Numba kernels on the CPU; nothing is uploaded."""
 
-    failures: tuple[type[Exception], ...] = ()
+    error_types: tuple[type[Exception], ...] = ()
 
     def __init__(self) -> None:
         import numba
@@ -28,13 +29,13 @@ class Host:
         name = f"{platform.machine()}, {numba.get_num_threads()} threads"
         self.device = Device("cpu", 0, name, "cpu", pages, numba.get_num_threads(), driver, True)
 
-    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+    def host_array(self, shape: Shape, dtype: DTypeLike) -> NDArray:
         """An array, not cleared."""
         return np.empty(shape, dtype)
 
 
 def refuse_after_fork() -> None:
-    """Before every use of the host's kernels: in a child of `fork` the threads that share their work are gone."""
+    """Called before every use of CPU kernels: the threads that they run on do not exist in a child of `fork`."""
     global _used_in
     if _used_in is not None and _used_in != os.getpid():
         raise DeviceError(

@@ -59,7 +59,7 @@ def occupants(
     return owner
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _find_occupants(first, last, band, field, solids, movements, grid, owner):
     nodes, rotation, spacing, above, below = band
     squares = grid.high.shape[0]
@@ -89,7 +89,7 @@ def _find_occupants(first, last, band, field, solids, movements, grid, owner):
 
 @njit(cache=True, error_model="numpy")
 def seen(origins, sensor, ends, x0, y0, spacing, elevation, below):
-    """Cells that a beam crosses less than `below` over the ground, or in which it ends. All in the lattice frame."""
+    """Cells that a beam crosses less than `below` over the ground, or in which it ends. All in the grid frame."""
     rows, columns = elevation.shape
     visible = np.zeros((rows, columns), np.bool_)
     for point in range(ends.shape[0]):

@@ -40,17 +40,17 @@ class ObjectTruth:
 class OccupancyTruth:
     """Per cell of a grid, shapes (rows, columns, ...)."""
 
-    lattice: Grid
+    grid: Grid
     occupied: NDArray[np.bool_]  # an object reaches into the height band above the ground
     moving: NDArray[np.bool_]
-    velocity: Float32  # (..., 2) m/s in the lattice frame, NaN where nothing moves
+    velocity: Float32  # (..., 2) m/s in the grid frame, NaN where nothing moves
     object_id: NDArray[np.int32]  # 0: none
     visible: NDArray[np.bool_]  # a beam of this scan passed through the band or ended in the cell
 
 
 @dataclass(frozen=True, eq=False)
 class FrameTruth:
-    """The truth of one scan. `T_lattice_sensor` names the frame of a grid, as in GroundFrame; None: the world."""
+    """The truth of one scan. `T_grid_sensor` names the frame of a grid, as in GroundFrame; None: the world."""
 
     time: float
     T_world_sensor: Pose  # exact, whatever the odometry said; of a rig: of the vehicle
@@ -88,18 +88,18 @@ class FrameTruth:
             )
         return found
 
-    def elevation(self, lattice: Grid, T_lattice_sensor: Pose | None = None) -> Float64:
+    def elevation(self, grid: Grid, T_grid_sensor: Pose | None = None) -> Float64:
         """(rows, columns) height of the ground at the nodes, m."""
-        return self._ground(lattice, T_lattice_sensor)[0]
+        return self._ground(grid, T_grid_sensor)[0]
 
-    def slope(self, lattice: Grid, T_lattice_sensor: Pose | None = None) -> Float64:
+    def slope(self, grid: Grid, T_grid_sensor: Pose | None = None) -> Float64:
         """(rows, columns, 2) dz/dx and dz/dy of the ground at the nodes."""
-        return self._ground(lattice, T_lattice_sensor)[1]
+        return self._ground(grid, T_grid_sensor)[1]
 
     def occupancy(
         self,
-        lattice: Grid,
-        T_lattice_sensor: Pose | None = None,
+        grid: Grid,
+        T_grid_sensor: Pose | None = None,
         *,
         above: float = 0.15,
         below: float = 2.0,
@@ -109,37 +109,37 @@ class FrameTruth:
 
         A cell is visible where a beam passes under `seen_below` (else `below`) or ends.
         """
-        T_world_grid = self._T_world_lattice(T_lattice_sensor)
-        elevation, _ = self._ground(lattice, T_lattice_sensor)
-        nodes = (T_world_grid @ np.stack([*lattice.mesh(), elevation], -1).reshape(-1, 3)).reshape(*lattice.shape, 3)
+        T_world_grid = self._T_world_grid(T_grid_sensor)
+        elevation, _ = self._ground(grid, T_grid_sensor)
+        nodes = (T_world_grid @ np.stack([*grid.mesh(), elevation], -1).reshape(-1, 3)).reshape(*grid.shape, 3)
         solids, movements = self.instant.solids, self.instant.movements
         x, y = self.T_world_vehicle.translation[:2]
-        reach = np.abs(nodes[..., :2] - (x, y)).max() + lattice.spacing
-        grid = build_grid(solids, movements, x, y, reach, 0.0)
-        band = cells.HeightBand(nodes, T_world_grid.rotation, lattice.spacing, above, below)
-        owner = cells.occupants(band, self.terrain.compiled, solids, movements, grid)
+        reach = np.abs(nodes[..., :2] - (x, y)).max() + grid.spacing
+        nearby = build_grid(solids, movements, x, y, reach, 0.0)
+        band = cells.HeightBand(nodes, T_world_grid.rotation, grid.spacing, above, below)
+        owner = cells.occupants(band, self.terrain.compiled, solids, movements, nearby)
         occupied = owner >= 0
-        velocity_world = np.zeros((*lattice.shape, 3))
+        velocity_world = np.zeros((*grid.shape, 3))
         velocity_world[occupied] = object_velocity(self.instant, owner[occupied], nodes[occupied])
         moving = np.linalg.norm(velocity_world, axis=-1) > MOVING_SPEED
         velocity = (velocity_world @ T_world_grid.rotation)[..., :2].astype(np.float32)
         velocity[~moving] = np.nan
         T_grid_world, real = T_world_grid.inverse(), ~self.spurious
         ends = T_grid_world @ self.points_world[real]
-        corner = (lattice.x0, lattice.y0, lattice.spacing)
+        corner = (grid.x0, grid.y0, grid.spacing)
         seen_below = below if seen_below is None else seen_below
         visible = cells.seen(T_grid_world @ self.origins, self.sensor_index[real], ends, *corner, elevation, seen_below)
-        return OccupancyTruth(lattice, occupied, moving, velocity, (owner + 1).astype(np.int32), visible)
+        return OccupancyTruth(grid, occupied, moving, velocity, (owner + 1).astype(np.int32), visible)
 
-    def _T_world_lattice(self, T_lattice_sensor: Pose | None) -> Pose:
-        if T_lattice_sensor is None:
+    def _T_world_grid(self, T_grid_sensor: Pose | None) -> Pose:
+        if T_grid_sensor is None:
             return Pose.identity()
-        return self.T_world_sensor @ T_lattice_sensor.inverse()
+        return self.T_world_sensor @ T_grid_sensor.inverse()
 
-    def _ground(self, lattice: Grid, T_lattice_sensor: Pose | None) -> tuple[Float64, Float64]:
-        """Elevation and slope where the lattice's vertical through each node meets the ground."""
-        T_world_grid = self._T_world_lattice(T_lattice_sensor)
-        return cells.ground_under(self.terrain, *lattice.mesh(), T_world_grid)
+    def _ground(self, grid: Grid, T_grid_sensor: Pose | None) -> tuple[Float64, Float64]:
+        """Elevation and slope where the grid's vertical through each node meets the ground."""
+        T_world_grid = self._T_world_grid(T_grid_sensor)
+        return cells.ground_under(self.terrain, *grid.mesh(), T_world_grid)
 
 
 def object_velocity(instant: Instant, obj: NDArray[np.int32], place: Float64) -> Float64:

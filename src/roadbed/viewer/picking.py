@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which point was clicked, and what is known about it."""
+"""The clicked point and its properties."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def nearest_to_ray(points: Float64, origin: ArrayLike, direction: ArrayLike, wid
         angle = np.where(along > 0.1, aside / np.maximum(along, 0.1), np.inf)
     if not len(angle) or not np.nanmin(angle) < widest:
         return None
-    # What lies behind a nearer surface cannot be meant: of the almost equally close ones take the nearest.
+    # Of points at almost the same angle take the nearest: the others are hidden behind it.
     close = angle <= max(float(np.nanmin(angle)) * 1.5, 0.002)
     return int(np.flatnonzero(close)[np.argmin(along[close])])
 
 
 def describe(result: Result, index: int) -> dict[str, str]:
-    """Everything known about one point, ready to read."""
+    """Properties of one point as text."""
     scan, ground = result.scan, result.ground
     x, y, z = scan.points[index].tolist()
     facts = {
@@ -38,8 +38,8 @@ def describe(result: Result, index: int) -> dict[str, str]:
         "probability of ground": f"{ground.ground_probability[index]:.3f}",
         "height above ground": f"{ground.height_above_ground[index]:.3f} m",
     }
-    here = ground.T_lattice_sensor @ scan.points[index : index + 1].astype(np.float64)
-    variance = height_at(ground.lattice, ground.variance, here[:, 0], here[:, 1])
+    here = ground.T_grid_sensor @ scan.points[index : index + 1].astype(np.float64)
+    variance = height_at(ground.grid, ground.variance, here[:, 0], here[:, 1])
     if np.isfinite(variance[0]):
         facts["deviation of the ground"] = f"{float(np.sqrt(variance[0])):.3f} m"
     for name, values in scan.all_channels().items():
@@ -48,7 +48,7 @@ def describe(result: Result, index: int) -> dict[str, str]:
             str(int(value) & 0xFFFF) if name == "classes" else f"{value:g}"
         )
     if result.occupancy is not None:
-        cell = int(result.occupancy.lattice.index(here[:, 0], here[:, 1])[0])
+        cell = int(result.occupancy.grid.index(here[:, 0], here[:, 1])[0])
         if cell >= 0:
             frame = result.occupancy
             shares = [getattr(frame, name).ravel()[cell] for name in ("static", "dynamic", "free", "unknown")]

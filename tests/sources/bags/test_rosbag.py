@@ -108,7 +108,7 @@ def test_several_sensors_of_a_bag_come_in_order_each_with_its_pose(tmp_path, kin
             records.append((topic, time, cloud))
     path = write_bag(tmp_path, kind, messages, sorted(records, key=lambda r: r[1]))
     source = roadbed.open(f"{path}?topic=/rear,/front")
-    assert (len(source), source.sequential, source.notes) == (6, True, ())
+    assert (len(source), source.sequential, source.diagnostics) == (6, True, ())
     assert [scan.sensor for scan in source] == ["front", "rear"] * 3
     places = [scan.T_world_sensor.translation for scan in source]
     np.testing.assert_allclose(places, [[1 + 0.5 * k, 0, (1.0, 1.8)[k % 2]] for k in range(6)], atol=1e-6)

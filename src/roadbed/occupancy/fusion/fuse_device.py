@@ -14,7 +14,8 @@ from roadbed.occupancy.fusion.fuse import RULES
 from roadbed.occupancy.programs import FUSE, GROUP, OPINION, POOL, check_device, groups_over
 from roadbed.occupancy.registration.scan_history import Watched, WatchedGrids
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import Backend, CommandGraph, Launch
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch
 from roadbed.runtime.packed_outputs import PackedOutputs
 
 
@@ -22,7 +23,7 @@ class FusionDevice:
     """`fuse.Fusion` on a device; its result lies in buffers that are used again in the next step."""
 
     def __init__(self, backend: Backend, cells: Cells, config: FusionConfig | None = None, clip: float = 0.05) -> None:
-        check_device(backend)
+        check_device(backend.device)
         self.backend, self.cells, self.config = backend, cells, config or FusionConfig()
         self.clip = clip
         self._watched: WatchedGrids[int] = WatchedGrids(self.config)  # by their place in `_grids`

@@ -19,7 +19,7 @@ from roadbed.occupancy.model import (
     SEED_ATTEMPTS,
     SEED_MASS,
 )
-from roadbed.runtime.philox_cpu import normals, turned, uniforms
+from roadbed.runtime.philox_cpu import cos_sin_turns, normals, uniforms
 
 _BLOCK = 32  # cells that are passed over at once where none is chosen
 
@@ -55,7 +55,7 @@ def choose_birth_cells(birth, wanted, draw, cell, born_in):
     return count
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def prior_velocity(rule, draw, k):
     """A velocity for something just discovered: a slow disc, the traffic around the own vehicle, or a fast disc."""
     choice, radius, angle, _ = uniforms(draw.seed, draw.frame, BIRTH_VELOCITY, k)
@@ -65,11 +65,11 @@ def prior_velocity(rule, draw, k):
         return direction * rule.own_x + rule.traffic_spread * nx, direction * rule.own_y + rule.traffic_spread * ny
     reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed
     speed = reach * math.sqrt(radius)
-    cosine, sine = turned(angle)
+    cosine, sine = cos_sin_turns(angle)
     return speed * cosine, speed * sine
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
     """New particles: uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
     rows, columns = cells.rows, cells.columns

@@ -23,7 +23,9 @@ from roadbed.occupancy.programs import GROUP, check_device
 from roadbed.occupancy.records import STEP, TILE_ROWS, filter_program
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch
 
 _NAN_BITS = 0x7FC00000
 # The paper's figure 6: what each phase waits for. Particles and priors are propagated side by side.
@@ -73,13 +75,13 @@ class HsbofDevice:
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.config.particles
         self.births = births_of(self.config)
-        check_device(backend)
+        check_device(backend.device)
         check_memory(backend, self.size, self.config)
         self.tuning = tuning or Tuning()
         self._group = self.tuning.group
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
-        self._letter, self._dt = ArgumentStruct(STEP, 1), math.nan  # seconds that these rules are for:
+        self._argument_struct, self._dt = ArgumentStruct(STEP, 1), math.nan  # seconds that these rules are for:
         self._motion_rules: tuple[float, ...] = ()
         self._moving_rule = MovingRule.of(self.config)
         self._birth_rule = BirthRule.of(self.config, (0.0, 0.0), spacing)
@@ -139,12 +141,12 @@ class HsbofDevice:
         (xx, xy), (yx, yy) = motion.rotation.tolist()
         birth = self._birth_rule._replace(own_x=own_velocity[0], own_y=own_velocity[1])
         between_centres = motion.between_centres(spacing)[1] if cells is None else cells
-        self._letter.write(
+        self._argument_struct.write(
             0, xx, xy, yx, yy, *motion.shift, *between_centres, spacing,
             *self._motion_rules, *self._moving_rule, *birth,
             rows, columns, self.size, cells is None, *(cells or (0, 0)), self.seed, self.frame,
         )  # fmt: skip
-        self.backend.enqueue(self._letter.array, self._buffers.step)
+        self.backend.enqueue(self._argument_struct.array, self._buffers.step)
 
     def upload(self, observation: Observation, registered: Registered) -> None:
         """What the sensors say and how it moved, from the host, for the next step."""

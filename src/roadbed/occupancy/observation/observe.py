@@ -23,8 +23,6 @@ from roadbed.occupancy.observation.sensor_model_cpu import judge_cells
 from roadbed.occupancy.observation.vertical_faces_cpu import raise_faces
 from roadbed.occupancy.rules import SensorModel
 
-KERNELS = (raise_faces, locate_points, clear, collect, finish_rays, judge_cells)
-
 
 class Observer:
     """`observer(given)` is what each sensor of a scan says about the cells of the grid; the points lie on the host."""
@@ -34,10 +32,10 @@ class Observer:
         self._collected: list[Collected | None] = []  # of every sensor
 
     def __call__(self, given: OccupancyInput) -> Reports:
-        shape = (len(given.sensors), *given.lattice.shape)
+        shape = (len(given.sensors), *given.grid.shape)
         probability, observedness = (np.empty(shape, np.float32) for _ in range(2))
         surface = np.zeros(shape, np.uint16)
-        grid, ground = grid_shape(given.lattice, given.T_lattice_grid), _surface(given.surface)
+        grid, ground = grid_shape(given.grid, given.T_ground_grid), _surface(given.surface)
         self._collected += [None] * (len(given.sensors) - len(self._collected))
         calls = [
             partial(self._observe, k, given, grid, ground, Observation(probability[k], observedness[k], surface[k]))
@@ -48,9 +46,9 @@ class Observer:
 
     def _observe(self, k: int, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation) -> None:
         """What one of the sensors says."""
-        view, lattice, pose = given.sensors[k], given.lattice, given.T_lattice_sensor
+        view, lattice, pose = given.sensors[k], given.grid, given.T_ground_sensor
         chosen = np.arange(len(given.points)) if view.points is None else view.points
-        model = SensorModel.of(self.config, lattice.spacing, reach_of(view, lattice, given.T_lattice_grid), view.count)
+        model = SensorModel.of(self.config, lattice.spacing, reach_of(view, lattice, given.T_ground_grid), view.count)
         origin = np.array(view.origin)
         cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, origin)
         if model.face > 0:
@@ -76,15 +74,15 @@ class Observer:
         return kept
 
 
-def grid_shape(lattice: Grid, T_lattice_grid: Pose) -> GridShape:
+def grid_shape(lattice: Grid, T_ground_grid: Pose) -> GridShape:
     x_min, _, y_min, _ = lattice.extent
-    x, y, _ = T_lattice_grid.of(x_min, y_min, 0.0)
-    yaw = T_lattice_grid.yaw
+    x, y, _ = T_ground_grid.of(x_min, y_min, 0.0)
+    yaw = T_ground_grid.yaw
     return GridShape(x, y, lattice.spacing, lattice.columns, lattice.rows, math.cos(yaw), math.sin(yaw))
 
 
 def _surface(ground: GroundSurface) -> Surface:
-    lattice = ground.lattice
+    lattice = ground.grid
     return Surface(
         lattice.x0, lattice.y0, lattice.spacing, lattice.columns, lattice.rows,
         np.ascontiguousarray(ground.elevation, np.float32).reshape(-1),
@@ -94,8 +92,8 @@ def _surface(ground: GroundSurface) -> Surface:
     )  # fmt: skip
 
 
-def reach_of(view: SensorView, lattice: Grid, T_lattice_grid: Pose) -> float:
+def reach_of(view: SensorView, lattice: Grid, T_ground_grid: Pose) -> float:
     """Metres from the sensor to the farthest corner of the grid."""
     x_min, x_max, y_min, y_max = lattice.extent
-    x, y, _ = T_lattice_grid.inverse().of(*view.origin)
+    x, y, _ = T_ground_grid.inverse().of(*view.origin)
     return math.hypot(max(abs(x_min - x), abs(x_max - x)), max(abs(y_min - y), abs(y_max - y)))

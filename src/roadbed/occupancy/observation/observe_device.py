@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.arrays import Reports
@@ -28,7 +29,10 @@ from roadbed.occupancy.programs import (
     groups_over,
 )  # fmt: skip
 from roadbed.occupancy.rules import SensorModel
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch, OnDevice, check_points
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.device_errors import check_points
+from roadbed.runtime.graphs import CommandGraph, Launch
 
 _BYTES_PER_POINT = 12 + 4 + 1
 _MOST_TAPES = 16  # recorded at a time, for different callers
@@ -40,9 +44,9 @@ class ObserveDevice:
     `prepare` does all but running the graph that it gives beside the reports.
     """
 
-    def __init__(self, backend: Backend, config: Config, lattice: Grid) -> None:
-        check_device(backend)
-        self.backend, self.config, self._cells = backend, config, lattice.size
+    def __init__(self, backend: Backend, config: Config, grid: Grid) -> None:
+        check_device(backend.device)
+        self.backend, self.config, self._cells = backend, config, grid.size
         self._program = backend.build(OBSERVE)
         self._frame = 0
         self._sensors = self._points = self._bins = self._nodes = 0  # room there is, the last two per sensor
@@ -59,10 +63,10 @@ class ObserveDevice:
         views = given.sensors
         models = [self._model(given, view) for view in views]
         self._reserve(given, models)
-        points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._intakes))
+        points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._input_buffers))
         layers = self._layers(given.surface)
         self._frame += 1
-        self._post(given, models, (points.address, heights.address), layers.address)
+        self._enqueue_arguments(given, models, (points.address, heights.address), layers.address)
         faces = any(model.face > 0 for model in models)
         buffers = (points.buffer, heights.buffer, layers.buffer)
         graph = self._graph(len(views), models[0].azimuth_bins, faces, buffers)
@@ -70,55 +74,55 @@ class ObserveDevice:
 
     def _model(self, given: OccupancyInput, view: SensorView) -> SensorModel:
         """The same for a sensor scan after scan: only the cells to the grid's farthest corner change a little."""
-        spacing, reach = given.lattice.spacing, reach_of(view, given.lattice, given.T_lattice_grid)
+        spacing, reach = given.grid.spacing, reach_of(view, given.grid, given.T_ground_grid)
         kind = SensorModel.kind(self.config.occupancy.observation, spacing, reach, view.count)
         if kind not in self._models:
             self._models[kind] = SensorModel.of(self.config, spacing, reach, view.count)
         return self._models[kind]
 
-    def _readable(self, array: Any, input_buffer: Any) -> OnDevice:
+    def _readable(self, array: Any, input_buffer: Any) -> DeviceArray:
         """An array of the host or of another library is offered to the kernels; what lies on the device stays."""
-        if not isinstance(array, OnDevice):
-            return OnDevice(input_buffer, self.backend.bind(array, input_buffer))
-        return OnDevice(input_buffer, array.address) if array.address else array
+        if not isinstance(array, DeviceArray):
+            return DeviceArray(input_buffer, self.backend.bind(array, input_buffer))
+        return DeviceArray(input_buffer, array.address) if array.address else array
 
-    def _layers(self, surface: GroundSurface) -> OnDevice:
+    def _layers(self, surface: GroundSurface) -> DeviceArray:
         """Elevation, slope (x, y) and variance one after the other, as the ground's engines lay them."""
-        if isinstance(surface.elevation, OnDevice):
+        if isinstance(surface.elevation, DeviceArray):
             held = surface.elevation
-            return OnDevice(self._elsewhere, held.address) if held.address else held
+            return DeviceArray(self._elsewhere, held.address) if held.address else held
         start = 0
         for layer in (surface.elevation, surface.slope, surface.variance):
             flat = np.ascontiguousarray(layer, np.float32).reshape(-1)
             self.backend.upload(flat, self._ground, start)
             start += flat.size
-        return OnDevice(self._ground)
+        return DeviceArray(self._ground)
 
-    def _post(
+    def _enqueue_arguments(
         self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
     ) -> None:
-        numbers, surface, count = given.T_lattice_sensor.numbers, given.surface, _length(given.points)
-        ground, first = surface.lattice, given.sensors[0]
+        numbers, surface, count = given.T_ground_sensor.numbers, given.surface, _length(given.points)
+        ground, first = surface.grid, given.sensors[0]
         everything = len(given.sensors) == 1 and (first.points is None or first.count == count)
         belonging, belongs = given.belongs, 0
         if belonging is None and not everything:
             belonging = _belonging(given.sensors, count)
         if belonging is not None:
             belongs, everything = self.backend.bind(belonging, self._belongs), False
-        plane, grid = surface.plane.tolist(), grid_shape(given.lattice, given.T_lattice_grid)
+        plane, grid = surface.plane.tolist(), grid_shape(given.grid, given.T_ground_grid)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
-            self._letter.write(
+            self._argument_struct.write(
                 k, *addresses, belongs, layers,
                 *numbers, *view.origin, *plane,
                 ground.x0, ground.y0, ground.spacing, ground.columns, ground.rows,
                 count, everything, self._frame, k * self._bins, k * self._cells, k * self._nodes,
                 *grid, *model,
             )  # fmt: skip
-        self.backend.enqueue(self._letter.array, self._views)
+        self.backend.enqueue(self._argument_struct.array, self._views)
 
     def _reserve(self, given: OccupancyInput, models: Sequence[SensorModel]) -> None:
         """Room for this scan; buffers that grow begin empty, as every scan leaves them."""
-        sensors, points, nodes = len(given.sensors), _length(given.points), given.surface.lattice.size
+        sensors, points, nodes = len(given.sensors), _length(given.points), given.surface.grid.size
         bins = max(model.azimuth_bins * model.range_bins for model in models)
         if sensors >= NOBODYS:
             raise InputError(f"scan of {sensors} sensors: expected fewer than {NOBODYS}")
@@ -131,9 +135,9 @@ class ObserveDevice:
     def _reserve_points(self, points: int) -> None:
         backend, room = self.backend, max(points + points // 4, 4096)
         check_points(backend.device, points, room * _BYTES_PER_POINT)
-        intakes = (backend.input_buffer((room, 3), np.float32), backend.input_buffer(room, np.float32))
+        input_buffers = (backend.input_buffer((room, 3), np.float32), backend.input_buffer(room, np.float32))
         self._belongs = backend.input_buffer(room, np.uint8)
-        self._intakes, self._points = intakes, room
+        self._input_buffers, self._points = input_buffers, room
         self._graphs.clear()
 
     def _reserve_tables(self, sensors: int, bins: int, nodes: int) -> None:
@@ -146,7 +150,7 @@ class ObserveDevice:
         swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
         counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
         reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
-        self._views, self._letter = views, ArgumentStruct(VIEW, sensors)
+        self._views, self._argument_struct = views, ArgumentStruct(VIEW, sensors)
         self._ground, self._doubted, self._tables = ground, doubted, tables
         self._swept, self._counted, self._reports = swept, counted, reports
         self._sensors, self._bins, self._nodes = sensors, bins, nodes
@@ -190,7 +194,7 @@ class ObserveDevice:
 
 
 def _length(array: Any) -> int:
-    return array.count if isinstance(array, OnDevice) else int(array.shape[0])
+    return array.count if isinstance(array, DeviceArray) else int(array.shape[0])
 
 
 def _belonging(views: Sequence[SensorView], count: int) -> NDArray[np.uint8]:

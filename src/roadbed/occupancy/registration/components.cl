@@ -95,7 +95,7 @@ KERNEL draw_lines(GLOBAL const Laying *lay, GLOBAL address_t *pictures) {
 }
 
 KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
-    FOR_EACH(cell, lay->rows * lay->columns) join_before(parent, cell, lay->columns);
+    FOR_EACH(cell, lay->rows * lay->columns) unite_with_previous(parent, cell, lay->columns);
 }
 
 // The root of every hit, and which cells are roots: the first of their components. Clears what the scan that follows needs

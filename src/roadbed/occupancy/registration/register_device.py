@@ -15,16 +15,18 @@ from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.programs import (
     GROUP,
     LAYING,
-    REGISTER_GROUP,
     check_device,
     groups_over,
+    register_group,
     register_program,
 )
 from roadbed.occupancy.registration.register import between_scans, pasts
 from roadbed.occupancy.registration.scan_history import STORED, Stored, StoredScans
 from roadbed.occupancy.rules import Laid, RegistrationRule
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Concurrent, Launch, flattened
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Concurrent, Launch, flattened
 
 _MATURITY = Masses._fields.index("maturity")  # among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
@@ -41,7 +43,7 @@ class RegistrationDevice:
     """
 
     def __init__(self, backend: Backend, cells: Cells, config: RegistrationConfig) -> None:
-        check_device(backend)
+        check_device(backend.device)
         self.backend, self.cells, self.config = backend, cells, config
         self._scans: StoredScans[int] = StoredScans(config.span)  # by their place in the buffers
         size, zeros = cells.rows * cells.columns, backend.zeros
@@ -51,11 +53,11 @@ class RegistrationDevice:
         self.registered = Registered(label, backend.upload(np.full(2 * self._rooms * self._most, np.nan, np.float32)))
         if not config.enabled:
             return
-        self._laying, self._letter = (
+        self._laying, self._argument_struct = (
             backend.staging_buffer(len(Laid) * LAYING.itemsize),
             ArgumentStruct(LAYING, len(Laid)),
         )
-        for laid, record in zip(Laid, self._letter.records):
+        for laid, record in zip(Laid, self._argument_struct.records):
             record.rows, record.columns, record.most_components = cells.rows, cells.columns, self._most
             record.xx = record.yy = 1.0
             record.rooms, record.room = self._rooms, self._rooms - 1 if laid is Laid.FAST else 0
@@ -66,10 +68,9 @@ class RegistrationDevice:
         self._labels, self._boxes = zeros(_SLOTS * size, np.int32), zeros(_SLOTS * self._most * _BOX, np.int32)
         self._counts = zeros(_SLOTS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
-        self._progress = zeros(primitives.scan_progress(size), np.int32)
+        self._progress = zeros(primitives.scan_progress_size(size), np.int32)
         self._points = zeros(self._rooms * self._groups * _POINT_NUMBERS * config.points, np.int32)
-        device = backend.device
-        self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
+        self._group = register_group(backend.device)
         self._tickets = zeros(len(Laid), np.int32)  # whose turn it is
         self._programs = backend.build(register_program(self._group)), primitives.build(backend)
         self._recorded: tuple | None = None
@@ -106,7 +107,7 @@ class RegistrationDevice:
         now = next(place for place in range(_SLOTS) if place not in taken)
         before = between_scans(motion, self.cells.spacing)
         first = 0 if layers is None else _MATURITY * self.cells.rows * self.cells.columns
-        self._post(now, over, before, first)
+        self._enqueue_arguments(now, over, before, first)
         components, take_apart, *registrations = self._graphs(observation, self._unknown if layers is None else layers)
         self._scans.store(now)
         laid_over = [laid for _, laid in over]
@@ -115,9 +116,11 @@ class RegistrationDevice:
         others = tuple(registrations[laid] for laid in laid_over if laid is not Laid.FAST)
         return components, Concurrent(others, (registrations[Laid.FAST],)), take_apart
 
-    def _post(self, now: int, over: list[tuple[Stored[int], Laid]], before: Between, maturity: int) -> None:
+    def _enqueue_arguments(
+        self, now: int, over: list[tuple[Stored[int], Laid]], before: Between, maturity: int
+    ) -> None:
         """What differs from scan to scan. The components ask the first record where this scan is stored."""
-        spacing, records = self.cells.spacing, self._letter.records
+        spacing, records = self.cells.spacing, self._argument_struct.records
         records[Laid.OLD].now = now
         for old, laid in over:
             r = records[laid]
@@ -125,7 +128,7 @@ class RegistrationDevice:
             r.before_xx, r.before_xy, r.before_yx, r.before_yy, r.before_x, r.before_y = before
             r.age, (r.reach, r.least) = old.age, RegistrationRule.shifts(self.config, old.age, spacing, laid)
             r.now, r.old, r.rolled, r.maturity = now, old.hits, old.motion.cells is not None, maturity
-        self.backend.enqueue(self._letter.array, self._laying)
+        self.backend.enqueue(self._argument_struct.array, self._laying)
 
     def _graphs(self, observation: Observation, layers: Any) -> tuple[CommandGraph, ...]:
         """Recorded once for the buffers that the observation lies in."""
@@ -137,8 +140,8 @@ class RegistrationDevice:
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (lay, *observation, self._pictures, *hits, found.velocity, self._tickets)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
-            scan = primitives.begun_scan(self._roots, self._before, self._progress, size)
-            scanned = (self._progress, np.int32(primitives.scan_progress(size)))
+            scan = primitives.scan(self._roots, self._before, self._progress, size)
+            scanned = (self._progress, np.int32(primitives.scan_progress_size(size)))
             components = [
                 Launch("draw_picture", groups, GROUP, draw),
                 Launch("draw_lines", groups, GROUP, (lay, self._pictures)),

@@ -101,7 +101,7 @@ def export_map(
 
 def _write_layers(stored, file, place, limits, watch) -> int:  # type: ignore[no-untyped-def]
     """The rasters, all in one pass over the tiles; returns how many nodes are known."""
-    lattice = stored.extent
+    grid = stored.extent
     (first_row, _), (first, _) = stored.block
     names = [name for name in LAYERS if name != "count" or stored.layers is not None]
     known = 0
@@ -110,7 +110,7 @@ def _write_layers(stored, file, place, limits, watch) -> int:  # type: ignore[no
         for name in names:
             dtype = np.uint8 if name == "traversability-reason" else np.float32
             target = stack.enter_context(atomic_write(file(f"{name}.tif")))
-            writers[name] = GeoTiffWriter(target, lattice, place, LAYERS[name], dtype)
+            writers[name] = GeoTiffWriter(target, grid, place, LAYERS[name], dtype)
         for key in watch(stored.keys):
             layers = tile_layers(stored, key, limits)
             known += int(np.isfinite(layers["elevation"]).sum())

@@ -23,16 +23,16 @@ _CLASSIC_LIMIT = 3 << 30  # bytes of pixels, well below what 32-bit offsets reac
 class GeoTiffWriter:
     """A north-up raster of square tiles, each written once in any order; those never written know nothing.
 
-    `lattice` says where the pixels' middles lie; its rows and columns are multiples of 64.
+    `grid` says where the pixels' middles lie; its rows and columns are multiples of 64.
     """
 
     def __init__(
-        self, file: IO[bytes], lattice: Grid, place: Georeference, description: str, dtype: DTypeLike = np.float32
+        self, file: IO[bytes], grid: Grid, place: Georeference, description: str, dtype: DTypeLike = np.float32
     ) -> None:
-        self._file, self._lattice, self._place, self._description = file, lattice, place, description
+        self._file, self._lattice, self._place, self._description = file, grid, place, description
         self._dtype = np.dtype(dtype).newbyteorder("<")
-        self._across, self._down = lattice.columns // SIDE, lattice.rows // SIDE
-        self._big = lattice.size * self._dtype.itemsize > _CLASSIC_LIMIT
+        self._across, self._down = grid.columns // SIDE, grid.rows // SIDE
+        self._big = grid.size * self._dtype.itemsize > _CLASSIC_LIMIT
         self._offsets = np.zeros(self._across * self._down, np.uint64)
         self._sizes = np.zeros_like(self._offsets)
         file.write(struct.pack("<2sHHHQ", b"II", 43, 8, 0, 0) if self._big else struct.pack("<2sHI", b"II", 42, 0))
@@ -41,7 +41,7 @@ class GeoTiffWriter:
         self._empty = self._append(np.full((SIDE, SIDE), nothing, self._dtype))
 
     def write(self, row: int, column: int, values: NDArray) -> None:
-        """A tile (64, 64) by its place in the lattice, row 0 in the south."""
+        """A tile (64, 64) by its place in the grid, row 0 in the south."""
         if np.isfinite(values).any():
             number = (self._down - 1 - row) * self._across + column
             self._offsets[number], self._sizes[number] = self._append(values[::-1])

@@ -23,14 +23,14 @@ _BLACK, _GREY, _WHITE = 0, 205, 254  # occupied, unknown, free
 
 def write_ascii_grid(path: Path, stored: MapReader, place: Georeference) -> None:
     """Elevation in metres with three digits."""
-    lattice = stored.extent
-    x_min, _, y_min, _ = lattice.extent
+    grid = stored.extent
+    x_min, _, y_min, _ = grid.extent
     header = {
-        "ncols": lattice.columns,
-        "nrows": lattice.rows,
+        "ncols": grid.columns,
+        "nrows": grid.rows,
         "xllcorner": repr(place.easting + x_min),
         "yllcorner": repr(place.northing + y_min),
-        "cellsize": repr(lattice.spacing),
+        "cellsize": repr(grid.spacing),
         "NODATA_value": _NODATA,
     }
     (first_row, last_row), (first, last) = stored.block

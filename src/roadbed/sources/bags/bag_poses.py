@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class BagPoses:
-    """Trajectories by frame; `notes` has one line for each missing transform."""
+    """Trajectories by frame; `diagnostics` has one line for each missing transform."""
 
     def __init__(self, reader: BagReader, topic: str | None) -> None:
         """`topic` of odometry or poses; None: use /tf."""
         self._reader, self._topic = reader, topic
         self._known: dict[str, Trajectory | None] = {}
-        self.notes: list[str] = []
+        self.diagnostics: list[str] = []
 
     def of(self, frame: str) -> Trajectory | None:
         """The poses of sensor frame `frame`; None where the bag has none."""
@@ -45,7 +45,7 @@ class BagPoses:
         body, trajectory = self._odometry
         T_body_sensor = None if not body else self._fixed.between(body, frame)
         if body and T_body_sensor is None:
-            self.notes.append(
+            self.diagnostics.append(
                 f"no transform from {frame_name(body)} to {frame_name(frame)}, expected one in /tf_static "
                 f"(frames that exist: {_listed(self._fixed.frames)}): "
                 f"the poses of {self._topic} are used as the sensor's"
@@ -81,7 +81,7 @@ class BagPoses:
                 return trajectory.of_sensor(T_child_sensor)
         if self._moving:
             frames = _listed(sorted({name for edge in self._moving for name in edge}))
-            self.notes.append(
+            self.diagnostics.append(
                 f"no transform from a moving frame of /tf ({frames}) to {frame_name(frame)} "
                 f"(fixed frames: {_listed(self._fixed.frames)}): every scan is processed on its own"
             )

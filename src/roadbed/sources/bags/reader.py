@@ -35,7 +35,7 @@ class BagReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.notes: tuple[str, ...] = ()
+        self.diagnostics: tuple[str, ...] = ()
         self._stack = ExitStack()
         try:
             with foreign_errors(path, "ROS bag"):
@@ -56,7 +56,7 @@ class BagReader:
                 saved = recover(self.path, folder)
             if saved is None:
                 raise error
-            self.notes = (saved.note,)
+            self.diagnostics = (saved.note,)
             self._open(saved.path)
         except BaseException:
             self.close()

@@ -54,13 +54,13 @@ class RosbagSource(Source):
             link for link in self._reader.connections if link.topic in self.topics and link.msgtype == CLOUD_TYPE
         ]
         self._poses, self._file = self._find_poses(), self._find_file()
-        known = [self._trajectory(frame) for frame in self._frames()]  # of every sensor, for complete notes
+        known = [self._trajectory(frame) for frame in self._frames()]  # of every sensor, for complete diagnostics
         self.sequential = known.count(None) < len(known)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def diagnostics(self) -> tuple[str, ...]:
         """Lost messages and missing transforms, one line each."""
-        return self._reader.notes + tuple(self._poses.notes if self._poses is not None else ())
+        return self._reader.diagnostics + tuple(self._poses.diagnostics if self._poses is not None else ())
 
     @property
     def topic(self) -> str:

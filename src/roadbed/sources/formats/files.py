@@ -97,9 +97,7 @@ def _check_sensor_frame(path: Path, pose: Pose | None) -> None:
     """Refuse poses for points in map coordinates (whose pose is a pure shift)."""
     if pose is not None and np.abs(pose.translation).max() > FAR_FROM_ORIGIN_M and (pose.rotation == np.eye(3)).all():
         place = ", ".join(f"{value:.0f}" for value in pose.translation)
-        raise InputError(
-            f"{path}: points: found them around ({place}), expected the sensor frame for use with poses"
-        )
+        raise InputError(f"{path}: points: found them around ({place}), expected the sensor frame for use with poses")
 
 
 def cloud_suffix(path: Path) -> str | None:

@@ -5,30 +5,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roadbed.config.ground import TimeConfig
 from roadbed.ground.engine import FrameInput, Misalignment
+from roadbed.ground.stcrf.model import ALIGNMENT_RADIUS, ALIGNMENT_TRUST
 from roadbed.ground.stcrf.motion.grid_pose import Place
 
 
 class ScanAlignment:
     """`roadbed.ground.engine.Alignment` of one scan; its `place` is corrected once it is known how it lies."""
 
-    def __init__(self, config: TimeConfig, place: Place, given: FrameInput, notes: list[str]) -> None:
-        self.radius, self.trust = config.alignment_radius, config.alignment_trust
+    def __init__(self, place: Place, given: FrameInput, diagnostics: list[str]) -> None:
+        self.radius, self.trust = ALIGNMENT_RADIUS, ALIGNMENT_TRUST
         self.place, self.warm = place, given.warm
-        self._given, self._notes = given, notes
+        self._given, self._diagnostics = given, diagnostics
 
     @property
     def poses(self) -> tuple[float, ...]:
         place = self.place
-        return (*place.from_corner(place.T_lattice_sensor), *place.from_corner(place.T_lattice_vehicle))
+        return (*place.from_corner(place.T_lattice_sensor), *place.from_corner(place.T_lattice_vehicle)[9:])
 
     def lay(self, found: Misalignment | None) -> bool:
         if found is not None and found.fits:
             self.place = self.place.corrected(found, self.trust)
         elif found is not None:
             near = f"{100 * found.share:.0f} % of its points near it"
-            self._notes.append(f"scan does not fit the prior surface ({near}): started cold")
+            self._diagnostics.append(f"scan does not fit the prior surface ({near}): started cold")
             self.warm = False
         return self.warm
 

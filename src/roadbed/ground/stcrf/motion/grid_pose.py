@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
-from roadbed.core.device_arrays import to_host
+from roadbed.core.device_arrays import DeviceArray, to_host
 from roadbed.core.frames import Mounting
 from roadbed.core.geometry import Grid, Pose, rotation_to_level
 from roadbed.core.timeline import Link, Moment
@@ -29,7 +29,6 @@ from roadbed.ground.stcrf.model import KNOWN_PRIOR
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.mapping.best_estimate import BestEstimate
 from roadbed.mapping.tile_store import TileStore
-from roadbed.runtime.backend import OnDevice
 
 _HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one: float32 stays fine
 
@@ -62,20 +61,18 @@ class Place:
 
     @cached_property
     def vehicle(self) -> Vehicle:
-        pose = self.T_lattice_vehicle
-        (x, y, _), (x_min, y_min, _) = pose.xyz, self.corner
-        up_x, up_y, up_z = pose.turned(0.0, 0.0, 1.0)
-        return Vehicle(x - x_min, y - y_min, pose.yaw, -up_x / up_z, -up_y / up_z)
+        (x, y, _), (x_min, y_min, _) = self.T_lattice_vehicle.xyz, self.corner
+        return Vehicle(x - x_min, y - y_min)
 
     @property
     def road(self) -> float:
         """Height of the road under the vehicle over the base."""
         return self.T_lattice_vehicle.xyz[2] - self.base
 
-    def mask(self, cells: Grid, moving: NDArray[np.bool_] | OnDevice) -> MovingMask:
+    def mask(self, cells: Grid, moving: NDArray[np.bool_] | DeviceArray) -> MovingMask:
         (x_min, _, y_min, _), (own_x, own_y, _) = cells.extent, self.corner
         corner = x_min - own_x, y_min - own_y
-        if isinstance(moving, OnDevice):
+        if isinstance(moving, DeviceArray):
             return MovingMask(moving, cells.shape, corner, cells.spacing)
         return MovingMask(np.ascontiguousarray(moving, np.bool_), moving.shape, corner, cells.spacing)
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.model import FARTHEST_HEIGHT
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -31,7 +31,7 @@ from roadbed.kernels.simd import (
 )  # fmt: skip
 from roadbed.kernels.simd_reductions import chosen, how_many
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
-from roadbed.runtime.primitives_cpu import along, turn_of
+from roadbed.runtime.primitives_cpu import pose_rows, transform_row
 
 SORT_PHASES = 3
 BLOCK = 256  # points that stay in cache
@@ -68,7 +68,11 @@ def _find_nodes(points, first, turn, shape, k, node):
     """Node of points; the one after the last where they are on none, or missing."""
     x, y, z = load_points(points, first)
     scale = F(1) / shape.spacing
-    u, v, w = along(turn[0], x, y, z) * scale, along(turn[1], x, y, z) * scale, along(turn[2], x, y, z)
+    u, v, w = (
+        transform_row(turn[0], x, y, z) * scale,
+        transform_row(turn[1], x, y, z) * scale,
+        transform_row(turn[2], x, y, z),
+    )
     inside = (u >= F(0)) & (u < F(shape.columns)) & (v >= F(0)) & (v < F(shape.rows))
     # Comparisons with NaN are false; (0, 0, 0) is how sensors write a missing return.
     is_return = (F(0) < x * x + y * y + z * z) & (w < FARTHEST_HEIGHT) & (w > -FARTHEST_HEIGHT)
@@ -81,10 +85,10 @@ def _node_place(points, first, turn, shape, k, block):
     """x and y of points from the middle of their node, and their height."""
     x, y, z = load_points(points, first)
     spacing, scale = shape.spacing, F(1) / shape.spacing
-    u, v = along(turn[0], x, y, z), along(turn[1], x, y, z)
+    u, v = transform_row(turn[0], x, y, z), transform_row(turn[1], x, y, z)
     store(block, (0, k), u - (floor(u * scale) + F(0.5)) * spacing)
     store(block, (1, k), v - (floor(v * scale) + F(0.5)) * spacing)
-    store(block, (2, k), along(turn[2], x, y, z))
+    store(block, (2, k), transform_row(turn[2], x, y, z))
 
 
 @inner()
@@ -139,25 +143,25 @@ def _place_runs(scan, turn, shape, next_place, room, out, first, last, run):
             run += ONE
 
 
-@inner()
-def _is_empty(count, anchored, c):
+@merged()
+def _is_empty(count, c):
     """Whether nodes c and on have nothing."""
-    empty = is_empty(anchored, c)
-    for s in range(count.shape[0]):
+    empty = is_empty(count[0], c)
+    for s in range(1, count.shape[0]):
         empty &= is_empty(count[s], c)
     return empty
 
 
 @inner()
-def _begin_nodes(count, anchored, shape, start, listed):
-    """Where nodes begin, and in `count` where each slice does; those that have points, or are anchored, are listed."""
+def _begin_nodes(count, shape, start, listed):
+    """Where nodes begin, and in `count` where each slice does; those that have points are listed."""
     slices, nodes = count.shape[0], U(shape.rows * shape.columns)
     total = n = 0
     for row in range(shape.rows + 1):
         listed.row[row] = n
         c, after = U(row * shape.columns), min(U((row + 1) * shape.columns), nodes + ONE)
         while c < after:
-            if c + STEP <= nodes and _is_empty(count, anchored, c):
+            if c + STEP <= nodes and _is_empty(count, c):
                 store(start, c, splat(np.int32(total)))  # maybe also of the next row, which writes over it
                 c += STEP
                 continue
@@ -169,11 +173,11 @@ def _begin_nodes(count, anchored, shape, start, listed):
                     total += here
                 if node < nodes:
                     listed.nodes[n] = node  # written over where it does not count
-                    n += (total > before) | (anchored[node] > 0)
+                    n += total > before
             c += STEP
 
 
-@inner()
+@merged()
 def _take_along(standing, out, last, run):
     """What is known of the points of a slice up to its last, from number `run` on, to their places."""
     runs = out.runs
@@ -184,8 +188,8 @@ def _take_along(standing, out, last, run):
         run += ONE
 
 
-@njit(nogil=True, cache=True, allocates=False)
-def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
+@njit(nogil=True, cache=True)
+def sort_by_node(tasks, scan, standing, pose, shape, room, out):
     """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
 
     `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of whole blocks.
@@ -194,7 +198,7 @@ def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
     """
     count, slices, n = room.count, room.count.shape[0], scan[0].shape[0]
     blocks = (n + BLOCK - 1) // BLOCK
-    turn = turn_of(pose[0], pose[1])
+    turn = pose_rows(pose[0], pose[1])
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 1 else slices
         s = first_chunk(tasks, phase)
@@ -205,7 +209,7 @@ def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
                 count[s, :] = 0
                 _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), out.runs, first, last, run)
             elif phase == 1:
-                _begin_nodes(count, anchored, shape, out.start, out.listed)
+                _begin_nodes(count, shape, out.start, out.listed)
             else:
                 _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
                 _take_along(standing, out, min(last, standing.shape[0]), run)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m benchmarks NAME`, from a checkout: long runs, faults, overload and the costs around the pipeline."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roadbed.cli import main
+from roadbed.cli.bench import CPU, BackendOption, show
+from roadbed.cli.options import Device, PresetName
+from roadbed.cli.screen import Json, progress, table, until_stopped
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command("occupancy")
+def occupancy(
+    backend: BackendOption = CPU,
+    device: Device = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps per case.")] = 30,
+    plots: Annotated[Path | None, typer.Option(help="Draw the paper's figures into this folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Time fusion and occupancy filter.
+
+    Laid out as table 1 and figures 7 to 10 of the many-core paper, on any device.
+    """
+    from benchmarks.occupancy import bench_occupancy
+    from benchmarks.occupancy_plots import draw_all
+    from roadbed.bench.timing import report
+    from roadbed.runtime.device_selection import select_backend
+
+    measured = bench_occupancy(select_backend(backend, device), steps)
+    out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
+    drawn = draw_all(out, plots) if plots is not None else []
+    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms", "joules_per_step", "watts")
+    columns = ("particles", "resolution_m", "cells", *measures)
+    show(out, columns, as_json)
+    if as_json:
+        return
+    print(f"{out['device']}; energy: {out['energy']}")
+    table("with the default filter", columns, [[row[key] for key in columns] for row in out["default_filter"]])
+    tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
+    for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
+        rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
+        table(f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows)
+    for name in ("scheduling", "work_groups", "tiles", "figure_9"):
+        if out.get(name):
+            title = f"{name.replace('_', ' ')}: ms at 19,000 particles and 0.1 m"
+            table(title, list(out[name][0]), [list(row.values()) for row in out[name]])
+    for path in drawn:
+        print(f"wrote {path}")
+
+
+@app.command("masses")
+def masses(
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the filter.")] = 10_000,
+    backend: BackendOption = CPU,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Check the filter's masses over many steps: all in 0 to 1, dynamic mass carried by particles."""
+    from benchmarks.masses import mass_rows
+    from roadbed.bench.timing import report
+    from roadbed.runtime.device_selection import select_backend
+
+    rows = list(progress(mass_rows(select_backend(backend, device), steps), "stepping", min(steps, 10)))
+    show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
+
+
+@app.command("soak")
+def soak(
+    frames: Annotated[int, typer.Option(min=1, help="Number of frames.")] = 20_000,
+    ground_only: Annotated[bool, typer.Option("--ground-only", help="Without occupancy.")] = False,
+    preset: Annotated[PresetName, typer.Option(help="Configuration without --config.")] = PresetName.default,
+    configuration: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML configuration; wins over --preset.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the figures into this PNG.")] = None,
+    backend: BackendOption = CPU,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Process an endless sequence: latency, memory, open files and NaN. Ctrl+C prints what was measured so far."""
+    from itertools import takewhile
+
+    from benchmarks.soak import draw, growth, soak_rows
+    from roadbed.bench.timing import report
+    from roadbed.config import Config
+
+    config = Config.load(configuration) if configuration else Config.preset(str(preset))
+    measured = soak_rows(frames, 100, config, backend, device, not ground_only)
+    with until_stopped() as stopped:
+        rows = list(takewhile(lambda _: not stopped.is_set(), progress(measured, "processing", min(frames, 100))))
+    if not rows:
+        raise typer.Abort
+    grown = {f"{name}_growth": growth(rows, name) for name in ("processor_ms", "memory_mb", "handles", "threads")}
+    worst = {"unsound": sum(row["unsound"] for row in rows), "mass_error": max(row["mass_error"] for row in rows)}
+    out = report("soak", rows, backend=backend, **worst, **grown)
+    show({**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}, tuple(rows[0]), as_json)
+    if not as_json:
+        print("; ".join(f"{key} {value:.4g}" for key, value in {**worst, **grown}.items() if value is not None))
+    if plot is not None:  # last: hours of figures are on the screen by then
+        used = f"--config {configuration.name}" if configuration else f"--preset {preset}"
+        draw(rows, plot, f"python -m benchmarks soak --frames {frames} --backend {backend} {used}")
+
+
+@app.command("faults")
+def faults(
+    source: Annotated[str | None, typer.Argument(help="The sequence; simulated by default.")] = None,
+    backend: BackendOption = CPU,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Apply each fault to one sequence: diagnostics, largest error, scans until the results have recovered."""
+    from benchmarks.faults import DRIVE, fault_rows
+    from roadbed.bench.timing import report
+    from roadbed.runtime.device_selection import select_backend
+    from roadbed.sources.fault import KINDS
+
+    place = select_backend(backend, device)
+    rows = list(progress(fault_rows(source or DRIVE, backend=place), "faults", len(KINDS)))
+    columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "diagnostics")
+    show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)
+
+
+@app.command("live")
+def live(
+    transport: Annotated[str, typer.Option(help="stream, ros1 (with a roscore) or dds.")] = "stream",
+    scans: Annotated[int, typer.Option(min=1, help="How many scans are sent.")] = 300,
+    rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Scans per second.")] = 10.0,
+    sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "hdl64e",
+    backend: BackendOption = CPU,
+    as_json: Json = False,
+) -> None:
+    """Measure latency from the last point to labels and occupancy, and lost scans, at the sensor's rate."""
+    from benchmarks.live import live_row
+    from roadbed.bench.timing import report
+
+    row = live_row(transport, scans, rate, sensor, backend)
+    columns = [name for name in row if name not in ("sensor", "rate_hz")]
+    show(report("live", [row], backend=backend), columns, as_json)
+
+
+@app.command("segments")
+def segments(
+    source: Annotated[str | None, typer.Argument(help="The sequence; simulated by default.")] = None,
+    cuts: Annotated[int, typer.Option(min=1, help="Number of cuts.")] = 4,
+    as_json: Json = False,
+) -> None:
+    """Compare segments with the whole sequence, by number of warm-up frames."""
+    from benchmarks.segments import DRIVE, WARM_UPS, segment_rows
+    from roadbed.bench.timing import report
+
+    location = source or DRIVE
+    rows = list(progress(segment_rows(location, cuts=cuts), "cutting", len(WARM_UPS) + 1))
+    show(report("segments", rows, backend="cpu", source=location), tuple(rows[0]), as_json)
+
+
+@app.command("batch")
+def batch(
+    workers: Annotated[int, typer.Option(min=2, help="Workers to compare with one.")] = 2,
+    sequences: Annotated[int, typer.Option(min=2, help="Sequences per run.")] = 4,
+    frames: Annotated[int, typer.Option(min=2, help="Frames per sequence.")] = 40,
+    sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "vlp16",
+    as_json: Json = False,
+) -> None:
+    """Measure a batch: speed-up by workers, overhead, and a model for a million scans."""
+    from benchmarks.batch import bench_batch
+    from roadbed.bench.timing import report
+
+    measured = bench_batch((1, workers), sequences, frames, sensor)
+    load = [round(value, 1) for value in os.getloadavg()]
+    out = report("batch", measured.pop("rows"), backend="cpu", sensor=sensor, load_average=load, **measured)
+    show(out, tuple(out["rows"][0]), as_json)
+    if not as_json:
+        for part in ("overhead", "model"):
+            table(part, ("measure", "value"), [(key.replace("_", " "), value) for key, value in out[part].items()])
+        print(f"load of the machine while this ran: {', '.join(map(str, load))}")
+
+
+@app.command("load")
+def load(
+    sensors: Annotated[int, typer.Option(min=1, max=64, help="Sensors that push side by side.")] = 4,
+    rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Scans per second of each.")] = 20.0,
+    points: Annotated[int, typer.Option(min=1, help="Points of a scan.")] = 250_000,
+    scans: Annotated[int, typer.Option(min=1, help="Scans that each sensor pushes.")] = 200,
+    backend: BackendOption = CPU,
+    as_json: Json = False,
+) -> None:
+    """Push more scans than the machine can process: how many are dropped, and that they are the oldest."""
+    from benchmarks.load import load_rows
+    from roadbed.bench.timing import report
+    from roadbed.config import Config
+
+    rows = load_rows(sensors, rate, points, scans, Config.parse({"backend": backend}))
+    show(report("load", rows, backend=backend), tuple(rows[0]), as_json)
+
+
+if __name__ == "__main__":
+    main(app)

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time per step of the occupancy, laid out as the many-core paper's table 1 and figures 7 and 8.
+
+A step is what the paper's is: eight sensors pooled, priors interpolated on a grid that turns with the vehicle, and the
+filter of the `paper` preset.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.energy import Meter
+from benchmarks.occupancy_steps import steps_on
+from roadbed.config import Config
+from roadbed.config.occupancy import FilterConfig
+from roadbed.core.errors import DeviceError
+from roadbed.core.geometry import Float32
+from roadbed.occupancy.arrays import Cells, Observation
+from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.hsbof.filter_device import Tuning
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.opencl import OpenclBackend
+
+SENSORS = 8  # LiDARs pooled in the paper
+FIELD_OF_VIEW = math.radians(110)  # of each, all around the vehicle
+TIME_STEP, OWN_SPEED, TURN = 0.1, 8.0, 0.02  # s, m/s, rad per step
+# Rakotovao et al. 2015, table 1: ms on the many-core; the text gives 90 ms for a GPU at the last row.
+PAPER_TABLE_1 = {(19_000, 0.1): 487.0, (19_000, 0.2): 325.0, (10_000, 0.1): 387.0, (10_000, 0.2): 168.0}
+PAPER_GPU = {(10_000, 0.2): 90.0}
+FIGURE_7_PARTICLES = (2_500, 5_000, 10_000, 19_000, 40_000, 80_000)
+FIGURE_8_RESOLUTIONS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+GROUP_SIZES = (32, 64, 128, 256)
+LAYOUT_CASE = (19_000, 0.1)  # particles and resolution at which work is laid out in other ways
+AHEAD = 8  # steps whose input is made before they are timed
+TILE_COLUMNS = (0, 8, 16, 32, 64)  # 0: without tiles
+# The paper's tasks, and the steps of ours that make them up.
+TASKS = {
+    "particles_propagation": ("propagate_particles", "reorder_particles"),
+    "priors_propagation": ("propagate_priors",),
+    "measurement_update": ("register_hits", "update_measurement", "estimate_velocities"),
+    "resampling": ("give_birth", "resample", "normalise"),
+    "multi_sensor_fusion": ("fuse",),
+}
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians over the steps measured, in milliseconds."""
+
+    particles: int
+    resolution: float
+    cells: int
+    step_ms: float  # fusion and filter
+    best_ms: float  # the fastest step
+    processor_ms: float  # of all threads together: what a busy machine hardly changes
+    tasks_ms: dict[str, float]
+    joules: float | None = None  # per step
+    watts: float | None = None
+
+    def as_row(self) -> dict[str, Any]:
+        key = (self.particles, self.resolution)
+        return {
+            "particles": self.particles,
+            "resolution_m": self.resolution,
+            "cells": self.cells,
+            "step_ms": round(self.step_ms, 3),
+            "best_ms": round(self.best_ms, 3),
+            "processor_ms": round(self.processor_ms, 3),
+            "paper_many_core_ms": PAPER_TABLE_1.get(key),
+            "paper_gpu_ms": PAPER_GPU.get(key),
+            "joules_per_step": self.joules,
+            "watts": self.watts,
+            **{f"{name}_ms": round(value, 3) for name, value in self.tasks_ms.items()},
+        }
+
+
+def bench_occupancy(backend: Backend | CpuBackend, steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
+    """`rows`: table 1; `default_filter`: the same with our default filter; `figure_7`: per task against particles;
+    `figure_8`: against resolution; on accelerators also how the work is laid out, and `figure_9`."""
+    paper, default = Config.preset("paper").occupancy.filter, FilterConfig()
+    meter = Meter(backend.device)
+
+    def rows(filter_: FilterConfig, *cases: tuple[int, float], energy: Meter | None = None) -> list[dict[str, Any]]:
+        return [time_steps(filter_, *case, steps, warm_up, backend, energy=energy).as_row() for case in cases]
+
+    out = {
+        "device": f"{backend.device.name}, {backend.device.driver}",
+        "energy": meter.name or meter.why_not,
+        "grid_m": [*_extent()],
+        "rows": rows(paper, *PAPER_TABLE_1, energy=meter),
+        "default_filter": rows(default, *PAPER_TABLE_1, energy=meter),
+        "figure_7": rows(paper, *((count, 0.2) for count in FIGURE_7_PARTICLES)),
+        "figure_8": rows(paper, *((19_000, resolution) for resolution in FIGURE_8_RESOLUTIONS)),
+    }
+    if not isinstance(backend, CpuBackend):
+        out |= layouts(backend, steps, warm_up)
+    return out
+
+
+def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
+    """The same work laid on the device in other ways: scheduling, work-groups, tiles, and on fewer compute units."""
+    paper = Config.preset("paper").occupancy.filter
+
+    def timing(place: Backend, **tuning: Any) -> dict[str, float]:
+        found = time_steps(paper, *LAYOUT_CASE, steps, warm_up, place, Tuning(**tuning))
+        return {
+            "step_ms": found.step_ms,
+            "best_ms": found.best_ms,
+            "processor_ms": found.processor_ms,
+            **found.tasks_ms,
+        }
+
+    found: dict[str, Any] = {
+        "scheduling": [
+            {"scheduling": name, **timing(backend, parallel=name == "parallel")} for name in ("sequential", "parallel")
+        ],
+        "work_groups": [{"work_items": size, **timing(backend, group=size)} for size in GROUP_SIZES],
+        "tiles": [{"tile_columns": columns, **timing(backend, tile=columns)} for columns in TILE_COLUMNS],
+        "figure_9": [],
+    }
+    if backend.device.backend == "opencl":
+        for units in powers_of_two(backend.device.units):
+            try:
+                part = OpenclBackend(backend.device, units)
+            except DeviceError:
+                break  # a device that cannot be divided
+            row = {"units": units, **timing(part)}
+            first = found["figure_9"][0] if found["figure_9"] else row
+            for name in ("step_ms", "measurement_update"):
+                row[f"{name.removesuffix('_ms')}_speed_up"] = first[name] / row[name]
+            found["figure_9"].append(row)
+    return found
+
+
+def powers_of_two(most: int) -> list[int]:
+    """1, 2, 4 ... and `most` itself."""
+    return sorted({most, *(2**k for k in range(most.bit_length()) if 2**k <= most)})
+
+
+def time_steps(
+    config: FilterConfig,
+    particles: int,
+    resolution: float,
+    steps: int,
+    warm_up: int,
+    backend: Backend | CpuBackend | None = None,
+    tuning: Tuning | None = None,
+    energy: Meter | None = None,
+) -> Timing:
+    """A drive at constant speed round a bend, past walls, with cars around, on the paper's grid.
+
+    Every other step is timed as a whole, the others by their parts.
+    """
+    length, width = _extent()
+    cells = Cells(round(width / resolution), round(length / resolution), resolution)
+    fusion, filter_ = Config.preset("paper").occupancy.fusion, config.with_changes(particles=particles)
+    stage = steps_on(backend or CpuBackend(), cells, fusion, filter_, tuning)
+    motion = _motion(width)
+    totals: list[float] = []
+    processor: list[float] = []
+    parts: list[dict[str, float]] = []
+    drive = _drive((cells.rows, cells.columns), resolution, 2 * steps + warm_up)
+    for number, reports in enumerate(_some_ahead(map(stage.pack, drive))):
+        stage.load(number * TIME_STEP, reports, (TIME_STEP, motion, (OWN_SPEED, 0.0)))
+        if number >= warm_up and number % 2:
+            parts.append(stage.phases())
+            continue
+        begin, begin_processor = perf_counter(), process_time()
+        stage.step()
+        if number >= warm_up:
+            totals.append(perf_counter() - begin)
+            processor.append(process_time() - begin_processor)
+    tasks = {
+        task: 1e3 * float(np.median([sum(part[name] for name in names) for part in parts]))
+        for task, names in TASKS.items()
+    }
+    return Timing(
+        particles=particles,
+        resolution=resolution,
+        cells=cells.rows * cells.columns,
+        step_ms=1e3 * float(np.median(totals)),
+        best_ms=1e3 * min(totals),
+        processor_ms=1e3 * float(np.median(processor)),
+        tasks_ms=tasks,
+        **(energy.per_call(stage.step) if energy else {}),
+    )
+
+
+def _some_ahead(made: Iterator[Any]) -> Iterator[Any]:
+    """Made several at a time: a step is timed after another step, not after the work of making its input."""
+    while several := list(islice(made, AHEAD)):
+        yield from several
+
+
+def _extent() -> tuple[float, float]:
+    """m, the paper's grid along and across the vehicle."""
+    grid = Config.preset("paper").occupancy.grid
+    return grid.length, grid.width
+
+
+def _motion(width: float) -> GridMotion:
+    """One step along the vehicle's heading and a little to the left, about the middle of its rear edge."""
+    rotation = np.array([[math.cos(TURN), -math.sin(TURN)], [math.sin(TURN), math.cos(TURN)]])
+    middle = np.array([0.0, width / 2])
+    travel = np.array([OWN_SPEED * TIME_STEP, 0.0])
+    return GridMotion(rotation, middle - rotation @ middle + travel, None)
+
+
+def _drive(shape: tuple[int, int], resolution: float, steps: int) -> Iterator[dict[str, Observation]]:
+    """What eight sensors report of a street, each of its own sector and with its own errors."""
+    rng = np.random.default_rng(0)
+    rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]].astype(np.float32)
+    forward = (columns + np.float32(0.5)) * np.float32(resolution)
+    left = (rows + np.float32(0.5)) * np.float32(resolution) - np.float32(shape[0] * resolution / 2)
+    azimuth = np.arctan2(left, forward)
+    headings = np.arange(SENSORS) * 2 * math.pi / SENSORS
+    in_view = [np.abs(np.angle(np.exp(1j * (azimuth - at)))) < FIELD_OF_VIEW / 2 for at in headings]
+    for step in range(steps):
+        x, y, yaw = _place(step)
+        east, north = x + np.cos(yaw) * forward - np.sin(yaw) * left, y + np.sin(yaw) * forward + np.cos(yaw) * left
+        probability, observedness = _street(east, north, step * TIME_STEP)
+        hit = probability > 0.5
+        yield {
+            f"lidar_{number}": Observation(
+                np.clip(probability + rng.normal(0, 0.02, shape), 0.05, 0.95).astype(np.float32),
+                observedness * seen * np.float32(0.85 + 0.01 * number),
+                np.where(hit & seen, np.uint16(1 << number), 0).astype(np.uint16),
+            )
+            for number, seen in enumerate(in_view)
+        }
+
+
+def _place(step: int) -> tuple[float, float, float]:
+    """x, y and heading after so many steps of `_motion`."""
+    yaw = step * TURN
+    chords = OWN_SPEED * TIME_STEP * np.exp(1j * TURN * np.arange(step)).sum()
+    return float(chords.real), float(chords.imag), yaw
+
+
+def _street(x: Float32, y: Float32, time: float) -> tuple[Float32, Float32]:
+    """Walls on both sides, parked cars, and three cars that drive."""
+    hit = np.abs(np.abs(y) - 12) < 0.3
+    hit |= (np.abs(np.abs(y) - 8) < 0.9) & (np.mod(x, 12) < 4.5)
+    for start, lane, speed in ((20.0, -2.0, 10.0), (5.0, 2.0, 12.0), (60.0, 5.0, -9.0)):
+        hit |= (np.abs(y - lane) < 0.9) & (np.abs(x - start - speed * time) < 2.2)
+    hidden = np.abs(y) > 12.4
+    probability = np.where(hit, 0.95, np.where(hidden, 0.5, 0.06)).astype(np.float32)
+    return probability, np.where(hidden, 0.0, 0.95).astype(np.float32)

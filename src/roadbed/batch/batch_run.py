@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch run: every sequence on the workers, then the merged map and the report. It can be resumed at any point."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from roadbed import __version__
+from roadbed.batch import maps, tasks
+from roadbed.batch.engine import Engine, Lost, Task
+from roadbed.batch.folders import remove_abandoned
+from roadbed.batch.job import Frames, Job, Outcome, Progress, Split
+from roadbed.batch.manifest import write_json
+from roadbed.batch.report import write_batch_report
+from roadbed.batch.segments import Segment
+from roadbed.batch.sequences import InputSequence
+from roadbed.core.errors import OutputError
+from roadbed.io.atomic import output_errors
+
+MARKER = "roadbed-batch.json"
+MAP = "map"
+_OF_MAP = "the map"  # in place of a sequence's name, which has no space
+OnEvent = Callable[[Progress, dict[str, Any]], None]
+
+
+@contextmanager
+def claimed(job: Job) -> Iterator[None]:
+    """Lock the output folder: a new or empty one, or with --resume one of an earlier batch."""
+    marker = job.folder / MARKER
+    with output_errors(job.folder):
+        if job.folder.exists() and not job.folder.is_dir():
+            raise OutputError(f"{job.folder}: found a file, expected a folder or a new name")
+        if marker.exists() and not job.resume:
+            raise OutputError(f"{job.folder}: holds a batch; continue with --resume, or name another folder with -o")
+        if not marker.exists() and job.folder.exists() and any(job.folder.iterdir()):
+            raise OutputError(f"{job.folder}: is not empty and not a batch; name another folder with -o")
+        job.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(marker, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OutputError(f"{job.folder}: another batch is writing there") from None
+        except OSError:  # the file system has no locks
+            pass
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, (json.dumps({"roadbed": __version__, "command": job.command}) + "\n").encode())
+        remove_abandoned(job.unfinished)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class BatchRun:
+    """`run` processes all sequences on an engine; `on_event` gets the progress and each event as a dictionary."""
+
+    def __init__(self, job: Job, sequences: Sequence[InputSequence], engine: Engine, on_event: OnEvent) -> None:
+        self.job, self.sequences, self.engine, self.on_event = job, list(sequences), engine, on_event
+        self.progress = Progress(len(self.sequences))
+        self._by_name = {sequence.name: sequence for sequence in sequences}
+        self._split: dict[str, tuple[Segment, ...]] = {}
+        self._parts_done: dict[str, set[int | None]] = {}
+        self._between = job.unfinished / "maps"
+        self._ended: set[str] = set()  # a worker may be lost after it has reported the end
+
+    def keep_complete(self) -> bool:
+        """Whether every sequence is complete from before, and no map is to be merged: then no worker is needed."""
+        from roadbed.batch.work import complete_frames
+
+        if self.job.map:
+            return False
+        kept = []
+        for sequence in self.sequences:
+            frames = complete_frames(self.job, sequence)
+            if frames is None:
+                return False
+            kept.append(Outcome(sequence.name, "kept", frames))
+        for outcome in kept:
+            self._take(outcome)
+        return True
+
+    def run(self, stopped: threading.Event) -> Progress:
+        for sequence in self.sequences:
+            self.engine.add(Task(sequence.name, tasks.sequence_task, (self.job, sequence)))
+        self._work(stopped)
+        if self.job.map and not stopped.is_set() and not self.progress.stopped:
+            self._merge(stopped)
+        if stopped.is_set():
+            self.progress.stopped = "interrupted"
+        return self.progress
+
+    def complete(self) -> list[InputSequence]:
+        """Sequences whose results are complete, in the order of their names."""
+        return [sequence for sequence in self.sequences if sequence.name in self._ended]
+
+    def _work(self, stopped: threading.Event) -> None:
+        for task, event in self.engine.events(stopped):
+            if isinstance(event, Frames):
+                self.progress.frames += event.count
+                self._emit("frames", event.sequence, count=event.count, worker=event.worker)
+            elif isinstance(event, Split) and event.sequence not in self._split:
+                self._emit("split", event.sequence, segments=len(event.segments))
+                self._split[event.sequence] = event.segments
+                for segment in event.segments:
+                    sequence = self._by_name[event.sequence]
+                    self.engine.add(Task(event.sequence, tasks.segment_task, (self.job, sequence, segment)))
+            elif isinstance(event, Lost):
+                self._lost(task, event)
+            elif isinstance(event, Outcome):
+                self._take(event)
+
+    def _take(self, outcome: Outcome) -> None:
+        name, progress = outcome.sequence, self.progress
+        if outcome.status == "part":
+            done = self._parts_done.setdefault(name, set())
+            if outcome.segment not in done:
+                done.add(outcome.segment)
+                if len(done) == len(self._split[name]):
+                    self.engine.add(Task(name, tasks.join_task, (self.job, self._by_name[name], self._split[name])))
+        elif outcome.status == "failed":
+            self._failed(name, outcome.reason)
+            if outcome.disk_full and not progress.stopped:
+                progress.stopped = "the disk is full"
+                self.engine.drop_waiting()
+        elif name not in self._ended:
+            self._emit(outcome.status, name, frames=outcome.frames, reason=outcome.reason)
+            if name == _OF_MAP:
+                return
+            self._ended.add(name)
+            progress.done += outcome.status == "done"
+            progress.kept += outcome.status == "kept"
+            shutil.rmtree(self.job.unfinished / f"{name}.segments", ignore_errors=True)
+
+    def _failed(self, name: str, reason: str) -> None:
+        if name in self.progress.failures:
+            return  # another segment has failed before
+        if name == _OF_MAP:
+            self.progress.map_failure = reason
+        else:
+            self.progress.failures[name] = reason
+        self._emit("failed", name, reason=reason)
+
+    def _lost(self, task: Task, lost: Lost) -> None:
+        if lost.again:
+            self.progress.retries += 1
+            self._emit("lost", task.about, reason=lost.reason, attempt=lost.attempt)
+        else:
+            self._failed(task.about, f"{lost.reason} ({lost.attempt} attempts)")
+
+    def _merge(self, stopped: threading.Event) -> None:
+        """Merge the maps of all complete sequences, level by level."""
+        folders = [self.job.of(sequence) / MAP for sequence in self.complete()]
+        folders = [folder for folder in folders if (folder / "map.json").exists()]
+        if not folders:
+            self._failed(_OF_MAP, "no sequence has a map: a map needs odometry and the method stcrf")
+            return
+        for merges in maps.levels(folders, self.job.folder / MAP, self._between):
+            for merge in merges:
+                arguments = (self.job, _OF_MAP, merge.maps, merge.target, folders[0])
+                self.engine.add(Task(_OF_MAP, tasks.merge_task, arguments))
+            self._work(stopped)
+            if self.progress.map_failure or stopped.is_set():
+                return
+
+    def clear(self) -> None:
+        """Remove unfinished folders, once no worker writes; segments that are not joined yet stay."""
+        remove_abandoned(self.job.unfinished)
+        shutil.rmtree(self._between, ignore_errors=True)
+        if self.job.unfinished.is_dir() and not any(self.job.unfinished.iterdir()):
+            self.job.unfinished.rmdir()
+
+    def _emit(self, event: str, sequence: str, **more: Any) -> None:
+        self.on_event(
+            self.progress, {"event": event, "sequence": sequence, **{k: v for k, v in more.items() if v != ""}}
+        )
+
+
+def write_summary(job: Job, complete: Sequence[InputSequence], progress: Progress) -> dict[str, Any]:
+    """Write report.html and summary.json; a full disk is reported in `stopped`."""
+    try:
+        write_batch_report(job, complete, progress)
+        write_json(job.folder / "summary.json", _facts(progress))
+    except OutputError as error:
+        progress.stopped = progress.stopped or str(error)
+    return _facts(progress)
+
+
+def _facts(progress: Progress) -> dict[str, Any]:
+    facts = asdict(progress)
+    del facts["begun"]
+    return facts | {"left": progress.left, "seconds": round(progress.seconds, 1)}

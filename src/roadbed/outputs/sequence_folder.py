@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated drive as a SemanticKITTI-style folder, with the truth that data sets lack beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Grid, Pose
+from roadbed.io.atomic import atomic_write
+from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.label import write_label
+from roadbed.outputs.npz import write_arrays
+from roadbed.simulate.boxes import annotate
+from roadbed.simulate.drive import Drive
+from roadbed.simulate.truth import FrameTruth
+from roadbed.sources.datasets.rig import INDEX_FOLDER, RIG_FILE
+
+PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", RIG_FILE)
+
+
+def record_sequence(
+    drive: Drive, out: OutputFolder, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
+) -> Iterator[Scan]:
+    """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
+
+    Truth layers cover `reach` metres around the vehicle on world axes. What the scans do not know is truth:
+    the rig too, where the mounting is unknown.
+    """
+    if not (reach > 0 and spacing > 0 and reach / spacing <= 5000):
+        raise InputError(f"truth layers: reach {reach} m at {spacing} m: expected positive numbers, at most 5000 cells")
+    poses: list[Pose] = []
+    times: list[float] = []
+    boxes: list[dict[str, Any]] = []
+    for index in range(len(drive)) if indices is None else indices:
+        scan, truth = drive.frame(index)
+        write_scan(out, scan)
+        write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
+        poses.append(scan.T_world_sensor or Pose.identity())
+        times.append(truth.time)
+        boxes.append({"frame": len(boxes), "objects": list(annotate(truth))})
+        yield scan
+    if drive.odometry is not None:
+        _write_lines(
+            out.file("poses.txt"), (" ".join(repr(float(v)) for v in pose.matrix[:3].ravel()) for pose in poses)
+        )
+    _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
+    _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
+    rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
+    place = (RIG_FILE,) if drive.mounting_known else ("truth", RIG_FILE)
+    _write_lines(out.file(*place), rig.splitlines())
+
+
+def write_scan(out: OutputFolder, scan: Scan) -> None:
+    """velodyne/NAME.bin (float32 x, y, z, intensity), labels/NAME.label; of a rig sensor_index/NAME.bin (uint8)."""
+    intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
+    with atomic_write(out.file("velodyne", f"{scan.name}.bin")) as file:
+        file.write(np.column_stack([scan.points, intensity]).astype("<f4").tobytes())
+    if scan.mounts:
+        with atomic_write(out.file(INDEX_FOLDER, f"{scan.name}.bin")) as file:
+            file.write(scan.channels["sensor_index"].astype(np.uint8).tobytes())
+    if scan.classes is not None:
+        write_label(out.file("labels", f"{scan.name}.label"), scan.classes)
+
+
+def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:
+    """Layers on world axes around the vehicle, and what each point is."""
+    x, y = np.round(truth.T_world_vehicle.translation[:2] / spacing) * spacing
+    grid = Grid.centred(2 * reach, 2 * reach, spacing, x, y)
+    occupancy = truth.occupancy(grid)
+    write_arrays(
+        path,
+        {
+            "lattice": np.array([grid.x0, grid.y0, grid.spacing, grid.columns, grid.rows]),
+            "elevation": truth.elevation(grid).astype(np.float32),
+            "slope": truth.slope(grid).astype(np.float32),
+            "occupied": occupancy.occupied,
+            "moving": occupancy.moving,
+            "velocity": occupancy.velocity,
+            "object_id": occupancy.object_id,
+            "visible": occupancy.visible,
+            "point.is_ground": truth.is_ground,
+            "point.object_id": truth.object_id,
+            "point.velocity": truth.velocity,
+            "point.spurious": truth.spurious,
+            "T_world_sensor": truth.T_world_sensor.matrix,
+            "T_world_vehicle": truth.T_world_vehicle.matrix,
+            "time": np.array(truth.time),
+        },
+    )
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with atomic_write(path) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())
