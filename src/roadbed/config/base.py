@@ -21,7 +21,7 @@ class Stage(BaseModel):
     removed: ClassVar[dict[str, str]] = {}  # dotted key below this stage that no longer exists: the reason
 
     @classmethod
-    def parse(cls, values: Any, origin: str = "configuration"):  # type: ignore[no-untyped-def]
+    def parse(cls, values: Any, origin: str = "configuration"):
         """Validate `values`; every problem becomes one line that starts with `origin`."""
         if not isinstance(values, dict):
             raise ConfigError(f"{origin}: expected a mapping of parameters, found {type(values).__name__}")
@@ -31,7 +31,7 @@ class Stage(BaseModel):
             problems = [_explain(cls, item) for item in error.errors()[:_MOST_PROBLEMS]]
             raise ConfigError(f"{origin}: " + "; ".join(dict.fromkeys(problems))) from None
 
-    def with_changes(self, **changes: Any):  # type: ignore[no-untyped-def]
+    def with_changes(self, **changes: Any):
         """A validated copy with some values replaced; nested values by `stage={...}` or a model, at any depth."""
         return type(self).parse(merged(self.model_dump(), changes))
 

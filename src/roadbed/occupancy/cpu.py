@@ -11,10 +11,8 @@ from roadbed.core.timing import timed
 from roadbed.kernels.progress import announce
 from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.fusion.fuse import Fusion
-from roadbed.occupancy.hsbof import filter as hsbof
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.memory import check_memory
-from roadbed.occupancy.observation import observe
 from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.placement import lattice_of
 
@@ -26,7 +24,7 @@ class OccupancyCpu:
         self.config, occupancy = config, config.occupancy
         grid = lattice_of(occupancy.grid)
         check_memory(grid, occupancy)
-        announce((*observe.KERNELS, *hsbof.KERNELS))
+        announce("roadbed.occupancy")
         self._observe = Observer(config)
         self._fusion = Fusion(grid.spacing, occupancy.fusion, occupancy.observation.clip)
         self._hsbof = Hsbof(grid.shape, grid.spacing, occupancy.filter, config.seed)

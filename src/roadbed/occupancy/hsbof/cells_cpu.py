@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.occupancy.hsbof.masses_cpu import (
     claim,
@@ -42,7 +42,7 @@ _BLOCK = 32  # cells
 _LINE = (1 << SUBCELLS) - 1  # a row of a cell's subcells, as bits
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def mature_neighbour(maturity, row, column, radius, rules):
     """Weight in [0, 1] of the oldest static cell nearby: 0 none, 1 has been there for long."""
     full = rules.maturity_begin + rules.maturity_span
@@ -57,7 +57,7 @@ def mature_neighbour(maturity, row, column, radius, rules):
     return min(max((oldest - rules.maturity_begin) / rules.maturity_span, 0.0), 1.0)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def maturity_around(prior, row, column, rules):
     """The same; where it was free for long, nothing static was overlooked, and only what touches the cell counts."""
     mature = mature_neighbour(prior.maturity, row, column, rules.maturity_radius, rules)
@@ -67,7 +67,7 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def beside_mover(dynamic, row, column):
     """Whether several cells around one were surely dynamic: what is hit there belongs to what moves."""
     rows, columns = dynamic.shape
@@ -78,7 +78,7 @@ def beside_mover(dynamic, row, column):
     return count >= BESIDE_CELLS
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def test_particles(first, last, particles, prior, observation, rules):
     """Note which particles stood a test: they moved onto something that was free before, or away from where it is free
     now. Particles inside a large object are not tested, whatever their velocity."""
@@ -95,7 +95,7 @@ def test_particles(first, last, particles, prior, observation, rules):
             tested[i] = 1
 
 
-@njit(cache=True, allocates=False, forceinline=True)
+@njit(cache=True, forceinline=True)
 def surface_likelihood(surface, x, y, rules):
     """How well a particle at (x, y), in subcells, lies on what was hit: 1 on a return, `surface_floor` far from any."""
     rows, columns = surface.shape
@@ -119,7 +119,7 @@ def surface_likelihood(surface, x, y, rules):
     return rules.surface_floor + (1 - rules.surface_floor) * math.exp(-nearest * rules.surface_precision)
 
 
-@inner()
+@merged()
 def _follow_registered(first, last, particles, vx, vy, rules):
     """Particles compete for a registered velocity; their sum stays."""
     mass = particles.mass
@@ -134,7 +134,7 @@ def _follow_registered(first, last, particles, vx, vy, rules):
         mass[i] *= before / after
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def update_measurement(first, last, prior, observation, registered, start, particles, rules, out, birth):
     """Priors and particles meet the observation grid. Particles are sorted: cell c owns [start[c], start[c + 1]).
 
@@ -149,7 +149,7 @@ def update_measurement(first, last, prior, observation, registered, start, parti
         _update_busy(begin, end, prior, observation, registered, start, particles, rules, out, birth)
 
 
-@inlined(allocates=False)
+@merged()
 def _some_hit(probability, begin, end):
     some = False
     for cell in range(begin, end):

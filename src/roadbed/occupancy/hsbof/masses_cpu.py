@@ -23,7 +23,7 @@ from roadbed.occupancy.model import (
 )
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def forget_and_vacate(s, d, e, seen, rules):
     """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty.
 
@@ -37,14 +37,14 @@ def forget_and_vacate(s, d, e, seen, rules):
     return s, e + rules.vacated * seen * d
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def limit_sum(s, e):
     """Static and empty mass, together not more than 1."""
     total = s + e
     return (s / total, e / total) if total > 1 else (s, e)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def seen_free(seconds, p_z, seen, rules):
     """Seconds in which a cell was seen free, after the update."""
     if p_z > HIT:
@@ -54,7 +54,7 @@ def seen_free(seconds, p_z, seen, rules):
     return seconds
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def matured(q, s, p_z, seen, rules):
     """Seconds of static life of a cell after the update."""
     if p_z > HIT and s > MATURING:
@@ -64,7 +64,7 @@ def matured(q, s, p_z, seen, rules):
     return q
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def transit(s, e, mature, beside, rules):
     """P9: empty and static mass become static or newborn dynamic mass; `beside` what moves more of it does."""
     e_sd = rules.static_to_dynamic
@@ -76,7 +76,7 @@ def transit(s, e, mature, beside, rules):
     return s, e, born
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def claim(s, u, seen, tested, rules):
     """What nobody has looked at is more likely something that stands than what seems to arrive there, unless its motion
     was put to the test: `tested` is that share of it."""
@@ -84,7 +84,7 @@ def claim(s, u, seen, tested, rules):
     return s + claimed, u - claimed
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def compose(s, arriving, e, born, u, rules):
     """P10: static and arriving dynamic mass exclude each other; the other masses fill the rest."""
     if rules.compose == NORMALISE:
@@ -105,7 +105,7 @@ def compose(s, arriving, e, born, u, rules):
     return s, d, e * scale, born * scale, u * scale
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def compose_without_arrivals(s, e, born, u, rules):
     """P10 where no particle is: odds and static-first then say the same, as s + (1 - s) is 1 to the last bit."""
     if rules.compose == NORMALISE:
@@ -118,7 +118,7 @@ def compose_without_arrivals(s, e, born, u, rules):
     return s, e * scale, born * scale, u * scale
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
     k = seen * u if rules.keep_unknown else u
@@ -130,7 +130,7 @@ def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def looked_at(s, d, e, born, u, p_z):
     """U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown. Static and empty mass after the update,
     and the gain of what is dynamic."""

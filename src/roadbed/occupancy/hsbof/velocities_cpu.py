@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.occupancy.model import ALIKE, ALIKE_REACH, HIT, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
 
 _BLOCK = 32  # cells of a row
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def estimate_velocities(first, last, start, particles, masses, rule, out):
     """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
 
@@ -66,7 +66,7 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
         moving[cell] = distance > rule.mahalanobis
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def drop_lone_cells(first, last, velocities, probability, rule, out):
     """A cell moves only together with others: enough of the cells around it must move the same way."""
     moving, velocity = velocities.moving, velocities.mean
@@ -82,7 +82,7 @@ def drop_lone_cells(first, last, velocities, probability, rule, out):
                     out[row, column] = _together(moving, velocity, probability, row, column, rule)
 
 
-@inner()
+@merged()
 def _together(moving, velocity, probability, row, column, rule):
     """Whether enough of the cells around one move as it does, by their number and of those that are hit.
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from roadbed.core.tracked_objects import TRACK
-from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.occupancy.objects.track_filter_cpu import lives, measure, odds_at, predict, start
 
 _GROWS, _SHRINKS = 0.5, 0.02  # shares by which a remembered extent follows a larger and a smaller one
@@ -53,7 +53,7 @@ def follow_clusters(tracks, counters, things, moment, rule):
     return seen
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def _assigned(tracks, things, time, gate):
     """Per thing the track that it continues, or -1: the pair that costs least first."""
     cost = np.empty((tracks.shape[0], things.shape[0]), np.float64)
@@ -77,7 +77,7 @@ def _assigned(tracks, things, time, gate):
             cost[track, c] = np.inf
 
 
-@inlined(error_model="numpy")
+@merged()
 def _cost(track, thing, time, gate):
     """Metres from the prediction, and what a different velocity is worth; infinite outside the gate."""
     vx, vy, since = track.state[0], track.state[1], time - track.seen
@@ -87,7 +87,7 @@ def _cost(track, thing, time, gate):
     return distance + _VELOCITY_COST * math.hypot(vx - thing.vx, vy - thing.vy)
 
 
-@inlined(error_model="numpy")
+@merged()
 def _bear(track, thing, number, time, velocity_variance):
     track.id, track.born, track.odds = number, time, 1.0
     track.x, track.y, track.heading = thing.x, thing.y, thing.heading
@@ -123,7 +123,7 @@ def _grown(extent, seen):
     return extent + (_GROWS if seen > extent else _SHRINKS) * (seen - extent)
 
 
-@inlined(error_model="numpy")
+@merged()
 def _lay_behind(track, seen_length, seen_width, along, across, moment):
     """The box laid behind the sides that are seen, which are where it is now, from the place of the moment."""
     cosine, sine = math.cos(track.heading), math.sin(track.heading)

@@ -25,7 +25,7 @@ _BLOCK = 64  # points
 _ROOM = 16 * _BLOCK
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _place(cloud, grid, ground, model, block):
     """Where the points of a block are; -1 outside of table, grid or ground, and for points that say nothing."""
     r00, r01, r02 = cloud.rotation[0, 0], cloud.rotation[0, 1], cloud.rotation[0, 2]
@@ -73,7 +73,7 @@ def _place(cloud, grid, ground, model, block):
         block[_ON_GROUND + i] = 1.0 if inside & known & (dz <= model.obstacle_height) else 0.0
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _look_up(count, ground, block):
     """How uncertain the ground under the points is."""
     for k in range(count):
@@ -82,7 +82,7 @@ def _look_up(count, ground, block):
         block[_VARIANCE + i] = ground.variance[node] if node >= 0 else np.inf
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _weigh(count, model, block):
     """o_j of returns that are perhaps obstacles: an uncertain ground makes the step from one to the other softer."""
     for i in range(U(_BLOCK)):
@@ -99,7 +99,7 @@ def _weigh(count, model, block):
         block[_WEIGHT + i] = np.floor(share * WEIGHT_ONE + 0.5) if block[_OBSTACLE + i] > 0 else 0.0
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def locate_points(first, last, cloud, grid, ground, model, out):
     """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
     ground, and the polar bin where it ends if it is a low obstacle."""

@@ -16,7 +16,7 @@ _ROW = (1 << SUBCELLS) - 1
 _LAST_ROW = SUBCELLS * (SUBCELLS - 1)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _widen(probability, surface, row, hits, wide):
     """Hit subcells of a row of cells, with a cell of nothing at both ends, and those with what lies beside them."""
     columns = probability.shape[1]

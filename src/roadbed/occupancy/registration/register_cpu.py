@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.occupancy.arrays import Between
 from roadbed.occupancy.model import COARSE_LOSS, HITS_IN_CELL, STANDING, SUBCELLS
 from roadbed.occupancy.registration.shifts_cpu import agreement, older_place, scores_around
@@ -155,7 +155,7 @@ def partner_of(cells, old_label, between, votes, voted):
     return best
 
 
-@inner()
+@merged()
 def _stands(cells, stood, rule):
     """Whether enough of its cells have been static for long."""
     rows, columns = stood.maturity.shape
@@ -180,7 +180,7 @@ def _contradicted(present, former, now, old, between):
     return count
 
 
-@inner()
+@merged()
 def former_points(old, partner, between, most, former):
     """Points of an old component, brought to the present grid: back through p_old = R p_new + shift. Their number."""
     count = points_of(old.picture, old.cells[old.start[partner] : old.start[partner + 1]], most, former)

@@ -27,7 +27,7 @@ def _pairs() -> NDArray[np.int16]:
 _PAIRS = _pairs()
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def agreement(picture, x, y):
     """g: 1 within a subcell of a return, -1 where the cell is free, 0 elsewhere."""
     if x < 0 or y < 0:
@@ -41,7 +41,7 @@ def agreement(picture, x, y):
     return -((there >> FREE_BIT) & 1)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def older_place(x, y, between):
     """Where a subcell of now was in the older grid."""
     cx, cy = x + 0.5, y + 0.5
@@ -51,7 +51,7 @@ def older_place(x, y, between):
     )
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _by_whole_cells(between):
     turned = between.xx != 1 or between.yy != 1 or between.xy != 0 or between.yx != 0
     return not turned and between.x % SUBCELLS == 0 and between.y % SUBCELLS == 0
@@ -80,7 +80,7 @@ def _agreements(picture, between, left, low, window):
                 pairs[k % 2, 1, j + k // 2, i] = _PAIRS[bits, 1]
 
 
-@inner(allocates=True)
+@inner()
 def scores_around(points, picture, between, reach):
     """Sum of g at `points` + d for every second shift d from -reach to reach, [y][x]; further columns mean nothing."""
     lowest_x, lowest_y, highest_x, highest_y = points[0, 0], points[0, 1], points[0, 0], points[0, 1]

@@ -76,7 +76,7 @@ def export_map(
     place = place or Georeference()
     done = Exported()
 
-    def file(name: str):  # type: ignore[no-untyped-def]
+    def file(name: str):
         done.files.append(name)
         return out.file(name)
 
@@ -99,7 +99,7 @@ def export_map(
     return done
 
 
-def _write_layers(stored, file, place, limits, watch) -> int:  # type: ignore[no-untyped-def]
+def _write_layers(stored, file, place, limits, watch) -> int:
     """The rasters, all in one pass over the tiles; returns how many nodes are known."""
     grid = stored.extent
     (first_row, _), (first, _) = stored.block

@@ -67,8 +67,8 @@ class Canvas:
         return ((rows[:, 0::2] + rows[:, 1::2] + 2) // 4).astype(np.uint8)
 
 
-@njit(cache=True, allocates=False)
-def _stamp(colour, depth, column, row, here, wide, r, g, b):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _stamp(colour, depth, column, row, here, wide, r, g, b):
     """A square of `wide` pixels around (column, row), where nothing nearer is."""
     left = int(np.floor(column - wide / 2 + 0.5))
     top = int(np.floor(row - wide / 2 + 0.5))
@@ -81,8 +81,8 @@ def _stamp(colour, depth, column, row, here, wide, r, g, b):  # type: ignore[no-
                 colour[v, u, 2] = b
 
 
-@njit(cache=True, allocates=False)
-def _to_screen(axes, eye, focal, shape, x, y, z):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _to_screen(axes, eye, focal, shape, x, y, z):
     """Column, row and depth of a point."""
     dx, dy, dz = x - eye[0], y - eye[1], z - eye[2]
     right = axes[0, 0] * dx + axes[0, 1] * dy + axes[0, 2] * dz
@@ -92,13 +92,13 @@ def _to_screen(axes, eye, focal, shape, x, y, z):  # type: ignore[no-untyped-def
     return shape[1] / 2 + focal * right / safe, shape[0] / 2 + focal * down / safe, depth
 
 
-@njit(cache=True, allocates=False)
-def _pixels(size, focal, depth, largest):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _pixels(size, focal, depth, largest):
     return min(max(int(focal * size / depth + 0.5), 2), largest)
 
 
-@njit(cache=True, allocates=False)
-def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest, nearer):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest, nearer):
     height, width = depth.shape
     for i in range(len(points)):
         column, row, away = _to_screen(axes, eye, focal, depth.shape, points[i, 0], points[i, 1], points[i, 2])
@@ -109,8 +109,8 @@ def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest
             _stamp(colour, depth, column, row, here, wide, colours[i, 0], colours[i, 1], colours[i, 2])
 
 
-@njit(cache=True, allocates=False)
-def _draw_lines(colour, depth, axes, eye, focal, segments, colours, size, largest, nearer):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _draw_lines(colour, depth, axes, eye, focal, segments, colours, size, largest, nearer):
     height, width = depth.shape
     for i in range(len(segments)):
         start, end = segments[i, 0], segments[i, 1]
