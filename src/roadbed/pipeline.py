@@ -23,13 +23,17 @@ from roadbed.ground import GroundFilter
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.filter import FIELDS as GROUND_FIELDS
 from roadbed.ground.filter import GroundField
+from roadbed.ground.filter import device_programs as ground_programs
 from roadbed.mapping.layers import MapLayers
 from roadbed.occupancy import OccupancyFilter
+from roadbed.occupancy.device import device_programs as occupancy_programs
 from roadbed.occupancy.filter import FIELDS as OCCUPANCY_FIELDS
 from roadbed.occupancy.filter import OccupancyField
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device import Device
 from roadbed.runtime.device_selection import open_backend
+from roadbed.runtime.program import Program
 
 # Results beside labels, surface and moving cells.
 FIELDS: tuple[GroundField | OccupancyField, ...] = (*GROUND_FIELDS, *OCCUPANCY_FIELDS)
@@ -73,7 +77,8 @@ class Pipeline(Closing):
         outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
-        self.backend = backend or open_backend(self.config.backend, self.config.device)
+        programs = partial(_device_programs, self.config, occupancy)
+        self.backend = backend or open_backend(self.config.backend, self.config.device, programs)
         names = check_fields(fields, FIELDS)
         if map_folder is not None and len(names) < len(FIELDS):
             raise ConfigError("fields: a long-term map needs all of them, expected no names together with map_folder")
@@ -178,3 +183,7 @@ class Pipeline(Closing):
         grid, mask = self._last.moving_cells()
         on_device = self._last.device
         return grid, mask if on_device is None or mask is not self._last.moving else on_device
+
+
+def _device_programs(config: Config, occupancy: bool, device: Device) -> list[Program]:
+    return ground_programs(config, device) + (occupancy_programs(device) if occupancy else [])

@@ -11,9 +11,9 @@ import pytest
 
 from roadbed.config import Config
 from roadbed.core.tracked_objects import TrackedObject
+from roadbed.outputs.bag import Recorder
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes
-from roadbed.outputs.recorder import Recorder
 from roadbed.outputs.recording import RunFolder
 from roadbed.pipeline import Result
 from roadbed.sources import open_source

@@ -7,6 +7,7 @@ import threading
 import time as clock
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -24,8 +25,10 @@ from roadbed.ground.method import GroundMethod, Segmented, looked_at
 from roadbed.kernels import progress as compilation
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device import Device
 from roadbed.runtime.device_errors import translate_error
 from roadbed.runtime.device_selection import open_backend
+from roadbed.runtime.program import Program
 
 GroundField = Literal["ground_probability", "height_above_ground"]  # results beside labels and layers
 FIELDS: tuple[GroundField, ...] = get_args(GroundField)
@@ -50,7 +53,8 @@ class GroundFilter(Closing):
         fields: Iterable[GroundField] | None = None,
     ) -> None:
         self.config = Config.of(config)
-        self.backend = backend or open_backend(self.config.backend, self.config.device)
+        programs = partial(device_programs, self.config)
+        self.backend = backend or open_backend(self.config.backend, self.config.device, programs)
         self._turn = threading.RLock()
         self._own_body, self._room = EgoMask(self.config.vehicle), Room(self.backend)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
@@ -204,6 +208,21 @@ def _check_outputs(outputs: str, config: Config, backend: Any) -> None:
     found = f"{config.ground.method} on {backend.device.backend}"
     if outputs == "device" and found != "stcrf on cuda":
         raise DeviceError(f"outputs='device' needs the method stcrf and the backend cuda, found {found}")
+
+
+def device_programs(config: Config, device: Device) -> list[Program]:
+    """The programs that a device builds for the ground of one sensor."""
+    if config.ground.method == "variance":
+        from roadbed.ground.variance.model import program as variance_program
+
+        return [variance_program(config.ground.variance)]
+    from roadbed.ground.ego.ego_mask_device import program as ego_program
+    from roadbed.ground.stcrf.programs import coarse_program, fine_program
+    from roadbed.ground.visibility.model import VisibilityModel
+    from roadbed.ground.visibility.model import program as visibility_program
+
+    programs = [fine_program(config), coarse_program(config), ego_program(config.vehicle)]
+    return [*programs, visibility_program(VisibilityModel())] if device.has_double else programs
 
 
 def _method(

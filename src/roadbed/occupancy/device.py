@@ -20,15 +20,25 @@ from roadbed.occupancy.hsbof.buffers import ObservationBuffers, check_memory
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
-from roadbed.occupancy.programs import check_device
+from roadbed.occupancy.programs import FUSE, OBSERVE, check_device, register_group, register_program
+from roadbed.occupancy.records import filter_program
 from roadbed.occupancy.registration.register_device import RegistrationDevice
+from roadbed.runtime import primitives
 from roadbed.runtime.backend import Backend
+from roadbed.runtime.device import Device
 from roadbed.runtime.graph_cache import GraphCache
 from roadbed.runtime.graphs import CommandGraph, Concurrent
+from roadbed.runtime.program import Program
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of what it last watched
 
 _MASSES = ("static", "dynamic", "free")
+
+
+def device_programs(device: Device) -> list[Program]:
+    """The programs that a device builds for the occupancy."""
+    check_device(device)
+    return [OBSERVE, FUSE, register_program(register_group(device)), filter_program(), primitives.PROGRAM]
 
 
 class OccupancyDevice:
@@ -43,7 +53,7 @@ class OccupancyDevice:
         self.config, self.backend, occupancy = config, backend, config.occupancy
         self.grid = lattice_of(occupancy.grid)
         cells, filter_ = Cells(*self.grid.shape, self.grid.spacing), occupancy.filter
-        check_device(backend)
+        check_device(backend.device)
         remembered = RegistrationDevice.bytes_needed(backend, *self.grid.shape, filter_.registration)
         check_memory(backend, self.grid.size, filter_, self.grid.size * _SENSED_PER_CELL + remembered)
         self._observe = ObserveDevice(backend, config, self.grid)

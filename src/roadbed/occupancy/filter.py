@@ -20,7 +20,7 @@ from roadbed.core.timing import timed
 from roadbed.core.tracked_objects import TrackedObjects, Tracks
 from roadbed.kernels import progress as compilation
 from roadbed.occupancy.cpu import OccupancyCpu
-from roadbed.occupancy.device import OccupancyDevice
+from roadbed.occupancy.device import OccupancyDevice, device_programs
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
@@ -77,7 +77,7 @@ class OccupancyFilter(Closing):
         fields: Iterable[OccupancyField] | None = None,
     ) -> None:
         self.config = Config.of(config)
-        self.backend = backend or open_backend(self.config.backend, self.config.device)
+        self.backend = backend or open_backend(self.config.backend, self.config.device, device_programs)
         self._fields = check_fields(fields, FIELDS)
         self._names = tuple(name for group, names in _LAYERS.items() if group in self._fields for name in names)
         self._turn = threading.RLock()

@@ -19,6 +19,7 @@ from roadbed.occupancy.arrays import Between, GridShape
 from roadbed.occupancy.model import CONSTANTS, NO_BEAM
 from roadbed.occupancy.rules import Laid, RegistrationRule, SensorModel
 from roadbed.runtime.backend import Backend
+from roadbed.runtime.device import Device
 from roadbed.runtime.program import Program
 
 GROUP = 256  # work-items per group over points and cells
@@ -143,10 +144,15 @@ def register_program(group: int = REGISTER_GROUP) -> Program:
     return replace(_REGISTER, definitions={**_REGISTER.definitions, **layout})
 
 
-def check_device(backend: Backend) -> None:
+def check_device(device: Device) -> None:
     """Refuse a device that cannot compute what the CPU does."""
-    if not backend.device.has_double:
-        raise DeviceError(f"{backend.device.name}: the occupancy needs double precision, which this device lacks")
+    if not device.has_double:
+        raise DeviceError(f"{device.name}: the occupancy needs double precision, which this device lacks")
+
+
+def register_group(device: Device) -> int:
+    """Work-items of a group of the registration."""
+    return 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
 
 
 def groups_over(backend: Backend, items: int) -> int:

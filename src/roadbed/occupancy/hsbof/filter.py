@@ -21,13 +21,8 @@ from roadbed.occupancy.hsbof.cells_cpu import test_particles, update_measurement
 from roadbed.occupancy.hsbof.particles_cpu import drop_uncarried, gather, normalise, propagate, reorder, resample
 from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.hsbof.velocities_cpu import drop_lone_cells, estimate_velocities
-from roadbed.occupancy.registration import register
 from roadbed.occupancy.registration.register import Registration
 from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
-
-KERNELS = (
-    propagate, gather, roll_layers, *register.KERNELS, update_measurement, estimate_velocities, give_birth, normalise,
-)  # fmt: skip
 
 
 class ParticleSet:

@@ -75,7 +75,7 @@ class HsbofDevice:
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.config.particles
         self.births = births_of(self.config)
-        check_device(backend)
+        check_device(backend.device)
         check_memory(backend, self.size, self.config)
         self.tuning = tuning or Tuning()
         self._group = self.tuning.group

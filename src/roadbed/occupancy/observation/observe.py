@@ -23,8 +23,6 @@ from roadbed.occupancy.observation.sensor_model_cpu import judge_cells
 from roadbed.occupancy.observation.vertical_faces_cpu import raise_faces
 from roadbed.occupancy.rules import SensorModel
 
-KERNELS = (raise_faces, locate_points, clear, collect, finish_rays, judge_cells)
-
 
 class Observer:
     """`observer(given)` is what each sensor of a scan says about the cells of the grid; the points lie on the host."""

@@ -21,8 +21,6 @@ from roadbed.occupancy.registration.register_cpu import register_components
 from roadbed.occupancy.registration.scan_history import STORED, Kept, Stored, StoredScans
 from roadbed.occupancy.rules import Laid, RegistrationRule
 
-KERNELS = (draw_picture, label_hits, gather_cells, register_components, refine_velocities)
-
 
 class Registration:
     """Remembers the scans of the last moments; each new one is laid over the youngest that is old enough.

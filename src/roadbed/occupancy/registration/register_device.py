@@ -15,9 +15,9 @@ from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.programs import (
     GROUP,
     LAYING,
-    REGISTER_GROUP,
     check_device,
     groups_over,
+    register_group,
     register_program,
 )
 from roadbed.occupancy.registration.register import between_scans, pasts
@@ -43,7 +43,7 @@ class RegistrationDevice:
     """
 
     def __init__(self, backend: Backend, cells: Cells, config: RegistrationConfig) -> None:
-        check_device(backend)
+        check_device(backend.device)
         self.backend, self.cells, self.config = backend, cells, config
         self._scans: StoredScans[int] = StoredScans(config.span)  # by their place in the buffers
         size, zeros = cells.rows * cells.columns, backend.zeros
@@ -70,8 +70,7 @@ class RegistrationDevice:
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress_size(size), np.int32)
         self._points = zeros(self._rooms * self._groups * _POINT_NUMBERS * config.points, np.int32)
-        device = backend.device
-        self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
+        self._group = register_group(backend.device)
         self._tickets = zeros(len(Laid), np.int32)  # whose turn it is
         self._programs = backend.build(register_program(self._group)), primitives.build(backend)
         self._recorded: tuple | None = None
@@ -141,7 +140,7 @@ class RegistrationDevice:
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (lay, *observation, self._pictures, *hits, found.velocity, self._tickets)
             number = (lay, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
-            scan = primitives.scan_after_clear(self._roots, self._before, self._progress, size)
+            scan = primitives.scan(self._roots, self._before, self._progress, size)
             scanned = (self._progress, np.int32(primitives.scan_progress_size(size)))
             components = [
                 Launch("draw_picture", groups, GROUP, draw),
