@@ -79,6 +79,7 @@ pictures: .stamps/dev .stamps/system
 
 # The documentation as a site of plain files: out/site/index.html. Links are checked, nothing comes from other hosts.
 docs: .stamps/dev
+	$(BIN)/python scripts/api_reference.py --check
 	$(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python scripts/check_site.py out/site
 
