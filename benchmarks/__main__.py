@@ -32,9 +32,9 @@ def occupancy(
     from benchmarks.occupancy import bench_occupancy
     from benchmarks.occupancy_plots import draw_all
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import select_backend
+    from roadbed.runtime.device_selection import open_backend
 
-    measured = bench_occupancy(select_backend(backend, device), steps)
+    measured = bench_occupancy(open_backend(backend, device), steps)
     out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
     drawn = draw_all(out, plots) if plots is not None else []
     measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms", "joules_per_step", "watts")
@@ -66,9 +66,9 @@ def masses(
     """Check the filter's masses over many steps: all in 0 to 1, dynamic mass carried by particles."""
     from benchmarks.masses import mass_rows
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import select_backend
+    from roadbed.runtime.device_selection import open_backend
 
-    rows = list(progress(mass_rows(select_backend(backend, device), steps), "stepping", min(steps, 10)))
+    rows = list(progress(mass_rows(open_backend(backend, device), steps), "stepping", min(steps, 10)))
     show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
 
 
@@ -119,10 +119,10 @@ def faults(
     """Apply each fault to one sequence: diagnostics, largest error, scans until the results have recovered."""
     from benchmarks.faults import DRIVE, fault_rows
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import select_backend
+    from roadbed.runtime.device_selection import open_backend
     from roadbed.sources.fault import KINDS
 
-    place = select_backend(backend, device)
+    place = open_backend(backend, device)
     rows = list(progress(fault_rows(source or DRIVE, backend=place), "faults", len(KINDS)))
     columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "diagnostics")
     show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)

@@ -32,7 +32,7 @@ def ground_frame(points, offset=0.0):
         slope=np.broadcast_to(np.float32([0.1, -0.2]), (*LATTICE.shape, 2)).copy(),
         variance=np.full(LATTICE.shape, 0.05**2, np.float32),
         T_grid_sensor=Pose.identity(),
-        mounting=Mounting(Pose.identity(), False),
+        mounting=Mounting(T_vehicle_sensor=Pose.identity(), estimated=False),
         scan=Scan(np.asarray(points, np.float32)),
     )
 

@@ -27,9 +27,10 @@ ENGINES = DRIVERS
 
 def engine(name: str, config: Config | OccupancyConfig) -> OccupancyEngine:
     """One of ENGINES."""
+    whole = config if isinstance(config, Config) else Config(occupancy=config)
     if name == "cpu":
-        return OccupancyCpu(Config.of(config))
-    return OccupancyDevice(Config.of(config), accelerator(name, optimise=False))
+        return OccupancyCpu(whole)
+    return OccupancyDevice(whole, accelerator(name, optimise=False))
 
 
 def hsbof(name: str) -> Any:

@@ -47,7 +47,12 @@ class Sensor:
 def result(name="made-up", time=2.5):
     ground, occupancy = ground_frame(points=500), occupancy_frame()
     scan = replace(ground.scan, name=name)
-    return Result(scan, replace(ground, scan=scan), replace(occupancy, time=time, objects=(CAR,)), {"ground": 0.01})
+    return Result(
+        scan=scan,
+        ground=replace(ground, scan=scan),
+        occupancy=replace(occupancy, time=time, objects=(CAR,)),
+        timings={"ground": 0.01},
+    )
 
 
 @pytest.fixture

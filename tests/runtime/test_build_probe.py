@@ -19,7 +19,7 @@ from roadbed import Config, GroundFilter, OccupancyFilter, Pipeline
 from roadbed.core.errors import DeviceError
 from roadbed.runtime import build_probe, opencl_devices
 from roadbed.runtime.cpu_backend import CpuBackend
-from roadbed.runtime.device_selection import open_backend, select_backend
+from roadbed.runtime.device_selection import open_backend
 from roadbed.runtime.opencl import OpenclBackend
 from tests.conftest import require
 from tests.runtime.inline_program import InlineProgram
@@ -154,7 +154,7 @@ def test_auto_goes_on_with_the_cpu_and_says_why_in_one_line(backend, tmp_path, m
     name = backend.device.name
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "roadbed"):
         replace_child(patched, tmp_path, f"echo {build_probe._READY}; kill -SEGV $$")
-        found = select_backend("auto", name, programs=lambda _: [program(GOOD)])
+        found = open_backend("auto", name, programs=lambda _: [program(GOOD)])
     assert isinstance(found, CpuBackend)
     (record,) = caplog.records
     assert "SIGSEGV" in record.message

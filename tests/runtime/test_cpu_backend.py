@@ -12,23 +12,20 @@ import pytest
 from roadbed import Config, GroundFilter
 from roadbed.core.errors import DeviceError
 from roadbed.runtime.cpu_backend import CpuBackend
-from roadbed.runtime.device_selection import select_backend
+from roadbed.runtime.device_selection import open_backend
 from tests.devices import BACKENDS, accelerator, backend
 
 
-def test_an_argument_overrides_the_configured_backend():
+def test_the_configuration_names_the_backend_and_an_open_one_can_be_shared():
     device = accelerator("opencl")
     assert GroundFilter(Config(backend="opencl")).backend.device.backend == "opencl"
-    assert GroundFilter(Config(backend="opencl"), backend="cpu").backend.device.backend == "cpu"
     assert GroundFilter(Config(), backend=device).backend is device
     assert isinstance(GroundFilter().backend, CpuBackend)
 
 
-def test_a_device_cannot_be_selected_on_an_open_backend_or_the_cpu():
-    with pytest.raises(DeviceError, match="open already"):
-        select_backend(CpuBackend(), device=1)
+def test_the_cpu_has_no_devices_to_choose_from():
     with pytest.raises(DeviceError, match="has no devices"):
-        select_backend("cpu", device="GeForce")
+        open_backend("cpu", device="GeForce")
 
 
 def scene(seed, n=4000):

@@ -38,7 +38,7 @@ def test_a_driver_error_is_one_line_and_the_sequence_goes_on_with_the_cpu(name, 
     assert "\n" not in str(caught.value)
     assert np.isfinite(before.ground.label).all()
     assert len(pipeline(scans[2]).ground.label) == len(scans[2])
-    assert len(Pipeline(config, "cpu")(scans[2]).ground.label) == len(scans[2])
+    assert len(Pipeline(config)(scans[2]).ground.label) == len(scans[2])
 
 
 def _reason(name):
@@ -97,7 +97,7 @@ if "cuda" in ACCELERATORS:  # only an NVIDIA GPU can be lost this way
         from roadbed.sources import open_source
         scans = list(open_source("sim:city?sensor=lux4&frames=3"))
         config = Config.parse({CONFIG!r})
-        pipeline = Pipeline(config, "cuda")
+        pipeline = Pipeline(config.with_changes(backend="cuda"))
         pipeline(scans[0])
         bad = cupy.RawKernel('extern "C" __global__ void bad(int *a) {{ a[1ll << 40] = 1; }}', "bad")
         bad((1,), (1,), (cupy.zeros(1, "i4"),))
@@ -105,7 +105,7 @@ if "cuda" in ACCELERATORS:  # only an NVIDIA GPU can be lost this way
             pipeline(scans[1])
         except DeviceError as error:
             print(error)
-        print(len(Pipeline(config, "cpu")(scans[1]).ground.label) == len(scans[1]))
+        print(len(Pipeline(config)(scans[1]).ground.label) == len(scans[1]))
         """
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300

@@ -79,10 +79,10 @@ def agreement(
     from roadbed.bench.agreement import agreement_rows, summary
     from roadbed.bench.timing import report
     from roadbed.config import Config
-    from roadbed.runtime.device_selection import select_backend
+    from roadbed.runtime.device_selection import open_backend
     from roadbed.sources import open_source
 
-    place, scans = select_backend(backend, device), open_source(source)
+    place, scans = open_backend(backend, device), open_source(source)
     total = len(scans) if hasattr(scans, "__len__") else None
     rows = list(progress(agreement_rows(scans, Config.preset("default"), place), "comparing", total))
     used = f"{place.device.name}, {place.device.driver}"

@@ -104,7 +104,7 @@ def export(
     from roadbed.outputs.maps.export import PARTS
 
     stored = _open(context)
-    limits = Config.load(config).traversability if config else None
+    limits = Config.load(config).traversability.limits if config else None
     out = OutputFolder(output, PARTS, command=command_line(), inputs=[stored.folder], force=force)
     place = Georeference(*origin, epsg)
     done = export_map(

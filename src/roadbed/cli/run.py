@@ -114,7 +114,7 @@ class _Chain:
                     raise KeyboardInterrupt
                 diagnostics.append(f"interrupted after {count} of {len(self.scans)} scans")
             if exported is not None and map_folder is not None:
-                export_map(MapReader(map_folder), out, exported, limits=self.settings.traversability)
+                export_map(MapReader(map_folder), out, exported, limits=self.settings.traversability.limits)
             summary = folder.finish()
         if self.as_json:
             facts = run_facts(summary, output)

@@ -102,7 +102,7 @@ class Ros1:
         """A message class that passes bytes; ROS compares its name and MD5 sum with the peer's."""
         text, md5 = self._messages.definition(kind)
 
-        class Raw(self._genpy.Message):  # type: ignore[misc, name-defined]
+        class Raw(self._genpy.Message):  # type: ignore[name-defined]
             _type, _md5sum, _full_text = kind.replace("/msg/", "/"), md5, text
             _has_header = False
             __slots__ = ("data",)

@@ -22,6 +22,8 @@ from roadbed.live.poses import Found, PoseBuffer
 from roadbed.live.queues import SensorQueues, Waiting
 from roadbed.pipeline import Pipeline, Result
 
+_POSE_MEMORY = 10.0  # s of poses that are kept, at least
+
 
 @dataclass(frozen=True, eq=False)
 class LiveResult:
@@ -60,7 +62,7 @@ class Stream:
         self._on_result, self._on_ground, self._on_problem = on_result, on_ground, on_problem
         self._change = threading.Condition()
         self._queues = SensorQueues(self.config.live.queue)
-        self._poses = PoseBuffer(self.config.live.pose_memory, self.config.timeline.new_recording)
+        self._poses = PoseBuffer(max(_POSE_MEMORY, 2 * self.config.live.pose_wait), self.config.timeline.new_recording)
         self._mountings: dict[str, Pose] = {}
         self._over_road: set[str] = set()  # sensors whose body origin is at road level
         self._first_arrivals: dict[str, float] = {}

@@ -39,25 +39,6 @@ def why_missing() -> list[str]:
     return [module.why_missing() for module in (cuda_devices, opencl_devices) if not module.devices()]
 
 
-def select_backend(
-    backend: str | Backend | CpuBackend | None,
-    device: int | str | None = None,
-    configured: tuple[str, str | None] = ("cpu", None),
-    programs: Programs = _no_programs,
-) -> Backend | CpuBackend:
-    """The backend of a stage: an open one, one to open by name, or with None the configuration's.
-
-    With "auto" a device is used only if it builds `programs`.
-    """
-    if backend is None:
-        return open_backend(configured[0], configured[1] if device is None else device, programs)
-    if isinstance(backend, str):
-        return open_backend(backend, device, programs)
-    if device is not None:
-        raise DeviceError(f"device {device!r}: the backend given is open already, on {backend.device.name}")
-    return backend
-
-
 def open_backend(
     name: str = "auto", device: int | str | None = None, programs: Programs = _no_programs
 ) -> Backend | CpuBackend:

@@ -69,4 +69,4 @@ def _literal(value: int | float | np.generic) -> str:
         return f"({int(value)})"
     if isinstance(value, np.float64):  # a NumPy double stays a double
         return f"({float(value)!r})"
-    return f"({float(np.float32(value))!r}f)"  # type: ignore[arg-type]
+    return f"({float(np.float32(value))!r}f)"
