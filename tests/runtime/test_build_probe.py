@@ -164,10 +164,8 @@ def test_auto_goes_on_with_the_cpu_and_says_why_in_one_line(backend, tmp_path, m
 
 def test_stages_with_auto_run_on_the_cpu_where_the_driver_cannot_build_their_programs(backend, tmp_path, monkeypatch):
     replace_child(monkeypatch, tmp_path, f"echo {build_probe._READY}; kill -ABRT $$")
-    name = backend.device.name
-    assert isinstance(GroundFilter(backend="auto", device=name).backend, CpuBackend)
-    assert isinstance(OccupancyFilter(backend="auto", device=name).backend, CpuBackend)
-    pipeline = Pipeline(Config(backend="auto", device=name))
-    assert isinstance(pipeline.backend, CpuBackend)
+    config = Config(backend="auto", device=backend.device.name)
+    for stage in (GroundFilter, OccupancyFilter, Pipeline):
+        assert isinstance(stage(config).backend, CpuBackend)
     with pytest.raises(DeviceError, match="ground/stcrf"):
-        GroundFilter(backend="opencl", device=name)
+        GroundFilter(config.with_changes(backend="opencl"))
