@@ -192,8 +192,8 @@ def test_a_drive_finds_the_same_box_and_the_same_points(device, monkeypatch):
         assert np.isfinite(scan.points).all()
     assert frame.ego_mask[-len(BODY) :].all()
     assert found.used_prior
-    assert here._ego_mask.box == expected._ego_mask.box is not None
-    np.testing.assert_array_equal(here._ego_mask._seen, expected._ego_mask._seen)
+    assert here._ego.box == expected._ego.box is not None
+    np.testing.assert_array_equal(here._ego._seen, expected._ego._seen)
 
 
 def test_mountings_that_are_estimated(device):
@@ -206,7 +206,7 @@ def test_mountings_that_are_estimated(device):
         np.testing.assert_array_equal(one if one is not None else False, other if other is not None else False)
         own.append(one is not None)
     assert any(own)
-    assert here._ego_mask.box == expected._ego_mask.box
+    assert here._ego.box == expected._ego.box
 
 
 @pytest.mark.parametrize("odometry", [True, False])
@@ -262,4 +262,4 @@ def test_scans_in_gpu_memory_are_searched_where_they_lie(device):
     x, y = cells.grid.mesh()
     near = (np.abs(x - scan.T_world_sensor.translation[0]) < 3) & (np.abs(y) < 1.2)
     assert not (cells.observation[near] > 0.5).any()
-    assert there.ground._ego_mask.box == here.ground._ego_mask.box is not None
+    assert there.ground._ego.box == here.ground._ego.box is not None
