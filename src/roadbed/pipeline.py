@@ -99,8 +99,8 @@ class Pipeline:
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
-            expect = nothing if self.occupancy is None else partial(self.occupancy.expect, scan)
-            with self.ground.under_way(scan, self._moving(), expect) as begun:
+            prefetch = nothing if self.occupancy is None else partial(self.occupancy.prefetch, scan)
+            with self.ground.under_way(scan, self._moving(), prefetch) as begun:
                 if alone or begun.frame.resident is None:
                     begun.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
@@ -108,7 +108,9 @@ class Pipeline:
                     on_ground(Result(scan, begun.frame, None, dict(seconds)))
                 if self.occupancy is not None:
                     begin = perf_counter()
-                    self._last = self.occupancy(scan, begun.frame, begun.learn)
+                    with self.occupancy.begin(scan, begun.frame) as task:
+                        begun.learn()
+                    self._last = task.frame
                     seconds["occupancy"] = perf_counter() - begin
             ground = begun.frame
             if self._survey is not None and survey:

@@ -16,7 +16,7 @@ from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.errors import ConfigError, DeviceError, InputError
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Grid, Pose
-from roadbed.occupancy.hsbof.buffers import births_of, bytes_needed
+from roadbed.occupancy.hsbof.buffers import bytes_needed
 from roadbed.runtime.backend import elements
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -254,9 +254,9 @@ GRIDS = {"length": 40, "width": 40}, {"length": 400, "width": 3.4}, {"length": 3
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=["square", "narrow", "short"])
-@pytest.mark.parametrize("registration", [{}, {"points": 10_000}, {"enabled": False}], ids=["usual", "points", "none"])
+@pytest.mark.parametrize("without", [(), ("registration",)], ids=["usual", "none"])
 @pytest.mark.parametrize("name", ACCELERATORS)
-def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(name, registration, grid, monkeypatch):
+def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(name, without, grid, monkeypatch):
     device, held, announced = accelerator(name, optimise=False), [], []
     zeros, check = type(device).zeros, roadbed.occupancy.device.check_memory
 
@@ -264,13 +264,13 @@ def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(nam
         held.append(elements(shape) * np.dtype(dtype).itemsize)
         return zeros(self, shape, dtype)
 
-    def heard(backend, cells, config, beside):
-        announced.append(bytes_needed(cells, config.particles, births_of(config)) + beside)
-        check(backend, cells, config, beside)
+    def heard(backend, cells, model, other):
+        announced.append(bytes_needed(cells, model.particles, model.births) + other)
+        check(backend, cells, model, other)
 
     monkeypatch.setattr(type(device), "zeros", counted)
     monkeypatch.setattr(roadbed.occupancy.device, "check_memory", heard)
-    OccupancyFilter(OccupancyConfig.parse({"grid": grid, "filter": {"registration": registration}}), device)
+    OccupancyFilter(OccupancyConfig.parse({"grid": grid, "without": without}), device)
     assert 0.85 * announced[0] < sum(held) <= announced[0]  # a sensor's grids come with its first scan
 
 

@@ -93,5 +93,5 @@ def test_a_sensor_under_many_names_takes_no_more_room_than_is_remembered(device)
     rng = np.random.default_rng(0)
     for step in range(12):
         fusion(0.1 * step, uploaded(device, {f"scan {step}": random_report(rng)}))
-    assert len(fusion._watched.grids()) <= 4
+    assert len(fusion._observed.grids()) <= 4
     assert fusion._room <= 4

@@ -13,8 +13,9 @@ import roadbed
 from roadbed.core.errors import DeviceError
 from roadbed.ground.stcrf.model import FRAME
 from roadbed.ground.variance import model as variance_model
-from roadbed.occupancy.programs import LAYING, VIEW
-from roadbed.occupancy.records import STEP
+from roadbed.occupancy.hsbof.program import STEP
+from roadbed.occupancy.observation.program import VIEW
+from roadbed.occupancy.registration.program import REGISTRATION_PASS
 from roadbed.runtime import cuda, opencl, primitives
 from roadbed.runtime import device_selection as opening
 from roadbed.runtime.backend import ArgumentStruct, Device, Launch, elements
@@ -89,7 +90,7 @@ def test_structures_have_the_layout_of_their_records(device, record):
     np.testing.assert_array_equal(out.host[0], np.arange(1, len(members) + 1))
 
 
-@pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, LAYING])
+@pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, REGISTRATION_PASS])
 def test_a_letter_written_whole_is_what_numpy_writes(record):
     """Arrays and records within it, and what lies between its members."""
     letter, values = ArgumentStruct(record, 3), iter(range(1, 10_000))
