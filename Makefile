@@ -44,19 +44,19 @@ figures: .stamps/dev
 	$(BIN)/python scripts/figures.py $(FIGURES)
 
 lint: .stamps/dev
-	$(BIN)/ruff check src tests scripts examples
-	$(BIN)/ruff format --check src tests scripts examples
+	$(BIN)/ruff check src tests scripts examples benchmarks
+	$(BIN)/ruff format --check src tests scripts examples benchmarks
 	$(BIN)/mypy
 
 format: .stamps/dev
-	$(BIN)/ruff check --fix src tests scripts examples
-	$(BIN)/ruff format src tests scripts examples
+	$(BIN)/ruff check --fix src tests scripts examples benchmarks
+	$(BIN)/ruff format src tests scripts examples benchmarks
 
 # On a CUDA machine: tests on every accelerator and the benchmark, into docs/benchmarks-gpu.json. Without a network, give
 # a Python that has the dependencies: make gpu-test GPU_PYTHON=python3 [SCAN=drive/000000.bin]
 GPU_PYTHON ?=
 gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
-	PYTHONPATH=src:$(PYTHONPATH) $(or $(GPU_PYTHON),$(BIN)/python) scripts/gpu_test.py $(if $(SCAN),--scan $(SCAN))
+	PYTHONPATH=src:.:$(PYTHONPATH) $(or $(GPU_PYTHON),$(BIN)/python) scripts/gpu_test.py $(if $(SCAN),--scan $(SCAN))
 
 .stamps/cuda: .stamps/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[cuda]'

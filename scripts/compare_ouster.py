@@ -9,9 +9,9 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from tests.sources import ouster_files as sensor
 
-from roadbed.sources.sensors.ouster_packets import read_metadata
+from roadbed.sources.sensors.ouster import read_metadata
+from tests.sources.sensors import ouster_files as sensor
 
 NAMES = {
     "RANGE": "range",

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.masses import mass_rows
 from roadbed import Config, GroundFilter, Pipeline, Pose, Scan
 from roadbed.bench.agreement import agreement_rows, summary
-from roadbed.bench.masses import mass_rows
 from roadbed.bench.occupancy import layouts, time_steps
 from roadbed.ground.engine import FrameInput, Placement, Vehicle
 from roadbed.ground.stcrf.batch import BatchStcrf
@@ -139,7 +139,7 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
     if device.backend == "cuda":
         import cupy
 
-        sources["pinned memory"] = backend.host(points.shape, np.float32)
+        sources["pinned memory"] = backend.host_array(points.shape, np.float32)
         sources["pinned memory"][:] = points
         sources["GPU array"] = cupy.asarray(points)
     best = sources.get("pinned memory", points)

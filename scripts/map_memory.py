@@ -13,12 +13,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
 def export(folder: Path) -> None:
-    from roadbed.mapping.stored import StoredMap
+    from roadbed.mapping.reader import MapReader
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.maps import export_map
     from roadbed.outputs.maps.export import PARTS
 
-    done = export_map(StoredMap(folder / "map"), OutputFolder(folder / "out", PARTS, command="map_memory"))
+    done = export_map(MapReader(folder / "map"), OutputFolder(folder / "out", PARTS, command="map_memory"))
     # What getrusage says counts the memory of the process that started this one too.
     peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert peak is not None

@@ -28,9 +28,9 @@ def returns_in_cells(result: Result, on_things: NDArray[np.bool_], T_grid_sensor
     frame, heights = result.occupancy, result.ground.height_above_ground
     assert frame is not None
     places = T_grid_sensor @ result.scan.points
-    cell = frame.lattice.index(places[:, 0], places[:, 1])
+    cell = frame.grid.index(places[:, 0], places[:, 1])
     chosen = (on_things & (cell >= 0), on_things & (cell >= 0) & (heights >= OBSTACLE))
-    return [np.bincount(cell[which], minlength=frame.lattice.size).reshape(frame.lattice.shape) for which in chosen]
+    return [np.bincount(cell[which], minlength=frame.grid.size).reshape(frame.grid.shape) for which in chosen]
 
 
 def why(returns: int, high: int, probability: float) -> str:
@@ -58,7 +58,7 @@ def main() -> None:
         if frame.time < begin + WARM_UP - 1e-6:
             continue
         T_grid_sensor = _T_grid_sensor(frame, result.ground)
-        there = truth.occupancy(frame.lattice, T_grid_sensor, seen_below=SEEN_BELOW)
+        there = truth.occupancy(frame.grid, T_grid_sensor, seen_below=SEEN_BELOW)
         visible = np.where(there.occupied, _hit_cells(frame, truth, T_grid_sensor), there.visible)
         mover = there.occupied & there.moving
         says = (frame.occupied > OCCUPIED) & (frame.dynamic > frame.static)

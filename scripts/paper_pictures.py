@@ -22,7 +22,7 @@ from roadbed.outputs.pictures import palette, png_bytes
 from roadbed.outputs.pictures.figure import STYLE
 from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.outputs.pictures.scene3d import Image, chase_camera, mesh_edges
-from roadbed.outputs.pictures.vehicle import T_lattice_vehicle, height_at, solid
+from roadbed.outputs.pictures.vehicle import T_grid_vehicle, height_at, solid
 
 PAPER = roadbed.Config.preset("paper")
 ALONE = PAPER.with_changes(ground={"stcrf": {"gamma": 0.0}})
@@ -56,7 +56,7 @@ def mountain(frame: GroundFrame, size: float = 0.07) -> Image:
 
 def from_the_left(frame: GroundFrame) -> Camera:
     """Over the vehicle to what stands on its right."""
-    eye, target = T_lattice_vehicle(frame) @ np.array([[-12.0, 12.0, 11.0], [6.0, -14.0, 0.0]])
+    eye, target = T_grid_vehicle(frame) @ np.array([[-12.0, 12.0, 11.0], [6.0, -14.0, 0.0]])
     return Camera(tuple(eye.tolist()), tuple(target.tolist()))
 
 
@@ -75,7 +75,7 @@ def view(frame: GroundFrame, camera: Camera, size: float = 0.07) -> Image:
     canvas.lines(
         segments, (palette.rgb(palette.SURFACE) * strength + 255 * (1 - strength)).astype(np.uint8), nearer=0.0
     )
-    canvas.points(frame.points_lattice, palette.label_colours(frame.label), size=size, nearer=0.1)
+    canvas.points(frame.points_grid, palette.label_colours(frame.label), size=size, nearer=0.1)
     body, shade = solid(frame)
     canvas.points(body, np.repeat((110 * shade).astype(np.uint8)[:, None], 3, 1), size=0.18, largest=16)
     return canvas.image()
@@ -116,7 +116,7 @@ class Hidden:
     @property
     def ahead(self) -> float:
         """Where to cut across them, m."""
-        return float(np.median(self.carried.lattice.mesh()[0][self.kept]))
+        return float(np.median(self.carried.grid.mesh()[0][self.kept]))
 
 
 def find_hidden() -> Hidden:
@@ -127,11 +127,11 @@ def find_hidden() -> Hidden:
     before = None
     for index, scan in enumerate(source):
         carried, alone = with_time(scan), without(scan)
-        x, y = carried.lattice.mesh()
+        x, y = carried.grid.mesh()
         beside = (np.abs(x) < 20) & (y < -13) & (y > -30)
         kept = np.isfinite(carried.elevation) & ~np.isfinite(alone.elevation) & beside
         if before is not None and (best is None or kept.sum() > best.kept.sum()):
-            truth = source.truth(index).elevation(carried.lattice, carried.T_lattice_sensor)
+            truth = source.truth(index).elevation(carried.grid, carried.T_grid_sensor)
             best = Hidden(before, alone, carried, kept, truth)
         before = carried
     assert best is not None
@@ -164,19 +164,19 @@ def hidden_ground(path: Path) -> None:
 def draw_surface(axes: Any, frame: GroundFrame, extent: tuple[float, float, float, float]) -> None:
     """Heights against the road from above, the vehicle's heading to the right, with the obstacles."""
     axes.imshow(
-        frame.elevation - T_lattice_vehicle(frame).translation[2], origin="lower", extent=frame.lattice.extent,
+        frame.elevation - T_grid_vehicle(frame).translation[2], origin="lower", extent=frame.grid.extent,
         cmap="cividis", vmin=-3, vmax=0.5,
     )  # fmt: skip
-    obstacles = frame.points_lattice[frame.label == roadbed.Label.OBSTACLE]
+    obstacles = frame.points_grid[frame.label == roadbed.Label.OBSTACLE]
     axes.plot(obstacles[:, 0], obstacles[:, 1], ".", ms=1.2, color=palette.OBSTACLE)
     axes.set(xlim=extent[:2], ylim=extent[2:], aspect="equal", facecolor="#DDDDDD", xticks=[], yticks=[])
 
 
 def outline(axes: Any, found: Hidden) -> None:
-    lattice = found.carried.lattice
+    grid = found.carried.grid
     for row, column in np.argwhere(found.kept):
-        corner = lattice.x[column] - lattice.spacing / 2, lattice.y[row] - lattice.spacing / 2
-        axes.add_patch(Rectangle(corner, lattice.spacing, lattice.spacing, fill=False, ec="#F0E442", lw=1.4))
+        corner = grid.x[column] - grid.spacing / 2, grid.y[row] - grid.spacing / 2
+        axes.add_patch(Rectangle(corner, grid.spacing, grid.spacing, fill=False, ec="#F0E442", lw=1.4))
 
 
 def draw_cut(axes: Any, found: Hidden, x: float) -> None:
@@ -189,7 +189,7 @@ def draw_cut(axes: Any, found: Hidden, x: float) -> None:
         ("t + 1, with it", found.carried.elevation, {"color": palette.SURFACE, "lw": 2}),
     ]
     for name, surface, style in surfaces:
-        axes.plot(right, height_at(found.carried.lattice, surface, along, -right), label=name, **style)
+        axes.plot(right, height_at(found.carried.grid, surface, along, -right), label=name, **style)
     where = f"{abs(x):.0f} m {'ahead of' if x > 0 else 'behind'} it"
     axes.set(xlabel=f"m to the right of the vehicle, {where}", ylabel="height, m", xlim=(-8, 34))
     axes.legend(loc="lower left", frameon=False)

@@ -21,6 +21,21 @@ settings.register_profile("roadbed", deadline=None, suppress_health_check=UNHURR
 settings.load_profile("roadbed")
 
 ROOT = Path(__file__).parent.parent
+# Children start in other folders: they import the same package, and benchmarks/ of this checkout.
+_PATHS = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), str(ROOT)]
+os.environ["PYTHONPATH"] = os.pathsep.join(str(Path(entry).resolve()) for entry in _PATHS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _leave_the_working_folder(tmp_path_factory):
+    """No test reads or writes the folder pytest was started in; fixtures of larger scope start in an empty one."""
+    os.chdir(tmp_path_factory.mktemp("session"))
+
+
+@pytest.fixture(autouse=True)
+def _empty_working_folder(tmp_path, monkeypatch):
+    """Each test starts in an empty folder of its own."""
+    monkeypatch.chdir(tmp_path)
 
 
 def require(present: bool, reason: str) -> None:

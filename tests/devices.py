@@ -8,7 +8,7 @@ from functools import cache
 
 from roadbed.runtime import cuda, opencl
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from tests.conftest import require
 
 # "opencl-lanes" runs the branch that GPUs take (several work-items per task, local memory, barriers) on any device.
@@ -30,9 +30,9 @@ def accelerator(name: str, optimise: bool = True) -> Backend:
     return _opened(name, optimise and name != "opencl-lanes")
 
 
-def backend(name: str, optimise: bool = True) -> Backend | Host:
+def backend(name: str, optimise: bool = True) -> Backend | CpuBackend:
     """The host, or an accelerator."""
-    return Host() if name == "cpu" else accelerator(name, optimise)
+    return CpuBackend() if name == "cpu" else accelerator(name, optimise)
 
 
 @cache

@@ -62,22 +62,22 @@ def test_what_is_no_pose_is_refused(matrix, message):
 
 @given(st.floats(-500, 500), st.floats(-500, 500), st.floats(0.1, 3), st.integers(1, 60), st.integers(1, 60), st.data())
 def test_every_place_on_the_lattice_belongs_to_the_nearest_node(x0, y0, spacing, columns, rows, data):
-    lattice = Grid(x0, y0, spacing, columns, rows)
-    node = data.draw(st.integers(0, lattice.size - 1))
+    grid = Grid(x0, y0, spacing, columns, rows)
+    node = data.draw(st.integers(0, grid.size - 1))
     offset = data.draw(st.tuples(st.floats(-0.49, 0.49), st.floats(-0.49, 0.49)))
-    x = lattice.x[node % columns] + offset[0] * spacing
-    y = lattice.y[node // columns] + offset[1] * spacing
-    assert lattice.index(x, y) == node
+    x = grid.x[node % columns] + offset[0] * spacing
+    y = grid.y[node // columns] + offset[1] * spacing
+    assert grid.index(x, y) == node
 
 
 def test_outside_the_lattice_and_nan_have_no_node():
-    lattice = Grid.centred(10, 4, 1)
-    assert lattice.shape == (4, 10)
-    assert lattice.extent == (-5, 5, -2, 2)
-    x_min, x_max, y_min, y_max = lattice.extent
+    grid = Grid.centred(10, 4, 1)
+    assert grid.shape == (4, 10)
+    assert grid.extent == (-5, 5, -2, 2)
+    x_min, x_max, y_min, y_max = grid.extent
     x = np.array([x_min - 0.01, x_max + 0.01, 0, 0, np.nan, 1e30])
     y = np.array([0, 0, y_min - 0.01, y_max + 0.01, 0, 0])
-    assert (lattice.index(x, y) == -1).all()
+    assert (grid.index(x, y) == -1).all()
 
 
 def test_scan_refuses_channels_of_another_length():

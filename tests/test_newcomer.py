@@ -17,7 +17,7 @@ from roadbed import Pose, Scan
 from roadbed.outputs.pcd import write_pcd
 from tests.cli.process import roadbed as command
 from tests.conftest import take_interrupts
-from tests.sources.bag_files import POINT_STEP, Messages, write_bag
+from tests.sources.bags.bag_files import POINT_STEP, Messages, write_bag
 
 
 def street(x=0.0):

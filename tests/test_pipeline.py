@@ -21,7 +21,7 @@ def test_each_scan_gives_ground_and_occupancy_and_closing_is_safe(method):
         assert len(result.ground.label) == len(result.scan)
         total = sum(getattr(result.occupancy, name) for name in ("static", "dynamic", "free", "unknown"))
         np.testing.assert_allclose(total, 1, atol=1e-4)
-        assert set(result.seconds) == {"ground", "occupancy"}
+        assert set(result.timings) == {"ground", "occupancy"}
 
 
 def test_scans_without_odometry_stand_alone():
@@ -50,12 +50,12 @@ def test_unrelated_places_are_labelled_several_at_a_time_and_like_each_alone(nam
     results = list(pipeline.run(places))
     assert [result.scan for result in results] == places
     assert pipeline.backend.traffic.graphs - before <= 2  # the scan with a pose; the others went through slots beside
-    assert [bool(result.notes) for result in results] == [scan is nothing for scan in places]
+    assert [bool(result.diagnostics) for result in results] == [scan is nothing for scan in places]
     for result, scan in zip(results, places):
         alone.reset()
         expected = alone(scan)
         assert (result.ground.label != expected.ground.label).mean() < 1e-3
-        assert result.notes == expected.notes
+        assert result.diagnostics == expected.diagnostics
         assert result.ground.mounting.T_vehicle_sensor.distance_to(expected.ground.mounting.T_vehicle_sensor) < 1e-9
 
 
@@ -117,5 +117,5 @@ def test_what_both_stages_notice_is_said_once():
     pipeline = roadbed.Pipeline()
     before = [pipeline(scan) for scan in scans][-1]
     again = pipeline(scans[-1])
-    assert again.notes == ("repeated scan: same sensor and time as before; not kept",)
+    assert again.diagnostics == ("repeated scan: same sensor and time as before; not kept",)
     np.testing.assert_array_equal(again.occupancy.occupied, before.occupancy.occupied)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import roadbed
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import ConfigError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
-from roadbed.pipeline import WANTED
-from roadbed.runtime.backend import OnDevice
+from roadbed.pipeline import FIELDS
 from tests.devices import DRIVERS, accelerator
 
 ACCELERATORS = [name for name in DRIVERS if name != "cpu"]
@@ -53,7 +53,7 @@ def test_cells_do_not_depend_on_where_the_ground_is_read_from(device, scans):
     )
     for scan in scans:
         surface = ground(scan)
-        here, expected = there(scan, surface), over_host(scan, replace(surface, resident=None))
+        here, expected = there(scan, surface), over_host(scan, replace(surface, device=None))
         for name in LAYERS:
             np.testing.assert_array_equal(getattr(here, name), getattr(expected, name), err_msg=name)
         assert [thing.id for thing in here.objects] == [thing.id for thing in expected.objects]
@@ -67,7 +67,7 @@ def test_a_mask_on_the_device_keeps_the_same_points_from_the_ground(device, scan
     mask[:, 60:] = True
     words = np.zeros(-(-mask.size // 4) * 4, np.uint8)
     words[: mask.size] = mask.ravel()
-    held = OnDevice(device.upload(words), count=mask.size)
+    held = DeviceArray(device.upload(words), count=mask.size)
     elevation = [
         roadbed.GroundFilter(backend=device)(scans[0], moving=moving).elevation
         for moving in ((cells, mask), (cells, held), None)
@@ -89,28 +89,28 @@ def test_a_scan_goes_to_the_device_once(device, scans, monkeypatch):
 def test_what_the_ground_left_is_read_only_while_it_is_there(device, scans):
     ground = roadbed.GroundFilter(backend=device)
     first = ground(scans[0])
-    given = OccupancyInput.of(scans[0], first, first.lattice, backend=device)
-    assert isinstance(given.points, OnDevice)
-    assert isinstance(given.surface.elevation, OnDevice)
-    assert isinstance(OccupancyInput.of(scans[0], first, first.lattice, backend=None).points, np.ndarray)
+    given = OccupancyInput.of(scans[0], first, first.grid, backend=device)
+    assert isinstance(given.points, DeviceArray)
+    assert isinstance(given.surface.elevation, DeviceArray)
+    assert isinstance(OccupancyInput.of(scans[0], first, first.grid, backend=None).points, np.ndarray)
     ground(scans[1])
-    late = OccupancyInput.of(scans[0], first, first.lattice, backend=device)
+    late = OccupancyInput.of(scans[0], first, first.grid, backend=device)
     np.testing.assert_array_equal(late.heights, first.height_above_ground)
 
 
 def test_results_travel_to_other_processes_without_the_device(device, scans):
     pipeline = roadbed.Pipeline(backend=device)
     result = pipeline(scans[0])
-    assert result.ground.resident is not None
+    assert result.ground.device is not None
     assert result.occupancy.moving_on_device is not None
     copied = pickle.loads(pickle.dumps(result))
-    assert copied.ground.resident is None
+    assert copied.ground.device is None
     assert copied.occupancy.moving_on_device is None
     np.testing.assert_array_equal(copied.occupancy.static, result.occupancy.static)
 
 
 def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):
-    pipeline = roadbed.Pipeline(backend=device, wanted=())
+    pipeline = roadbed.Pipeline(backend=device, fields=())
     fetched = counted(monkeypatch, device, "queue_download", lambda _buffer, _start, count: count)
     for scan in scans:
         before = copy(device.traffic)
@@ -124,7 +124,7 @@ def test_only_what_is_wanted_comes_to_the_host(device, scans, monkeypatch):
     assert lean.occupancy.static.size == lean.occupancy.velocity.size == 0
     assert lean.occupancy.observation is None
     assert lean.occupancy.objects == ()
-    cells = lean.occupancy.lattice.size
+    cells = lean.occupancy.grid.size
     assert len(fetched) == len(scans)  # one copy per scan: the moving cells, and what found no particle
     assert sum(fetched) < 1.1 * cells * len(scans)
 
@@ -161,8 +161,8 @@ def test_who_asks_for_the_ground_first_gets_it_complete(device, scans):
 
 
 def test_names_that_are_no_results_are_explained(tmp_path):
-    with pytest.raises(ConfigError, match="wanted: found speed, expected some of ground_probability, height"):
-        roadbed.Pipeline(wanted=("masses", "speed"))
+    with pytest.raises(ConfigError, match="fields: found speed, expected some of ground_probability, height"):
+        roadbed.Pipeline(fields=("masses", "speed"))
     with pytest.raises(ConfigError, match="a long-term map takes everything"):
-        roadbed.Pipeline(wanted=("masses",), map_folder=tmp_path)
-    assert set(WANTED) >= {"masses", "objects"}
+        roadbed.Pipeline(fields=("masses",), map_folder=tmp_path)
+    assert set(FIELDS) >= {"masses", "objects"}

@@ -26,18 +26,18 @@ def test_scans_follow_each_other():
     moment = timeline.judge(0.1, ["a"], at(1.5, yaw=0.1))
     assert moment.link is Link.NEXT
     assert moment.seconds == pytest.approx(0.1)
-    assert moment.notes == ()
+    assert moment.diagnostics == ()
     np.testing.assert_allclose(moment.T_old_new.translation, [1.5, 0, 0])
     assert moment.T_old_new.yaw == pytest.approx(0.1)
 
 
 def test_without_a_pose_a_scan_stands_alone_and_leaves_no_trace():
     timeline = Timeline()
-    assert timeline.judge(0.0, ["a"], None).notes == ()
+    assert timeline.judge(0.0, ["a"], None).diagnostics == ()
     assert timeline.judge(0.1, ["a"], at(0)).link is Link.FIRST
     alone = timeline.judge(0.2, ["a"], None)
     assert alone.link is Link.ALONE
-    assert "no pose" in alone.notes[0]
+    assert "no pose" in alone.diagnostics[0]
     assert timeline.judge(0.2, ["a"], at(1)).link is Link.NEXT
 
 
@@ -46,8 +46,8 @@ def test_repeated_and_late_scans_of_one_sensor_stand_aside():
     timeline.judge(0.1, ["a"], at(1))
     repeated, late = timeline.judge(0.1, ["a"], at(1)), timeline.judge(0.05, ["a"], at(0.5))
     assert repeated.link is late.link is Link.ASIDE
-    assert "repeated" in repeated.notes[0]
-    assert "0.050 s older" in late.notes[0]
+    assert "repeated" in repeated.diagnostics[0]
+    assert "0.050 s older" in late.diagnostics[0]
     assert timeline.judge(0.2, ["a"], at(2)).seconds == pytest.approx(0.1)
 
 
@@ -66,7 +66,7 @@ def test_a_recording_that_starts_again_is_a_new_drive():
     timeline.judge(51.5, ["a"], at(2))
     again = timeline.judge(0.0, ["a"], at(0))
     assert again.link is Link.FIRST
-    assert "ran back by 51.5 s" in again.notes[0]
+    assert "ran back by 51.5 s" in again.diagnostics[0]
     assert timeline.judge(0.1, ["a"], at(1)).link is Link.NEXT
 
 
@@ -74,7 +74,7 @@ def test_a_recording_that_starts_again_is_a_new_drive():
 def test_pauses(seconds, link):
     moment = started(longest_pause=2.0).judge(seconds, ["a"], at(0.5))
     assert moment.link is link
-    assert bool(moment.notes) == (link is Link.FIRST)
+    assert bool(moment.diagnostics) == (link is Link.FIRST)
 
 
 @pytest.mark.parametrize(("metres", "link"), [(8.9, Link.NEXT), (9.1, Link.FIRST)])

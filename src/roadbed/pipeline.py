@@ -16,19 +16,19 @@ from numpy.typing import ArrayLike
 
 from roadbed.config import Config, GroundConfig, OccupancyConfig
 from roadbed.core.errors import ConfigError
-from roadbed.core.frames import GroundFrame, Moving, OccupancyFrame, Scan, names_wanted
+from roadbed.core.frames import GroundFrame, Moving, OccupancyFrame, Scan, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.engine import Outputs, nothing
-from roadbed.ground.filter import WANTED as _OF_GROUND
-from roadbed.mapping.survey import Survey
+from roadbed.ground.filter import FIELDS as _OF_GROUND
+from roadbed.mapping.layers import MapLayers
 from roadbed.occupancy import OccupancyFilter
-from roadbed.occupancy.filter import WANTED as _OF_OCCUPANCY
+from roadbed.occupancy.filter import FIELDS as _OF_OCCUPANCY
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device_selection import select_backend
 
-WANTED = (*_OF_GROUND, *_OF_OCCUPANCY)  # what results hold beside labels, surface and moving cells
+FIELDS = (*_OF_GROUND, *_OF_OCCUPANCY)  # what results hold beside labels, surface and moving cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,37 +38,37 @@ class Result:
     scan: Scan
     ground: GroundFrame
     occupancy: OccupancyFrame | None
-    seconds: Mapping[str, float] = field(default_factory=dict)  # per stage
+    timings: Mapping[str, float] = field(default_factory=dict)  # s per stage
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def diagnostics(self) -> tuple[str, ...]:
         """Of both stages; what both have noticed is said once."""
-        return tuple(dict.fromkeys(self.ground.notes + (self.occupancy.notes if self.occupancy else ())))
+        return tuple(dict.fromkeys(self.ground.diagnostics + (self.occupancy.diagnostics if self.occupancy else ())))
 
 
 class Pipeline:
     """Feed scans in time order; each call gives the ground and the occupancy after that scan.
 
     `backend` and `device` are given as to GroundFilter. On an accelerator a scan is uploaded once, and what is not
-    `wanted` (names of WANTED; None: all) stays there; `outputs` is GroundFilter's. Calls of several threads take turns.
+    `fields` (names of FIELDS; None: all) stays there; `outputs` is GroundFilter's. Calls of several threads take turns.
     """
 
     def __init__(
         self,
         config: Config | GroundConfig | OccupancyConfig | None = None,
-        backend: str | Backend | Host | None = None,
+        backend: str | Backend | CpuBackend | None = None,
         device: int | str | None = None,
         *,
         occupancy: bool = True,
         map_folder: str | Path | None = None,
-        wanted: Iterable[str] | None = None,
+        fields: Iterable[str] | None = None,
         outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
-        self.backend = opened(backend, device, (self.config.backend, self.config.device))
-        names = names_wanted(wanted, WANTED)
-        if map_folder is not None and len(names) < len(WANTED):
-            raise ConfigError("wanted: a long-term map takes everything, expected no names beside map_folder")
+        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
+        names = check_fields(fields, FIELDS)
+        if map_folder is not None and len(names) < len(FIELDS):
+            raise ConfigError("fields: a long-term map takes everything, expected no names beside map_folder")
         if map_folder is not None and outputs != "host":
             raise ConfigError(f"outputs = {outputs!r}: a long-term map takes what is on the host, expected 'host'")
         of_ground = names & set(_OF_GROUND)
@@ -76,10 +76,10 @@ class Pipeline:
         self.ground = GroundFilter(self.config, self.backend, None, map_folder, given, of_ground)
         self.occupancy = None
         if occupancy:
-            self.occupancy = OccupancyFilter(self.config, self.backend, wanted=names & set(_OF_OCCUPANCY))
-        self._survey: Survey | None = None
+            self.occupancy = OccupancyFilter(self.config, self.backend, fields=names & set(_OF_OCCUPANCY))
+        self._survey: MapLayers | None = None
         if map_folder is not None:
-            self._survey = Survey(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
+            self._survey = MapLayers(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
         self._turn = threading.RLock()
         self._last: OccupancyFrame | None = None
 
@@ -101,7 +101,7 @@ class Pipeline:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
             prefetch = nothing if self.occupancy is None else partial(self.occupancy.prefetch, scan)
             with self.ground.under_way(scan, self._moving(), prefetch) as begun:
-                if alone or begun.frame.resident is None:
+                if alone or begun.frame.device is None:
                     begun.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
                 if on_ground is not None:
@@ -132,7 +132,7 @@ class Pipeline:
 
     def _apart(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Scans of unrelated places; on an accelerator, where only the ground is asked for, several at a time."""
-        together = self.occupancy is None and self._survey is None and not isinstance(self.backend, Host)
+        together = self.occupancy is None and self._survey is None and not isinstance(self.backend, CpuBackend)
         for posed, scans in groupby(source, lambda scan: scan.T_world_sensor is not None):
             if together and not posed:
                 begin = perf_counter()
@@ -163,6 +163,6 @@ class Pipeline:
         """Cells that moved a frame ago, for the ground to leave out."""
         if self._last is None or not self._last.moving.any():
             return None
-        lattice, mask = self._last.moving_cells()
+        grid, mask = self._last.moving_cells()
         on_device = self._last.moving_on_device
-        return lattice, mask if on_device is None or mask is not self._last.moving else on_device
+        return grid, mask if on_device is None or mask is not self._last.moving else on_device

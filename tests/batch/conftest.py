@@ -15,7 +15,7 @@ from roadbed.batch.job import Job
 from roadbed.batch.manifest import RUN_DEPENDENT
 from roadbed.outputs.drive_folder import PARTS, record_drive
 from roadbed.outputs.folder import OutputFolder
-from roadbed.sources.opening import Opening
+from roadbed.sources.read_options import ReadOptions
 from roadbed.sources.simulator import SimulatorSource
 
 SMALL = Config.parse({"occupancy": {"grid": {"length": 20, "width": 20}}})
@@ -38,7 +38,7 @@ def recordings(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def drives(recordings) -> list[Drive]:
-    return find_drives([f"{recordings}/drive-*"], Opening())
+    return find_drives([f"{recordings}/drive-*"], ReadOptions())
 
 
 def job_in(folder: Path, **changes) -> Job:

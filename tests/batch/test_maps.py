@@ -13,9 +13,9 @@ import pytest
 
 from roadbed.batch.maps import do_merge, levels
 from roadbed.core.geometry import Pose
-from roadbed.mapping.combine import foreign_to_map
 from roadbed.mapping.index import MapIndex
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.merge import foreign_to_map
+from roadbed.mapping.reader import MapReader
 from tests.batch.conftest import content, job_in
 
 
@@ -26,7 +26,7 @@ def maps(alone, drives):
 
 def known(folder):
     """All that a map says: planes of every node, points of every voxel, counts of every cell."""
-    stored = StoredMap(folder)
+    stored = MapReader(folder)
     planes = {key: stored.planes(key) for key in stored.keys}
     exact = {("points", key): [rows.tolist() for rows in stored.points(key).rows()] for key in stored.point_keys}
     exact |= {("cells", key): stored.cells(key).occupied.tolist() for key in stored.cell_keys}
@@ -81,8 +81,8 @@ def test_maps_in_frames_of_their_own_go_onto_one_frame_once(maps, tmp_path):
     turned = Path(shutil.copytree(b, tmp_path / "turned"))
     index = MapIndex.of(turned)
     T = Pose.from_euler(0.37, -0.21, 0.05, yaw=0.02)
-    replace(index, T_lattice_world=T @ index.T_lattice_world).write(turned)
+    replace(index, T_map_world=T @ index.T_map_world).write(turned)
     expected = known(merged(job, (a, turned, c), "all-at-once", a))
     group = merged(job, (turned, c), "group", a)
-    assert (MapIndex.of(group).T_lattice_world.matrix == MapIndex.of(a).T_lattice_world.matrix).all()
+    assert (MapIndex.of(group).T_map_world.matrix == MapIndex.of(a).T_map_world.matrix).all()
     assert_same(known(merged(job, (a, group), "grouped", a)), expected)

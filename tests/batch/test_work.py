@@ -16,7 +16,7 @@ from roadbed.batch import tasks
 from roadbed.batch.drives import find_drives
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.recording import RunFolder
-from roadbed.sources.opening import Opening
+from roadbed.sources.read_options import ReadOptions
 from tests.batch.conftest import FRAMES, SMALL, content, ended, job_in
 from tests.disks import mounted
 
@@ -26,7 +26,7 @@ def copied(drives, tmp_path_factory):
     """A batch of one complete drive, with an input that may be changed; each test leaves it complete."""
     home = tmp_path_factory.mktemp("copied")
     shutil.copytree(drives[0].location, home / "input")
-    (drive,) = find_drives([str(home / "input")], Opening(frames=2))
+    (drive,) = find_drives([str(home / "input")], ReadOptions(frames=2))
     job = job_in(home / "out", map=False, occupancy=False)
     assert ended(tasks.drive_task(job, drive)).status == "done"
     return job, drive

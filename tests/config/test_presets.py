@@ -140,5 +140,5 @@ def test_the_paper_knows_ground_and_not_ground_alone_and_joins_whatever_follows(
         points = np.concatenate([road(k), things])
         frame = ground(Scan(points, time=5.0 * k, T_world_sensor=pose, T_vehicle_sensor=Pose.from_euler(z=1.8)))
         assert frame.label[-2:].tolist() == [2, 1]
-        assert frame.notes == ()
+        assert frame.diagnostics == ()
     assert frame.used_prior

@@ -27,11 +27,11 @@ def ground_frame(points, offset=0.0):
         label=np.ones(count, np.uint8),
         ground_probability=np.ones(count, np.float32),
         height_above_ground=np.zeros(count, np.float32),
-        lattice=LATTICE,
+        grid=LATTICE,
         elevation=(0.1 * x - 0.2 * y + offset).astype(np.float32),
         slope=np.broadcast_to(np.float32([0.1, -0.2]), (*LATTICE.shape, 2)).copy(),
         variance=np.full(LATTICE.shape, 0.05**2, np.float32),
-        T_lattice_sensor=Pose.identity(),
+        T_grid_sensor=Pose.identity(),
         mounting=Mounting(Pose.identity(), False),
         scan=Scan(np.asarray(points, np.float32)),
     )
@@ -106,7 +106,7 @@ def test_what_is_no_reference_is_named(tmp_path):
 
 def test_simulated_truth_counts_within_a_circle_round_the_sensor():
     source = open_source("sim:city?sensor=vlp16&frames=1")
-    frame = replace(ground_frame([[0, 0, 0]]), T_lattice_sensor=Pose.from_euler(-3.5, 0.5, 0.0))
+    frame = replace(ground_frame([[0, 0, 0]]), T_grid_sensor=Pose.from_euler(-3.5, 0.5, 0.0))
     x, y = LATTICE.mesh()
     score = SimulatedElevation(source, 1.1)(0, frame)
     assert score.nodes == (np.hypot(x + 3.5, y - 0.5) <= 1.1).sum() == 4

@@ -26,7 +26,7 @@ def footprint(x, y, length=4.0, width=2.0):
     return corners + np.array([x, y])
 
 
-def frame(time, movers=(), standing=(), ghosts=()):
+def frame(time, movers=(), standing=(), ghosts=(), T_world_grid=None):
     """An exact frame: movers (footprint, velocity said), standing footprints, ghost cells."""
     x, y = LATTICE.mesh()
     static, dynamic = np.zeros(LATTICE.shape, np.float32), np.zeros(LATTICE.shape, np.float32)
@@ -45,9 +45,10 @@ def frame(time, movers=(), standing=(), ghosts=()):
     covariance = np.full((*LATTICE.shape, 3), np.nan, np.float32)
     covariance[moving] = (0.1, 0, 0.1)
     return OccupancyFrame(
-        lattice=LATTICE, time=time, static=static, dynamic=dynamic, free=1 - occupied,
+        grid=LATTICE, time=time, static=static, dynamic=dynamic, free=1 - occupied,
         velocity=velocity, velocity_covariance=covariance, moving=moving,
         observation=np.where(occupied > 0.5, 0.9, 0.1).astype(np.float32), observedness=np.ones_like(occupied),
+        T_world_grid=T_world_grid,
     )  # fmt: skip
 
 
@@ -106,6 +107,31 @@ def test_a_perfect_mover():
     assert [row["id"] for row in out["standing"]] == ["van"]
     assert out["static_dynamic_share_percent"] == 0
     assert out["false_moving_cells"] == 0
+
+
+def test_on_a_grid_that_moves_with_the_vehicle_displacement_is_that_in_the_world():
+    """The vehicle drives and turns: parked cars shift in its grid and stand, a car ahead at its speed moves."""
+    judge = BoxJudge()
+    for k in range(40):
+        time = 0.1 * k
+        yaw = 0.2 * time
+        T_world_grid = Pose.from_euler(4.0 * time, 0.0, 0.0, yaw=yaw)
+        T_grid_world = T_world_grid.inverse()
+
+        def seen(corners, T_grid_world=T_grid_world):
+            return (T_grid_world @ np.column_stack([corners, np.zeros(4)]))[:, :2]
+
+        parked, car = seen(footprint(12.0, 4.0)), seen(footprint(5.0 + 4.0 * time, 0.0))
+        velocity = 4.0 * np.array([np.cos(yaw), -np.sin(yaw)])
+        shown = frame(time, [(car, velocity)], [parked], T_world_grid=T_world_grid)
+        judge.add(shown, [Annotation("car", "Car", car), Annotation("parked", "Car", parked)])
+    out = judge.result()
+    assert [row["id"] for row in out["standing"]] == ["parked"]
+    (row,) = out["movers"]
+    assert row["id"] == "car"
+    assert row["true_speed"] == pytest.approx(4.0, rel=1e-3)
+    assert row["error_percent"] == pytest.approx(0.0, abs=0.1)
+    assert row["heading_error_deg"] == pytest.approx(0.0, abs=0.1)
 
 
 def test_a_wrong_speed_and_ghosts_are_counted():
@@ -204,9 +230,9 @@ class _Truth:
         self.spurious = np.zeros(solid.sum(), bool)
         self.T_world_sensor = Pose.identity()
 
-    def occupancy(self, lattice, T_lattice_sensor, **_):
+    def occupancy(self, grid, T_grid_sensor, **_):
         return SimpleNamespace(
-            occupied=self.moving | self.standing, moving=self.moving, visible=np.ones(lattice.shape, bool)
+            occupied=self.moving | self.standing, moving=self.moving, visible=np.ones(grid.shape, bool)
         )
 
 

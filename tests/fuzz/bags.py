@@ -15,7 +15,7 @@ from rosbags.rosbag2.storage_mcap import zstd
 
 from tests.fuzz.clouds import odd
 from tests.fuzz.damage import damage
-from tests.sources.bag_files import Messages, cloud_bytes, drive_records, write_bag
+from tests.sources.bags.bag_files import Messages, cloud_bytes, drive_records, write_bag
 
 _MAGIC = b"\x89MCAP0\r\n"
 _PACK = {"": lambda data: data, "lz4": lz4.frame.compress, "zstd": zstd.compress, "gzip": lambda data: data}

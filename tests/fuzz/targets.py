@@ -27,32 +27,32 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Grid
 from roadbed.evaluate.masks import Masks
 from roadbed.io.foreign import foreign_errors
-from roadbed.mapping.tiles import TileMap
+from roadbed.mapping.tile_store import TileStore
 from roadbed.messages.clouds import scan_of_cloud
 from roadbed.messages.store import RosMessages
 from roadbed.simulate.sensors import SENSORS, load_rig
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.ros_poses import TransformGraph, message_pose, stamp_seconds
 from roadbed.sources.bags.rosbag import RosbagSource
+from roadbed.sources.bags.transforms import TransformGraph, message_pose, stamp_seconds
+from roadbed.sources.datasets.annotations import read_annotations
 from roadbed.sources.datasets.argoverse import read_city_poses, read_sweep
 from roadbed.sources.datasets.argoverse import read_mounts as read_argoverse_mounts
 from roadbed.sources.datasets.kitti_raw import read_timestamps
-from roadbed.sources.datasets.kitti_scans import read_kitti_scan
 from roadbed.sources.datasets.nuscenes import read_nuscenes
+from roadbed.sources.datasets.rig import read_mounts
 from roadbed.sources.fields import scan_from_fields
+from roadbed.sources.formats.bin import read_bin
 from roadbed.sources.formats.las import read_las
 from roadbed.sources.formats.npy import read_npy, read_npz
 from roadbed.sources.formats.pcd import read_pcd
 from roadbed.sources.formats.ply import read_ply
-from roadbed.sources.objects import read_objects
 from roadbed.sources.poses import read_calibration, read_poses, read_times
-from roadbed.sources.rig import read_mounts
-from roadbed.sources.sensors.ouster_packets import PROFILES, read_metadata
+from roadbed.sources.sensors.ouster import PROFILES, read_metadata
 from roadbed.sources.sensors.ouster_udp import Turn
 from roadbed.sources.sensors.pcap import PcapSource
 from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
-from tests.sources import ouster_files
+from tests.sources.sensors import ouster_files
 
 Make = Callable[[Random], bytes]
 Run = Callable[[bytes, Path], None]
@@ -234,13 +234,13 @@ def read_config(data: bytes, folder: Path) -> None:
 
 
 def read_tile(path: Path) -> None:
-    lattice = Grid.centred(20, 20, 1.0).around(32, 32)
-    shape = lattice.shape
-    TileMap(path.parent, 1.0).load(lattice, np.zeros((9, *shape), np.float32), 0.0, np.ones(shape, bool))
+    grid = Grid.centred(20, 20, 1.0).around(32, 32)
+    shape = grid.shape
+    TileStore(path.parent, 1.0).load(grid, np.zeros((9, *shape), np.float32), 0.0, np.ones(shape, bool))
 
 
 def read_map_index(path: Path) -> None:
-    TileMap(path.parent, 1.0)
+    TileStore(path.parent, 1.0)
 
 
 @cache
@@ -353,7 +353,7 @@ def all_targets() -> tuple[Target, ...]:
         Target("las", damaged([seeds(las_files)], whole=0.01), file("case.las", read_las)),
         Target("npy", damaged([clouds.npy], _NPY_WORDS), file("case.npy", read_npy)),
         Target("npz", damaged([clouds.npz]), file("case.npz", read_npz)),
-        Target("kitti", damaged([binary]), file("case.bin", read_kitti_scan)),
+        Target("kitti", damaged([binary]), file("case.bin", read_bin)),
         Target("nuscenes", damaged([binary]), file("case.pcd.bin", read_nuscenes)),
         Target("feather", damaged([feathers.sweep]), file("1.feather", read_sweep)),
         Target("feather poses", damaged([feathers.poses]), file("poses.feather", read_log_tables)),
@@ -371,7 +371,7 @@ def all_targets() -> tuple[Target, ...]:
         Target("times", damaged([texts.times], _TEXT_WORDS), file("times.txt", lambda path: read_times(path, 3))),
         Target("timestamps", damaged([texts.timestamps], _TEXT_WORDS), file("stamps.txt", read_timestamps)),
         Target("calibration", damaged([texts.calibration], _TEXT_WORDS), file("calib.txt", read_calibration)),
-        Target("objects", damaged([texts.objects], _TEXT_WORDS), file("objects.jsonl", read_objects)),
+        Target("objects", damaged([texts.objects], _TEXT_WORDS), file("objects.jsonl", read_annotations)),
         Target("masks", damaged([texts.masks], _TEXT_WORDS), file("masks.json", Masks.load)),
         Target("map tile", damaged([seeds(tiles)], whole=0.01), file("tile_0_0.npz", read_tile)),
         Target("map index", damaged([texts.map_index]), file("map.json", read_map_index)),

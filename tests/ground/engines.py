@@ -9,14 +9,14 @@ from roadbed import Config, Pose
 from roadbed.ground.engine import FrameInput, GroundEngine, Placement, Vehicle
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.device import StcrfDevice
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from tests.devices import backend
 
 
 def engine(name: str, config: Config) -> GroundEngine:
     """The engine of one of `devices.BACKENDS`."""
     where = backend(name, optimise=False)
-    return StcrfCpu(config) if isinstance(where, Host) else StcrfDevice(where, config)
+    return StcrfCpu(config) if isinstance(where, CpuBackend) else StcrfDevice(where, config)
 
 
 def given(config: Config, points: np.ndarray, warm: bool = False, pose: Pose | None = None) -> FrameInput:

@@ -28,7 +28,7 @@ def test_a_wrong_height_is_taken_back_by_the_share_that_is_trusted(name, lift):
     true = scan.T_world_sensor.translation[2]
     for trust in (1.0, 0.6):
         frame = after_three_good_scans(name, trust)(scan.at(Pose.from_euler(z=lift) @ scan.T_world_sensor))
-        left = frame.T_lattice_sensor.translation[2] - true
+        left = frame.T_grid_sensor.translation[2] - true
         assert left == pytest.approx((1 - trust) * lift, abs=0.012)
 
 
@@ -39,7 +39,7 @@ def test_a_wrong_tilt_is_taken_back_by_the_share_that_is_trusted(name, wrong):
     (axis, angle), up = next(iter(wrong.items())), scan.T_world_sensor
     for trust in (1.0, 0.6):
         frame = after_three_good_scans(name, trust)(scan.at(up @ Pose.from_euler(**wrong)))
-        left = getattr(frame.T_lattice_sensor, axis) - getattr(up, axis)
+        left = getattr(frame.T_grid_sensor, axis) - getattr(up, axis)
         assert left == pytest.approx((1 - trust) * angle, abs=0.002)
 
 
@@ -50,7 +50,7 @@ def test_the_first_vehicle_position_of_an_estimated_mounting_lies_at_zero():
     frame = GroundFilter(Config.parse({"ground": {"stcrf": SMALL}}))(
         type(scan)(scan.points, time=0.0, T_world_sensor=level)
     )
-    vehicle = frame.T_lattice_sensor @ frame.mounting.T_vehicle_sensor.inverse()
+    vehicle = frame.T_grid_sensor @ frame.mounting.T_vehicle_sensor.inverse()
     np.testing.assert_allclose(vehicle.translation, [5.0, -3.0, 0.0], atol=0.2)
     assert vehicle.translation[2] == pytest.approx(0.0, abs=1e-6)
     road = frame.T_world_grid @ vehicle.translation
@@ -63,7 +63,7 @@ def test_what_stands_does_not_lift_a_sparse_scan(name):
     ground = GroundFilter(backend=backend(name))
     for scan in roadbed.open("sim:city?sensor=lux4&frames=5"):
         frame = ground(scan)
-        placed = frame.T_world_grid @ frame.T_lattice_sensor
+        placed = frame.T_world_grid @ frame.T_grid_sensor
         assert abs(placed.translation[2] - scan.T_world_sensor.translation[2]) < 0.03
 
 
@@ -78,8 +78,8 @@ def test_a_device_computes_with_the_pose_that_it_tells(name):
     assert frame.used_prior
     staging_buffer = ground._method.engine._buffers.frames
     record = device.download(getattr(staging_buffer, "device", staging_buffer), 0, FRAME.itemsize).view(FRAME)[0]
-    corner = np.array([frame.lattice.extent[0], frame.lattice.extent[2], record["base"]])
-    sensor, vehicle = frame.T_lattice_sensor, frame.T_lattice_vehicle
+    corner = np.array([frame.grid.extent[0], frame.grid.extent[2], record["base"]])
+    sensor, vehicle = frame.T_grid_sensor, frame.T_grid_vehicle
     np.testing.assert_allclose(record["rotation"].reshape(3, 3), sensor.rotation, atol=1e-7)
     np.testing.assert_allclose(record["translation"], sensor.translation - corner, atol=4e-6)
     place = [record["vehicle_x"], record["vehicle_y"], record["road"]]

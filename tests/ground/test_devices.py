@@ -48,10 +48,10 @@ def hilly_scan(seed=0, points=20_000, yaw=0.0, x=0.0):
     )
 
 
-def off_borders(scan, T_lattice_sensor):
+def off_borders(scan, T_grid_sensor):
     """Without the points within 2 mm of a border between nodes (1 m): rounding says to which of both they belong."""
     with np.errstate(invalid="ignore"):  # what is no number stays
-        place = T_lattice_sensor @ scan.points.astype(np.float64)
+        place = T_grid_sensor @ scan.points.astype(np.float64)
         apart = np.abs(place - np.round(place))[:, :2].min(axis=1)
         return scan.with_points(np.where((apart < 0.002)[:, None], np.float32(0), scan.points))
 
@@ -62,7 +62,7 @@ def assert_alike(found, expected, config):
     Where all nodes are reported, those with points are compared: the CPU stops extrapolating somewhere, devices do not.
     """
     seen_only = config.ground.stcrf.seen_only
-    compared = np.ones(expected.lattice.shape, bool) if seen_only else nodes_with_points(expected)
+    compared = np.ones(expected.grid.shape, bool) if seen_only else nodes_with_points(expected)
     different = np.count_nonzero(found.label != expected.label)
     assert different <= len(expected.label) / 10_000, f"{different} of {len(expected.label)} labels differ"
     assert np.array_equal(np.isnan(found.height_above_ground), np.isnan(expected.height_above_ground))
@@ -77,11 +77,11 @@ def assert_alike(found, expected, config):
 
 def nodes_with_points(frame):
     points = frame.scan.points[np.isfinite(frame.scan.points).all(1)]
-    points = frame.T_lattice_sensor @ points
-    index = frame.lattice.index(points[:, 0], points[:, 1])
-    seen = np.zeros(frame.lattice.size, bool)
+    points = frame.T_grid_sensor @ points
+    index = frame.grid.index(points[:, 0], points[:, 1])
+    seen = np.zeros(frame.grid.size, bool)
     seen[index[index >= 0]] = True
-    return seen.reshape(frame.lattice.shape)
+    return seen.reshape(frame.grid.shape)
 
 
 def alone(scan):
@@ -120,7 +120,7 @@ def test_what_a_frame_was_given_is_not_written_again(device, outputs):
         if k in (3, 6):
             scan = scan.at(Pose.from_euler(z=0.9) @ scan.T_world_sensor, scan.time)
         frame = ground(scan)
-        again += any("does not fit" in note for note in frame.notes)
+        again += any("does not fit" in note for note in frame.diagnostics)
         given = frame.label, frame.ground_probability, frame.height_above_ground, frame.elevation, frame.variance
         kept.append((given, [array.copy() for array in given]))
     assert again == 4  # up, and down again
@@ -283,7 +283,7 @@ def test_compare_reports_agreement_and_phases(device):
 def arrays_read_in_place(device, points):
     """The points in the runtime's host memory, and on the GPU where arrays can live there; then one of those whose
     owner is still far from filling it."""
-    pinned = device.host(points.shape, points.dtype)
+    pinned = device.host_array(points.shape, points.dtype)
     pinned[:] = points
     yield pinned
     if device.device.backend == "cuda":

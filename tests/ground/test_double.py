@@ -71,7 +71,7 @@ def test_rounding_does_not_add_up_over_a_drive(name, double_drive):
     squares = []
     for scan, lattice, elevation, support in double_drive:
         frame = ground(scan)
-        assert frame.lattice == lattice
+        assert frame.grid == lattice
         apart = (frame.elevation - elevation)[support > 1]
         assert len(apart) > 100
         assert np.abs(apart).max() < LARGEST_M

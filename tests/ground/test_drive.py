@@ -31,8 +31,8 @@ def scan_at(x, seed=0, time=None, tilt=0.0, hide=None, n=8000, pose_error=0.0):
 
 
 def error(frame, reach=15):
-    x, y = frame.lattice.mesh()
-    centre = frame.T_lattice_sensor.translation
+    x, y = frame.grid.mesh()
+    centre = frame.T_grid_sensor.translation
     near = np.isfinite(frame.elevation) & (np.hypot(x - centre[0], y - centre[1]) < reach)
     return np.abs(frame.elevation - hill(x, y))[near]
 
@@ -47,7 +47,7 @@ def test_hidden_ground_is_remembered(motion):
     remembered = ground(scan_at(0.0, 9, 0.4, hide=(8, 0)))
     forgotten = GroundFilter(config)(scan_at(0.0, 9, 0.4, hide=(8, 0)))
     lift = 0.0 if motion == "rolling" else -hill(0, 0)
-    x, y = remembered.lattice.mesh()
+    x, y = remembered.grid.mesh()
     inside = (np.abs(x - 8) < 2) & (np.abs(y) < 2)
     assert np.isfinite(remembered.elevation[inside]).all()
     assert np.abs(remembered.elevation - lift - hill(x, y))[inside].max() < 0.08
@@ -57,11 +57,11 @@ def test_hidden_ground_is_remembered(motion):
 def test_rolling_lattice_follows_and_keeps_its_nodes():
     ground = GroundFilter()
     frames = [ground(scan_at(1.5 * k, k, 0.1 * k)) for k in range(30)]
-    assert not any(frame.notes for frame in frames)
+    assert not any(frame.diagnostics for frame in frames)
     assert not frames[0].used_prior
     assert all(frame.used_prior for frame in frames[1:])
-    assert frames[-1].lattice.x0 - frames[0].lattice.x0 == pytest.approx(43, abs=1)
-    offset = (frames[-1].lattice.x0 - frames[0].lattice.x0) / frames[0].lattice.spacing
+    assert frames[-1].grid.x0 - frames[0].grid.x0 == pytest.approx(43, abs=1)
+    offset = (frames[-1].grid.x0 - frames[0].grid.x0) / frames[0].grid.spacing
     assert offset == round(offset)
     assert np.quantile(error(frames[-1]), 0.95) < 0.05
 
@@ -73,7 +73,7 @@ def test_heights_far_from_zero_stay_exact():
     for k in range(5):
         scan = scan_at(1.0 * k, k, 0.1 * k)
         frame = ground(scan.at(shift @ scan.T_world_sensor))
-    x, y = frame.lattice.mesh()
+    x, y = frame.grid.mesh()
     known = np.isfinite(frame.elevation) & (np.hypot(x - 450_004, y - 5_400_000) < 15)
     off = frame.elevation[known] - 2000 - hill(x[known] - 450_000, y[known] - 5_400_000)
     assert np.quantile(np.abs(off), 0.95) < 0.05
@@ -117,24 +117,24 @@ def test_pose_noise_is_absorbed():
 def test_events_are_noted_and_handled():
     ground = GroundFilter()
     ground(scan_at(0, 0, 0.0))
-    assert ground(scan_at(1, 1, 0.1)).notes == ()
+    assert ground(scan_at(1, 1, 0.1)).diagnostics == ()
     repeated = ground(scan_at(1, 1, 0.1))
-    assert "repeated" in repeated.notes[0]
+    assert "repeated" in repeated.diagnostics[0]
     late = ground(scan_at(0.5, 2, 0.05))
-    assert "late" in late.notes[0]
+    assert "late" in late.diagnostics[0]
     following = ground(scan_at(2, 3, 0.2))
-    assert following.notes == ()
+    assert following.diagnostics == ()
     assert following.used_prior
     scan = scan_at(2, 3, 0.2)
     alone = ground(Scan(scan.points, T_vehicle_sensor=scan.T_vehicle_sensor))
-    assert "no pose" in alone.notes[0]
+    assert "no pose" in alone.diagnostics[0]
     assert not alone.used_prior
     assert ground(scan_at(3, 4, 0.3)).used_prior
     jump = ground(scan_at(80, 5, 0.4))
-    assert "jump" in jump.notes[0]
+    assert "jump" in jump.diagnostics[0]
     assert not jump.used_prior
     pause = ground(scan_at(81, 6, 30.0))
-    assert "pause" in pause.notes[0]
+    assert "pause" in pause.diagnostics[0]
     assert not pause.used_prior
 
 
@@ -147,7 +147,7 @@ def test_wrong_height_of_a_pose_does_not_smear():
     lifted = scan.at(Pose.from_euler(z=0.9) @ scan.T_world_sensor)
     frame = ground(lifted)
     assert not frame.used_prior
-    assert "does not fit" in frame.notes[0]
+    assert "does not fit" in frame.diagnostics[0]
 
 
 def test_repeated_scan_is_not_counted_twice():
@@ -199,7 +199,7 @@ def test_results_can_be_placed_in_the_world():
                 scan = scan_at(1.5 * k, k, 0.1 * k)
                 scan = scan.at(tilted @ scan.T_world_sensor)
                 frame = ground(scan if known else replace(scan, T_vehicle_sensor=None))
-            x, y = frame.lattice.mesh()
+            x, y = frame.grid.mesh()
             seen = np.isfinite(frame.elevation) & (frame.variance < 1e-3)
             nodes = np.stack([x[seen], y[seen], frame.elevation[seen]], axis=1)
             level = tilted.inverse() @ (frame.T_world_grid @ nodes)

@@ -93,7 +93,7 @@ def test_given_mounting_is_used(ground):
     given = Pose(np.eye(3), np.array([0.0, 0.0, 1.8]))
     frame = ground(Scan(points, T_vehicle_sensor=given))
     assert not frame.mounting.estimated
-    assert frame.T_lattice_sensor.translation[2] == 1.8
+    assert frame.T_grid_sensor.translation[2] == 1.8
 
 
 def test_a_scan_alone_lies_where_its_own_mounting_says_whatever_the_last_one_said(ground):
@@ -104,7 +104,7 @@ def test_a_scan_alone_lies_where_its_own_mounting_says_whatever_the_last_one_sai
     expected = ground(higher)
     for scan in (lower, lower, higher):
         frame = ground(scan)
-    assert frame.T_lattice_sensor.numbers == higher.T_vehicle_sensor.numbers
+    assert frame.T_grid_sensor.numbers == higher.T_vehicle_sensor.numbers
     np.testing.assert_array_equal(frame.label, expected.label)
     np.testing.assert_array_equal(frame.elevation, expected.elevation)
 
@@ -112,8 +112,8 @@ def test_a_scan_alone_lies_where_its_own_mounting_says_whatever_the_last_one_sai
 def test_a_scan_whose_first_labels_say_nothing_is_not_called_unusable(ground):
     points = flat_road()
     points[:200] = np.nan
-    assert not ground(points).notes
-    assert "nothing new is known" in ground(points[:200]).notes[-1]
+    assert not ground(points).diagnostics
+    assert "nothing new is known" in ground(points[:200]).diagnostics[-1]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from roadbed.core.geometry import Grid
 from roadbed.ground.engine import Rolled, Turned
 from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, transport
-from roadbed.mapping.information import lower
+from roadbed.mapping.information import raise_base
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle
 
@@ -179,9 +179,9 @@ def test_a_higher_base_lowers_every_plane_and_keeps_its_slopes(name):
     assert not P[:, -3:].any()
 
 
-def test_lower_moves_heights_by_exactly_that_and_keeps_slopes():
+def test_raise_base_moves_heights_by_exactly_that_and_keeps_slopes():
     planes = np.random.default_rng(0).normal(size=(4, 4, 3))
     information = layers_of(np.broadcast_to(some_information(), (4, 4, 3, 3)), planes)[None]
-    lower(information, 1.25)
+    raise_base(information, 1.25)
     P, X = matrices_of(information[0])
     np.testing.assert_allclose(np.linalg.solve(P, X[..., None])[..., 0], planes - [1.25, 0, 0], atol=1e-5)

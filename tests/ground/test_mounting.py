@@ -52,7 +52,7 @@ def test_any_height_and_tilt_up_to_45_degrees_upright_or_hanging(height, pitch, 
     assert frame.mounting.height == pytest.approx(height, abs=0.05)
     up = frame.mounting.T_vehicle_sensor.rotation[2] @ mounted.rotation[2]
     assert np.degrees(np.arccos(np.clip(up, -1, 1))) < 0.6
-    assert any("upside down" in note for note in frame.notes) == (roll == 180)
+    assert any("upside down" in note for note in frame.diagnostics) == (roll == 180)
     level = GroundFilter()(Scan(mounted.inverse() @ street(), T_vehicle_sensor=mounted))
     assert (frame.label != level.label).mean() < 0.02
 
@@ -73,7 +73,7 @@ def test_a_tile_far_from_its_origin_is_understood(offset):
     here = frame.mounting.T_vehicle_sensor @ np.array(offset, float)
     assert abs(here[2]) < 0.05
     assert np.abs(here[:2]).max() < 10
-    assert "far from their origin" in frame.notes[0]
+    assert "far from their origin" in frame.diagnostics[0]
     assert 0.5 < frame.is_ground.mean() < 0.75
 
 
@@ -81,10 +81,10 @@ def test_what_is_not_a_scan_in_metres_with_z_up_is_named():
     points = street() - [0, 0, 1.8]
     camera = np.stack([-points[:, 1], -points[:, 2], points[:, 0]], axis=1).astype(np.float32)
     frame = GroundFilter()(camera)
-    assert "--mounting 0 0 1.8 -90 0 -90" in frame.notes[0]
+    assert "--mounting 0 0 1.8 -90 0 -90" in frame.diagnostics[0]
     given = Pose.from_euler(z=1.8, roll=-np.pi / 2, yaw=-np.pi / 2)
     assert GroundFilter()(Scan(camera, T_vehicle_sensor=given)).is_ground.mean() > 0.5
-    assert "millimetres" in GroundFilter()((1000 * points).astype(np.float32)).notes[0]
+    assert "millimetres" in GroundFilter()((1000 * points).astype(np.float32)).diagnostics[0]
 
 
 @pytest.mark.parametrize("points", [np.zeros((0, 3)), np.random.default_rng(0).uniform(-1, 1, (5000, 3))])
@@ -92,18 +92,18 @@ def test_nothing_to_see_falls_back_and_says_so(points):
     frame = GroundFilter()(points.astype(np.float32))
     assert frame.mounting.quality == 0
     assert frame.mounting.height == 1.8
-    assert "1.8 m over level ground is assumed" in frame.notes[0]
-    assert "--height" in frame.notes[0]
-    assert "T_vehicle_sensor" in frame.notes[0]
+    assert "1.8 m over level ground is assumed" in frame.diagnostics[0]
+    assert "--height" in frame.diagnostics[0]
+    assert "T_vehicle_sensor" in frame.diagnostics[0]
 
 
 def test_sensor_that_is_moved_during_a_drive_is_noticed():
     ground = GroundFilter()
-    notes = []
+    diagnostics = []
     for k in range(220):
         height = 1.8 if k < 60 else 1.6
         points = (street(k % 5, 3000) - [0, 0, height]).astype(np.float32)
         frame = ground(Scan(points, time=0.1 * k, T_world_sensor=Pose.from_euler(z=height)))
-        notes += [note for note in frame.notes if "mounting" in note]
-    assert len(notes) == 1
+        diagnostics += [note for note in frame.diagnostics if "mounting" in note]
+    assert len(diagnostics) == 1
     assert frame.mounting.height == pytest.approx(1.6, abs=0.05)

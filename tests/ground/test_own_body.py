@@ -98,12 +98,12 @@ def test_a_vehicle_that_stands_says_nothing_and_a_configured_box_holds_at_once()
     config = Config().with_changes(vehicle={"body": body})
     scan = next(scans(road(rng)))
     for frame in (roadbed.GroundFilter(config)(scan), next(roadbed.GroundFilter(config).batch([scan]))):
-        assert frame.own_vehicle is not None
-        assert frame.own_vehicle[-len(BODY) :].all()
-        inside = frame.own_vehicle[: -len(BODY)]
+        assert frame.ego_mask is not None
+        assert frame.ego_mask[-len(BODY) :].all()
+        inside = frame.ego_mask[: -len(BODY)]
         assert not inside[np.abs(scan.points[: -len(BODY), 0]) > 2].any()
-        assert (frame.label[frame.own_vehicle] == Label.UNKNOWN).all()
-        assert np.isnan(frame.height_above_ground[frame.own_vehicle]).all()
+        assert (frame.label[frame.ego_mask] == Label.UNKNOWN).all()
+        assert np.isnan(frame.height_above_ground[frame.ego_mask]).all()
         assert frame.scan is scan  # what the caller gave is kept as it was
 
 
@@ -114,7 +114,7 @@ def test_the_own_body_is_no_obstacle():
         pipeline = roadbed.Pipeline(config)
         for scan in scans(road(rng), count=12):
             frame = pipeline(scan).occupancy
-        x, y = frame.lattice.mesh()
+        x, y = frame.grid.mesh()
         x = x - scan.T_world_sensor.translation[0]
         near = (np.abs(x) < 3) & (np.abs(y) < 2)
         assert bool((frame.observation[near] > 0.5).any()) is not found
@@ -131,8 +131,8 @@ def test_leaving_points_out_by_their_mask_is_the_same_as_without_them(monkeypatc
     monkeypatch.setattr(copied._method, "leaves_out", lambda scan: False)
     for scan in drive:
         one, other = by_mask(scan), copied(scan)
-        assert one.own_vehicle.any()
-        assert (one.label[one.own_vehicle] == Label.UNKNOWN).all()
+        assert one.ego_mask.any()
+        assert (one.label[one.ego_mask] == Label.UNKNOWN).all()
         for name in ("label", "height_above_ground", "ground_probability", "elevation", "variance"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert one.used_prior

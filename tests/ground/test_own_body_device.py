@@ -18,7 +18,7 @@ from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
 from roadbed.ground.engine import OwnVehicle
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.runtime.backend import ArgumentStruct
+from roadbed.runtime.argument_struct import ArgumentStruct
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 from tests.ground.test_own_body import BODY, posts, road, scans
 
@@ -61,16 +61,20 @@ class OnDevice:
     """The kernel alone."""
 
     def __init__(self, device, config):
-        self._device, self._buffers, self._letter = device, Buffers(device, config, 1), ArgumentStruct(FRAME, 1)
-        self._own_body = OwnBodyDevice(device, config.vehicle, self._buffers, self._letter)
+        self._device, self._buffers, self._argument_struct = (
+            device,
+            Buffers(device, config, 1),
+            ArgumentStruct(FRAME, 1),
+        )
+        self._own_body = OwnBodyDevice(device, config.vehicle, self._buffers, self._argument_struct)
 
     def __call__(self, scan, question):
-        device, buffers, record = self._device, self._buffers, self._letter.records[0]
+        device, buffers, record = self._device, self._buffers, self._argument_struct.records[0]
         buffers.reserve(len(scan))
         record.count, record.given = len(scan), device.bind(scan.points, buffers.input_buffer)
         record.points = record.given
         self._own_body.ask(question)
-        device.enqueue(self._letter.array, buffers.frames)
+        device.enqueue(self._argument_struct.array, buffers.frames)
         self._own_body.graph.run()
         self._own_body.fetch()
         device.finish()
@@ -178,16 +182,16 @@ def test_a_drive_finds_the_same_box_and_the_same_points(device, monkeypatch):
     unread(monkeypatch)
     for scan, frame in frames:
         found = here(scan)
-        if frame.own_vehicle is None:
-            assert found.own_vehicle is None
+        if frame.ego_mask is None:
+            assert found.ego_mask is None
             continue
-        np.testing.assert_array_equal(found.own_vehicle, frame.own_vehicle)
-        assert found.own_vehicle.dtype == np.bool_
-        assert (found.label[found.own_vehicle] == Label.UNKNOWN).all()
-        assert np.isnan(found.height_above_ground[found.own_vehicle]).all()
+        np.testing.assert_array_equal(found.ego_mask, frame.ego_mask)
+        assert found.ego_mask.dtype == np.bool_
+        assert (found.label[found.ego_mask] == Label.UNKNOWN).all()
+        assert np.isnan(found.height_above_ground[found.ego_mask]).all()
         assert found.scan is scan
         assert np.isfinite(scan.points).all()
-    assert frame.own_vehicle[-len(BODY) :].all()
+    assert frame.ego_mask[-len(BODY) :].all()
     assert found.used_prior
     assert here._own_body.box == expected._own_body.box is not None
     np.testing.assert_array_equal(here._own_body._seen, expected._own_body._seen)
@@ -199,7 +203,7 @@ def test_mountings_that_are_estimated(device):
     own = []
     for scan in drive(24):
         unknown = replace(scan, T_vehicle_sensor=None)
-        one, other = expected(unknown).own_vehicle, here(unknown).own_vehicle
+        one, other = expected(unknown).ego_mask, here(unknown).ego_mask
         np.testing.assert_array_equal(one if one is not None else False, other if other is not None else False)
         own.append(one is not None)
     assert any(own)
@@ -216,9 +220,9 @@ def test_a_configured_box_and_a_scan_that_does_not_fit(device, odometry):
     for k, scan in enumerate(given):
         scan = scan if odometry else replace(scan, T_world_sensor=None)
         one, other = expected(scan), here(scan)
-        np.testing.assert_array_equal(other.own_vehicle, one.own_vehicle)
+        np.testing.assert_array_equal(other.ego_mask, one.ego_mask)
         assert other.used_prior is one.used_prior is (odometry and k == 1)
-        assert (other.label[other.own_vehicle] == Label.UNKNOWN).all()
+        assert (other.label[other.ego_mask] == Label.UNKNOWN).all()
         assert (other.label != one.label).mean() < 1e-3
 
 
@@ -249,14 +253,14 @@ def test_scans_in_gpu_memory_are_searched_where_they_lie(device):
         else:
             held = InGpuMemory(scan.points.copy())
         result, expected = there(replace(scan, points=held)), here(scan)
-        if expected.ground.own_vehicle is not None:
-            np.testing.assert_array_equal(result.ground.own_vehicle, expected.ground.own_vehicle)
+        if expected.ground.ego_mask is not None:
+            np.testing.assert_array_equal(result.ground.ego_mask, expected.ground.ego_mask)
         np.testing.assert_array_equal(result.ground.label, expected.ground.label)
         kept = held.get() if device.device.backend == "cuda" else np.asarray(held)
         np.testing.assert_array_equal(kept, scan.points)
-    assert expected.ground.own_vehicle.any()
+    assert expected.ground.ego_mask.any()
     cells = result.occupancy
-    x, y = cells.lattice.mesh()
+    x, y = cells.grid.mesh()
     near = (np.abs(x - scan.T_world_sensor.translation[0]) < 3) & (np.abs(y) < 1.2)
     assert not (cells.observation[near] > 0.5).any()
     assert there.ground._own_body.box == here.ground._own_body.box is not None

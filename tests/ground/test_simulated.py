@@ -25,10 +25,10 @@ def rightly_known(parking, config, with_poses):
         frame = ground(scan if with_poses else replace(scan, T_world_sensor=None))
         if k < len(parking) - 3:
             continue
-        x, y = frame.lattice.mesh()
-        place = frame.T_lattice_sensor.translation
+        x, y = frame.grid.mesh()
+        place = frame.T_grid_sensor.translation
         near = np.hypot(x - place[0], y - place[1]) < 30
-        off = np.abs(frame.elevation - truth.elevation(frame.lattice, frame.T_lattice_sensor))
+        off = np.abs(frame.elevation - truth.elevation(frame.grid, frame.T_grid_sensor))
         shares.append((off[near] < 0.05).mean())
         errors.append(off[near & np.isfinite(off)])
     return np.mean(shares), float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))

@@ -23,7 +23,7 @@ KINDS = [(False, 6, False), (True, 3, True), (True, 6, False)]
 
 def parameters(kernel):
     """Per argument of a kernel whether it writes there, as its declaration says."""
-    found = re.search(rf"KERNEL(?:_OF\(\w+\))? {kernel}\((.*?)\) {{", SOURCES, re.DOTALL)
+    found = re.search(rf"KERNEL(?:_OF_SIZE\(\w+\))? {kernel}\((.*?)\) {{", SOURCES, re.DOTALL)
     declared = [text.strip() for text in found[1].split(",")]
     return [text.startswith("GLOBAL") and not text.startswith("GLOBAL const") for text in declared]
 

@@ -83,7 +83,7 @@ def test_equals_the_report(seed, n, fewest, resolution):
 def test_default_grid_is_the_reports():
     ground = GroundFilter(Config.loads("grid_resolution: 0.3\nheight_threshold:\n  ground: 0.30\n"))
     frame = ground(np.array([[0.0, 10.0, -1.0], [0.1, 10.1, -1.0]], np.float32))
-    assert frame.lattice.shape == (334, 334)
+    assert frame.grid.shape == (334, 334)
     assert (frame.label == Label.GROUND).all()
 
 

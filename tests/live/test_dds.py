@@ -59,7 +59,7 @@ def test_a_drive_goes_through_dds_and_nothing_is_lost(domain):
     assert len(grids) == SCANS
     frame, width, data = grids[-1]
     percent = np.frombuffer(data, np.int8)
-    assert frame == "roadbed_lattice"
+    assert frame == "roadbed_grid"
     assert len(percent) % width == 0
     assert percent.min() == -1
     assert 50 < percent.max() <= 100

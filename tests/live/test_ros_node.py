@@ -148,10 +148,10 @@ def test_the_pose_comes_from_tf_along_the_whole_chain(wire, start):
         wire.bring("/tf", wire.transform(time + 50, "base_link", "wheel", Pose.identity()))
     wire.bring("/points", wire.cloud(1.0))
     found = next(results)
-    assert found.notes == ()
+    assert found.diagnostics == ()
     np.testing.assert_allclose(found.result.scan.T_world_sensor.translation, [2.0, 0.0, 1.7], atol=1e-9)
     made = wire.messages.from_bytes(wire.wait("/tf", 1)[0], TRANSFORMS).transforms[0]
-    assert (made.header.frame_id, made.child_frame_id) == ("odom", "roadbed_lattice")
+    assert (made.header.frame_id, made.child_frame_id) == ("odom", "roadbed_grid")
 
 
 def test_a_message_of_several_transforms_tells_the_pose_at_the_newest_of_them(wire, start):
@@ -167,7 +167,7 @@ def test_a_message_of_several_transforms_tells_the_pose_at_the_newest_of_them(wi
         wire.bring("/tf", both)
     wire.bring("/points", wire.cloud(1.0))
     found = next(results)
-    assert found.notes == ()
+    assert found.diagnostics == ()
     np.testing.assert_allclose(found.result.scan.T_world_sensor.translation, [1.0, 0.0, 1.7], atol=1e-9)
 
 

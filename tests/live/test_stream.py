@@ -102,7 +102,7 @@ def test_a_pose_that_comes_after_its_scan_is_waited_for_and_interpolated():
         found = next(results)
     expected = place(2.0, yaw=0.1) @ Pose.from_euler(1.0, 0.0, 2.0)
     np.testing.assert_allclose(found.result.scan.T_world_sensor.matrix, expected.matrix, atol=1e-9)
-    assert found.notes == ()
+    assert found.diagnostics == ()
 
 
 def test_a_scan_whose_pose_never_comes_goes_on_without_it_and_says_so():
@@ -112,7 +112,7 @@ def test_a_scan_whose_pose_never_comes_goes_on_without_it_and_says_so():
         stream.push(scan(5.0))
         found = next(results)
     assert found.result.scan.T_world_sensor is None
-    assert "the newest pose is 4.000 s older than the scan" in found.notes[0]
+    assert "the newest pose is 4.000 s older than the scan" in found.diagnostics[0]
     assert stream.statistics().total.without_pose == 1
     assert found.latency["waited"] >= 0.05
 
@@ -121,7 +121,7 @@ def test_scans_wait_for_the_first_pose_only_where_poses_are_expected():
     with Stream(config(pose_wait=LONG), occupancy=False) as stream:
         results = stream.results()
         stream.push(scan(1.0))
-        assert next(results).notes == ()
+        assert next(results).diagnostics == ()
         stream.expect_poses()
         stream.push(scan(2.0))
         stream.push_pose(1.9, place(1.0))
@@ -142,7 +142,7 @@ def test_a_mounting_that_comes_after_its_scan_is_waited_for():
         stream.set_mounting("lidar", mounted)
         stream.push(scan(1.05))
         assert next(results).result.scan.T_vehicle_sensor is not mounted  # as the scan itself says
-    assert found.notes == ()
+    assert found.diagnostics == ()
     assert found.result.scan.T_vehicle_sensor is mounted
     np.testing.assert_allclose(found.result.scan.T_world_sensor.matrix, (place(1.0) @ mounted).matrix, atol=1e-9)
 
@@ -158,7 +158,7 @@ def test_a_mounting_that_never_comes_delays_the_first_scan_only():
         first = next(results)
         stream.push(scan(1.1))
         second = next(results)
-    assert first.notes == second.notes == ("pose: nobody has told where 'lidar' is mounted",)
+    assert first.diagnostics == second.diagnostics == ("pose: nobody has told where 'lidar' is mounted",)
     assert first.result.scan.T_world_sensor is None
     assert first.latency["waited"] >= patience > second.latency["waited"]
     assert stream.statistics().total.without_pose == 2
@@ -216,12 +216,12 @@ def test_parameters_change_between_two_scans():
     with Stream(config(), occupancy=False) as stream:
         results = stream.results()
         stream.push(scan(1.0, T_world_sensor=place(0.0)))
-        assert next(results).notes == ()
+        assert next(results).diagnostics == ()
         stream.change(config(queue=9).with_changes(ground={"stcrf": {"length": 20.0}}))
         stream.push(scan(1.1, T_world_sensor=place(0.1)))
         found = next(results)
-        assert found.notes == ("parameters changed: started anew",)
-        assert found.result.ground.lattice.columns == 20
+        assert found.diagnostics == ("parameters changed: started anew",)
+        assert found.result.ground.grid.columns == 20
         assert stream.config.live.queue == 2
 
 

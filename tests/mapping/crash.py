@@ -22,8 +22,8 @@ import numpy as np
 
 from roadbed import Pose
 from roadbed.core.geometry import Grid
-from roadbed.mapping.stored import StoredMap
-from roadbed.mapping.tiles import TileMap
+from roadbed.mapping.reader import MapReader
+from roadbed.mapping.tile_store import TileStore
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps import export_map
 from roadbed.outputs.maps.export import PARTS
@@ -35,7 +35,7 @@ _LATTICE = Grid.centred(120, 120, 1.0).around(0, 0)
 
 def write_map(folder: Path, first: int = 0, generations: int | None = None) -> None:
     """Generation after generation, each with one number everywhere, so that a mixture would show."""
-    tiles = TileMap(folder, 1.0, most_in_memory=3)
+    tiles = TileStore(folder, 1.0, most_in_memory=3)
     tiles.begin(Pose.identity())
     everywhere = np.ones(_LATTICE.shape, bool)
     for generation in count(first) if generations is None else range(first, first + generations):
@@ -45,7 +45,7 @@ def write_map(folder: Path, first: int = 0, generations: int | None = None) -> N
 
 
 def write_products(map_folder: Path, out: Path) -> None:
-    export_map(StoredMap(map_folder), OutputFolder(out, PARTS, command="crash", force=True), _PRODUCTS)
+    export_map(MapReader(map_folder), OutputFolder(out, PARTS, command="crash", force=True), _PRODUCTS)
 
 
 def killed(work: Callable[[], None], longest_s: float) -> None:
@@ -71,7 +71,7 @@ def kill_map_writers(folder: Path, kills: int) -> dict[str, int]:
     found = {"kills": kills, "corrupt": 0, "left_behind": 0}
     for generation in range(2, kills + 2):
         killed(lambda generation=generation: write_map(folder, 10 * generation), 4 * one)
-        stored = StoredMap(folder)
+        stored = MapReader(folder)
         for key in stored.keys:
             tile = stored.ground(key)
             values = np.zeros(0) if tile is None else np.unique(tile.information[0][tile.information[0] > 0])

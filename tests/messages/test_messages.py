@@ -10,7 +10,7 @@ from roadbed.messages.layers import grid_map
 from roadbed.messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.messages.store import CLOUD, DIAGNOSTICS, RosMessages
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.ros_poses import message_pose
+from roadbed.sources.bags.transforms import message_pose
 
 
 @pytest.fixture
@@ -143,14 +143,14 @@ def test_without_occupancy_only_the_topics_of_the_ground_are_made(result):
 
 def test_a_grid_map_has_its_first_cell_at_the_largest_x_and_y(messages):
     """As grid_map reads it: column-major, rows along -x and columns along -y from the corner."""
-    lattice = Grid.centred(4.0, 2.0, 0.5, x=10.0, y=-3.0)
-    x, y = lattice.mesh()
+    grid = Grid.centred(4.0, 2.0, 0.5, x=10.0, y=-3.0)
+    x, y = grid.mesh()
     header = messages.header(messages.stamp(1.0), "lattice")
-    made = grid_map(messages, header, lattice, {"elevation": (100 * x + y).astype(np.float32)})
+    made = grid_map(messages, header, grid, {"elevation": (100 * x + y).astype(np.float32)})
     info, data = made.info, made.data[0]
     sizes = [(d.label, d.size) for d in data.layout.dim]
-    assert sizes == [("column_index", lattice.rows), ("row_index", lattice.columns)]
-    matrix = data.data.reshape(lattice.columns, lattice.rows, order="F")
+    assert sizes == [("column_index", grid.rows), ("row_index", grid.columns)]
+    matrix = data.data.reshape(grid.columns, grid.rows, order="F")
     for row, column in ((0, 0), (3, 1), (7, 3)):
         place_x = info.pose.position.x + info.length_x / 2 - (row + 0.5) * info.resolution
         place_y = info.pose.position.y + info.length_y / 2 - (column + 0.5) * info.resolution
@@ -167,15 +167,15 @@ def test_occupancy_cells_lie_where_the_filter_has_them(messages, result):
         (info.origin.orientation.x, info.origin.orientation.y, info.origin.orientation.z, info.origin.orientation.w),
     )
     place = corner @ np.array([(column + 0.5) * info.resolution, (row + 0.5) * info.resolution, 0.0])
-    expected = np.array([frame.lattice.x[column], frame.lattice.y[row], 0.0])
-    if frame.T_lattice_grid is not None:
-        expected = frame.T_lattice_grid @ expected
+    expected = np.array([frame.grid.x[column], frame.grid.y[row], 0.0])
+    if frame.T_ground_grid is not None:
+        expected = frame.T_ground_grid @ expected
     np.testing.assert_allclose(place[:2], expected[:2], atol=1e-5)
     assert (np.asarray(made.data) == -1).any()
 
 
 def test_tf_leads_from_the_world_to_the_points(messages, result):
-    names = FrameNames(world="map", lattice="grid")
+    names = FrameNames(world="map", grid="grid")
     stamped = ResultMessages(messages, result, names).make("tf").transforms[0]
     assert (stamped.header.frame_id, stamped.child_frame_id) == ("map", "grid")
     shift, turn = stamped.transform.translation, stamped.transform.rotation

@@ -21,15 +21,15 @@ _COMPUTE = [
 _READERS = [
     *_of(
         "sources/datasets/kitti_raw.py",
-        ("sources/test_kitti.py",),
+        ("sources/datasets/test_kitti.py",),
         ("roll=row[3], pitch=row[4]", "roll=row[4], pitch=row[3]"),
         ("np.column_stack([east, north, rows[:, 2]])", "np.column_stack([east, north, 0 * rows[:, 2]])"),
     ),
-    *_of("sources/bags/ros_poses.py", ("sources/test_rosbag_reader.py",), ("T_target_source @ self._edges[parent][child]", "self._edges[parent][child] @ T_target_source")),
-    *_of("sources/bags/pointcloud2.py", ("sources/test_rosbag_reader.py",), (" and row_step >= width * step", "")),
+    *_of("sources/bags/transforms.py", ("sources/bags/test_rosbag.py",), ("T_target_source @ self._edges[parent][child]", "self._edges[parent][child] @ T_target_source")),
+    *_of("sources/bags/pointcloud2.py", ("sources/bags/test_rosbag.py",), (" and row_step >= width * step", "")),
     *_of(
         "sources/formats/ply.py",
-        ("sources/test_ply_reader.py",),
+        ("sources/formats/test_ply.py",),
         ("int.from_bytes(length, item.byte_order, signed", 'int.from_bytes(length, "little", signed'),
         ("if repeats < 0 or start > len(body):", "if start > len(body):"),
         ('signed=item.length_dtype.kind == "i"', "signed=True"),
@@ -37,7 +37,7 @@ _READERS = [
 ]  # fmt: skip
 
 _OUTPUTS = [
-    *_of("atomic.py", ("test_atomic.py",), ("os.O_EXCL, 0o666)", "os.O_EXCL, 0o600)")),
+    *_of("io/atomic.py", ("io/test_atomic.py",), ("os.O_EXCL, 0o666)", "os.O_EXCL, 0o600)")),
     *_of("outputs/recording.py", ("outputs/test_recording.py",), ('"position": thing.position.tolist()', '"position": thing.velocity.tolist()'), ('"velocity": thing.velocity.tolist()', '"velocity": thing.position.tolist()')),
 ]  # fmt: skip
 
@@ -81,7 +81,6 @@ _VIEWER = [
 ]  # fmt: skip
 
 _BENCH = [
-    *_of("bench/sound.py", ("cli/test_bench.py",), ("np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()", "True")),
     *_of("bench/occupancy.py", ("cli/test_bench.py",), ("middle - rotation @ middle + travel", "middle - rotation @ middle"), ("seen * np.float32(0.85 + 0.01 * number)", "np.float32(0.9)")),
 ]  # fmt: skip
 

@@ -74,7 +74,7 @@ MOTION = [
 ]  # fmt: skip
 
 MAP = [
-    *_of("mapping/tiles.py", ("mapping/test_tiles.py",), ("lower(piece[None], tile.base - base)", "lower(piece[None], base - tile.base)"), ("lower(piece[None], base - tile.base)", "lower(piece[None], tile.base - base)")),
+    *_of("mapping/tile_store.py", ("mapping/test_tile_store.py",), ("raise_base(piece[None], tile.base - base)", "raise_base(piece[None], base - tile.base)"), ("raise_base(piece[None], base - tile.base)", "raise_base(piece[None], tile.base - base)")),
     *_of("mapping/information.py", (*_MOTION, "mapping"), ("((6, 0), (7, 1), (8, 2))", "((6, 0),)")),
     *_of(
         "ground/stcrf/motion/grid_pose.py",

@@ -20,7 +20,7 @@ EXPLAINED = (
     ),
     ("ground/stcrf/arrays.py", "3 * room", "longer rows of padding, which nothing reads"),
     ("simulate/solids.py", "lag != 1.0", "a short cut: without a lag the longer way gives the same ray"),
-    ("simulate/cells.py", ">= 1:", "of two things in one cell another one is named; which one is not promised"),
+    ("simulate/cells.py", ">= 1:", "of two objects in one cell another one is named; which one is not promised"),
     ("simulate/ground_ray.py", "near < 1.0 or far", "a bound that is too careful: rays take longer and hit the same"),
     ("cli/bench.py", "tuple(rows[1])", "all rows have the same columns"),
 )

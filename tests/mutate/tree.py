@@ -50,7 +50,7 @@ class Tree:
     def __init__(self, folder: Path, kernels: Path, threads: int) -> None:
         self.folder = folder
         self.package = folder / "src" / "roadbed"
-        for name in ("src", "tests", "docs", "scripts", "examples"):
+        for name in ("src", "tests", "docs", "scripts", "examples", "benchmarks"):
             shutil.rmtree(folder / name, ignore_errors=True)
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "README.md", "Makefile", "LICENSE"):

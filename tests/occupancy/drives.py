@@ -25,6 +25,6 @@ def segmented(sensor: str, frames: int) -> list:
 def looked_at(scan, ground, grid: GridConfig = SMALL.occupancy.grid, yaw: float = 0.0) -> OccupancyInput:
     """A scan over a grid around its sensor, which may be turned against the ground's lattice."""
     turn = Pose.from_euler(yaw=yaw)
-    x, y, _ = turn.inverse() @ ground.T_lattice_sensor.translation
+    x, y, _ = turn.inverse() @ ground.T_grid_sensor.translation
     lattice = lattice_of(grid).around(float(x), float(y))
     return OccupancyInput.of(scan, ground, lattice, turn, time=scan.time)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 
-def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0.0):
+def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0):
     """p_z and lambda over flat ground by looking at every beam for every cell; `config` is a SensorModel."""
     azimuth_bins = config.azimuth_bins
     dx, dy = points[:, 0] - sensor[0], points[:, 1] - sensor[1]
@@ -17,23 +17,23 @@ def observation(points, heights, sensor, lattice, config, elevation=0.0, sigma=0
     azimuth = np.minimum(((np.arctan2(dy, dx) + np.pi) / (2 * np.pi) * azimuth_bins).astype(int), azimuth_bins - 1)
     valid = (distance >= config.min_range) & np.isfinite(heights) & (heights > -config.low_outlier)
     slope = (points[:, 2] - sensor[2]) / np.where(distance > 0, distance, 1)
-    last_bin = np.floor((distance - config.range_margin) / lattice.spacing - 0.5).astype(int) - 1
-    cell = lattice.index(points[:, 0], points[:, 1])
+    last_bin = np.floor((distance - config.range_margin) / grid.spacing - 0.5).astype(int) - 1
+    cell = grid.index(points[:, 0], points[:, 1])
     softness = math.sqrt(config.obstacle_height_sigma**2 + min(sigma, config.ground_sigma) ** 2)
     weight = 1 / (1 + np.exp(-(heights - config.obstacle_height) / softness))
     low = config.obstacle_height - 3 * config.obstacle_height_sigma
     weight[(heights <= low) | (heights >= config.clearance)] = 0
 
-    probability, observedness = np.full(lattice.shape, 0.5), np.zeros(lattice.shape)
-    for row in range(lattice.rows):
-        for column in range(lattice.columns):
-            x, y = lattice.x[column], lattice.y[row]
-            here = valid & (cell == row * lattice.columns + column)
+    probability, observedness = np.full(grid.shape, 0.5), np.zeros(grid.shape)
+    for row in range(grid.rows):
+        for column in range(grid.columns):
+            x, y = grid.x[column], grid.y[row]
+            here = valid & (cell == row * grid.columns + column)
             n_o = min(weight[here].sum(), config.hits)
             range_ = math.hypot(x - sensor[0], y - sensor[1])
             bearing = math.atan2(y - sensor[1], x - sensor[0])
             bin_ = min(int((bearing + math.pi) / (2 * math.pi) * azimuth_bins), azimuth_bins - 1)
-            passing = valid & (azimuth == bin_) & (last_bin >= int(range_ / lattice.spacing))
+            passing = valid & (azimuth == bin_) & (last_bin >= int(range_ / grid.spacing))
             ratio = 1.0
             if (here & (heights <= config.obstacle_height)).any():
                 ratio = 1 - config.ground_detection
@@ -237,8 +237,8 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
         elif maturity is not None and not fast and config.standing_time > 0 and freed:
             stands = np.mean([maturity[r, c] >= config.standing_time for r, c in cells]) >= 0.25
             same, gain = (config.standing_same, config.standing_gain) if stands else (same, gain)
-        wanted = max(config.good, still + gain) - 1e-9
-        sure = best >= wanted and coarse >= wanted - 0.25
+        fields = max(config.good, still + gain) - 1e-9
+        sure = best >= fields and coarse >= fields - 0.25
         if still <= same and sure and small < best - config.slack:
             velocities[k] = np.array([x, y]) * spacing / 4 / age
     return label, velocities

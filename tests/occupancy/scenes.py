@@ -12,29 +12,29 @@ from roadbed.occupancy.arrays import Observation
 
 def flat_ground(
     scan: Scan,
-    lattice: Grid | None = None,
+    grid: Grid | None = None,
     sigma: float = 0.02,
     elevation: float = 0.0,
     T_world_grid: Pose | None = None,
 ) -> GroundFrame:
     """Exact heights over a plane, as the ground filter would give them, in the world's axes unless told otherwise."""
-    lattice = lattice or Grid.centred(60.0, 60.0, 1.0)
+    grid = grid or Grid.centred(60.0, 60.0, 1.0)
     mounting = Mounting(scan.T_vehicle_sensor or Pose.identity(), False)
-    T_lattice_sensor = mounting.T_vehicle_sensor
+    T_grid_sensor = mounting.T_vehicle_sensor
     if scan.T_world_sensor is not None:
         T_world_grid = T_world_grid or Pose.identity()
-        T_lattice_sensor = T_world_grid.inverse() @ scan.T_world_sensor
-    points = T_lattice_sensor @ scan.points.astype(np.float64)
+        T_grid_sensor = T_world_grid.inverse() @ scan.T_world_sensor
+    points = T_grid_sensor @ scan.points.astype(np.float64)
     height = (points[:, 2] - elevation).astype(np.float32)
     return GroundFrame(
         label=np.where(height < 0.2, 1, 2).astype(np.uint8),
         ground_probability=(height < 0.2).astype(np.float32),
         height_above_ground=height,
-        lattice=lattice,
-        elevation=np.full(lattice.shape, elevation, np.float32),
-        slope=np.zeros((*lattice.shape, 2), np.float32),
-        variance=np.full(lattice.shape, sigma**2, np.float32),
-        T_lattice_sensor=T_lattice_sensor,
+        grid=grid,
+        elevation=np.full(grid.shape, elevation, np.float32),
+        slope=np.zeros((*grid.shape, 2), np.float32),
+        variance=np.full(grid.shape, sigma**2, np.float32),
+        T_grid_sensor=T_grid_sensor,
         mounting=mounting,
         scan=scan,
         T_world_grid=T_world_grid,

@@ -38,7 +38,7 @@ def frame(static, velocity):
     nothing = np.zeros_like(static)
     grids = dict.fromkeys(("dynamic", "observation", "observedness"), nothing)
     return OccupancyFrame(
-        lattice=Grid.centred(3.0, 1.0, 1.0), time=0.0, static=static, free=1 - static, velocity=velocity,
+        grid=Grid.centred(3.0, 1.0, 1.0), time=0.0, static=static, free=1 - static, velocity=velocity,
         velocity_covariance=np.zeros((*static.shape, 3), np.float32), moving=np.zeros(static.shape, bool), **grids,
     )  # fmt: skip
 

@@ -158,12 +158,12 @@ def test_forgetting_begins_again(make):
 
 def test_a_turned_and_moved_grid_sees_the_same_world(make):
     one = given(street(0))
-    T_lattice_grid = Pose.from_euler(0.4, -0.3, yaw=0.5)
-    other = replace(one, T_lattice_grid=T_lattice_grid)
+    T_ground_grid = Pose.from_euler(0.4, -0.3, yaw=0.5)
+    other = replace(one, T_ground_grid=T_ground_grid)
     straight, turned = frame_of(make(), one), frame_of(make(), other)
     x, y = LATTICE.mesh()
     inner = (np.hypot(x, y) < 4).ravel()
-    world = T_lattice_grid @ np.column_stack([x.ravel(), y.ravel(), 0 * x.ravel()])
+    world = T_ground_grid @ np.column_stack([x.ravel(), y.ravel(), 0 * x.ravel()])
     cell = LATTICE.index(world[:, 0], world[:, 1])
     same = (turned.observation.ravel()[inner] > 0.5) == (straight.observation.ravel()[cell[inner]] > 0.5)
     assert same.mean() > 0.95

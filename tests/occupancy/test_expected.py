@@ -32,16 +32,16 @@ TIMES = (1.8, 1.9, 1.9, 1.85, 2.0, 3.5, 3.6, 9.0, 9.1, 2.0, 2.1)
 def test_frames_are_those_of_a_filter_that_prefetches_nothing():
     prefetching, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
     drive(prefetching), drive(plain)
-    notes = []
+    diagnostics = []
     for time in TIMES:
         scan, ground = scene(time)
         prefetching.prefetch(scan, ground.mounting)
         ours, theirs = prefetching(scan, ground), plain(scan, ground)
-        assert ours.notes == theirs.notes
+        assert ours.diagnostics == theirs.diagnostics
         assert same(ours, theirs)
-        notes += ours.notes
+        diagnostics += ours.diagnostics
     for said in ("repeated", "late", "gap of 1.5 s", "pause", "time ran back"):
-        assert any(said in note for note in notes), said
+        assert any(said in note for note in diagnostics), said
 
 
 @pytest.mark.parametrize("time", [1.8, 1.7, 1.0, 3.5, 60.0, -60.0])
@@ -55,7 +55,7 @@ def test_a_scan_that_never_comes_leaves_no_trace(time):
     assert known_of(waiting) == before
     for k in range(2):
         ours, theirs = (filter_(*scene(1.8 + 0.1 * k)) for filter_ in (waiting, plain))
-        assert ours.notes == theirs.notes == ()
+        assert ours.diagnostics == theirs.diagnostics == ()
         assert same(ours, theirs)
 
 
@@ -68,7 +68,7 @@ def test_what_was_prefetched_counts_only_while_nothing_else_has_come():
         prefetching.prefetch(scan, ground.mounting)
         happens(prefetching), happens(plain)
         ours, theirs = prefetching(scan, ground), plain(scan, ground)
-        assert ours.notes == theirs.notes
+        assert ours.diagnostics == theirs.diagnostics
         assert same(ours, theirs)
 
 
@@ -106,7 +106,7 @@ def test_a_ground_that_fails_leaves_the_occupancy_as_it_was(monkeypatch):
             pipeline(scans[2])
     assert expected == [scans[2]]
     assert known_of(pipeline.occupancy) == before
-    assert pipeline(scans[3]).occupancy.notes == ()
+    assert pipeline(scans[3]).occupancy.diagnostics == ()
 
 
 def test_a_first_scan_that_failed_may_come_again(monkeypatch):
@@ -119,7 +119,7 @@ def test_a_first_scan_that_failed_may_come_again(monkeypatch):
             filter_(scan, ground)
     for k in range(3):
         ours, theirs = (each(*scene(1.0 + 0.1 * k)) for each in (filter_, plain))
-        assert ours.notes == theirs.notes == ()
+        assert ours.diagnostics == theirs.diagnostics == ()
         assert same(ours, theirs)
 
 

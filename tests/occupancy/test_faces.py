@@ -69,14 +69,14 @@ def test_heights_and_doubt_agree_with_the_oracle(seed):
     expected, doubtful = oracle(points.astype(np.float64), heights, (0, 0), model, 0.2)
     assert changed == len(doubtful) > 20
     np.testing.assert_allclose(said, expected, atol=1e-6)
-    lattice = ground.lattice
-    x, y = lattice.mesh()
-    near = np.zeros(lattice.shape, bool)
+    grid = ground.grid
+    x, y = grid.mesh()
+    near = np.zeros(grid.shape, bool)
     for px, py in doubtful:
-        near |= (np.abs(x - lattice.x[np.abs(lattice.x - px).argmin()]) < 1.5 * lattice.spacing) & (
-            np.abs(y - lattice.y[np.abs(lattice.y - py).argmin()]) < 1.5 * lattice.spacing
+        near |= (np.abs(x - grid.x[np.abs(grid.x - px).argmin()]) < 1.5 * grid.spacing) & (
+            np.abs(y - grid.y[np.abs(grid.y - py).argmin()]) < 1.5 * grid.spacing
         )
-    np.testing.assert_array_equal(np.isinf(variance).reshape(lattice.shape), near)
+    np.testing.assert_array_equal(np.isinf(variance).reshape(grid.shape), near)
 
 
 def test_a_sparse_sensor_sees_the_car_on_which_the_ground_climbed():

@@ -32,8 +32,8 @@ def scene(time, sensor="lidar", ego=0.0, car=True):
         things.append(box_points(-6.0 + 5.0 * time, 4.0, 3.0, 1.5, 1.4))
     world = np.vstack([GROUND + np.array([ego, 0, 0]), *things])
     scan = scan_at(world, time, x=ego, sensor=sensor)
-    lattice = Grid.centred(80.0, 60.0, 1.0)
-    return scan, flat_ground(scan, lattice)
+    grid = Grid.centred(80.0, 60.0, 1.0)
+    return scan, flat_ground(scan, grid)
 
 
 def drive(filter_, frames=18, first=0.0, speed=0.0):
@@ -60,15 +60,15 @@ def test_finds_the_moving_car_and_the_standing_box(motion):
     ego = 2.0 * 1.7
     middle = np.array([-6.0 + 5.0 * 1.7, 4.0])
     if motion == "vehicle":
-        assert frame.T_lattice_grid is not None
+        assert frame.T_ground_grid is not None
         middle = middle - [ego, 0]
     else:
-        assert frame.T_lattice_grid is None
+        assert frame.T_ground_grid is None
     assert np.linalg.norm(found.position - middle) < 1.0
     assert np.linalg.norm(found.velocity - [5.0, 0.0]) < 0.75
     assert found.extent[0] > found.extent[1]
     assert abs(found.heading) < 0.2
-    standing = frame.lattice.index(5.0 - (ego if motion == "vehicle" else 0.0), -4.0)
+    standing = frame.grid.index(5.0 - (ego if motion == "vehicle" else 0.0), -4.0)
     assert frame.static.ravel()[standing] > 0.9
     assert not frame.moving.ravel()[standing]
     assert sum(frame.timings.values()) > 0
@@ -76,12 +76,12 @@ def test_finds_the_moving_car_and_the_standing_box(motion):
 
 def test_what_moves_is_handed_to_the_ground_along_its_own_axes():
     turned = drive(OccupancyFilter(CONFIG.with_changes(grid={"motion": "vehicle"})), speed=2.0)
-    lattice, moving = turned.moving_cells()
+    grid, moving = turned.moving_cells()
     rows, columns = np.nonzero(moving)
-    assert abs(lattice.x[columns].mean() - 2.5) < 1.0
-    assert abs(lattice.y[rows].mean() - 4.0) < 1.0
+    assert abs(grid.x[columns].mean() - 2.5) < 1.0
+    assert abs(grid.y[rows].mean() - 4.0) < 1.0
     straight = drive(OccupancyFilter(CONFIG), speed=2.0)
-    assert straight.moving_cells() == (straight.lattice, straight.moving)
+    assert straight.moving_cells() == (straight.grid, straight.moving)
 
 
 def test_a_ground_lattice_that_moves_with_the_vehicle_changes_nothing():
@@ -92,11 +92,11 @@ def test_a_ground_lattice_that_moves_with_the_vehicle_changes_nothing():
         T = Pose.from_euler(-0.3 * k, 0.0, 0.0)
         shifted = replace(
             ground,
-            T_lattice_sensor=T @ ground.T_lattice_sensor,
-            lattice=replace(ground.lattice, x0=ground.lattice.x0 - 0.3 * k),
+            T_grid_sensor=T @ ground.T_grid_sensor,
+            grid=replace(ground.grid, x0=ground.grid.x0 - 0.3 * k),
         )
         other = moved(scan, shifted)
-    assert one.lattice == other.lattice
+    assert one.grid == other.grid
     np.testing.assert_allclose(one.occupied, other.occupied, atol=2e-3)
 
 
@@ -137,7 +137,7 @@ def test_another_sensor_at_the_same_time_is_used():
     filter_ = OccupancyFilter(CONFIG)
     drive(filter_, 3)
     frame = filter_(*scene(0.2, "second"))
-    assert frame.notes == ()
+    assert frame.diagnostics == ()
     assert frame.observation is not None
     assert valid(frame)
 
@@ -173,7 +173,7 @@ def test_one_scan_without_a_pose_ends_the_drive_before_it():
     before = drive(filter_)
     scan, ground = scene(1.8)
     alone = filter_(replace(scan, T_world_sensor=None), ground)
-    assert alone.notes == ("no pose: this scan stands alone",)
+    assert alone.diagnostics == ("no pose: this scan stands alone",)
     assert not alone.moving.any()
     after, fresh = filter_(*scene(1.9)), OccupancyFilter(CONFIG)(*scene(1.9))
     np.testing.assert_array_equal(after.occupied, fresh.occupied)
@@ -202,18 +202,18 @@ def test_two_sensors_of_one_name_are_refused():
     twice = replace(scan, mounts=mounts, channels={"sensor_index": np.zeros(len(scan), np.uint8)})
     with pytest.raises(InputError, match="one name per sensor, found sensors a, a"):
         filter_(twice, ground)
-    assert filter_(replace(scan, time=0.1), ground).notes == ()
+    assert filter_(replace(scan, time=0.1), ground).diagnostics == ()
 
 
 def test_too_few_particles_are_reported_and_survived():
     config = CONFIG.with_changes(filter={**CONFIG.filter.model_dump(), "particles": 100})
     filter_ = OccupancyFilter(config)
-    notes: set[str] = set()
+    diagnostics: set[str] = set()
     for k in range(10):
         frame = filter_(*scene(0.1 * k))
-        notes |= set(frame.notes)
+        diagnostics |= set(frame.diagnostics)
         assert valid(frame)
-    assert any("raise occupancy.filter.particles" in note for note in notes)
+    assert any("raise occupancy.filter.particles" in note for note in diagnostics)
 
 
 def test_a_grid_larger_than_memory_is_refused_with_its_size():
@@ -302,7 +302,7 @@ def test_one_filter_in_several_threads_takes_one_scan_at_a_time():
     with ThreadPoolExecutor(4) as pool:
         frames = list(pool.map(lambda item: filter_(*item), scans))
     assert all(valid(frame) for frame in frames)
-    used = [scan.time for (scan, _), frame in zip(scans, frames) if not frame.notes]
+    used = [scan.time for (scan, _), frame in zip(scans, frames) if not frame.diagnostics]
     assert max(used) == max(frame.time for frame in frames)
 
 

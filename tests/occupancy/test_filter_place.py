@@ -17,7 +17,7 @@ GROUND = sweep(reach=16.0)
 
 def world_of(frame, weights):
     """The middle of some cells in the world."""
-    x, y = frame.lattice.mesh()
+    x, y = frame.grid.mesh()
     middle = np.array([np.average(x, weights=weights), np.average(y, weights=weights), 0.0])
     return (frame.T_world_grid @ middle)[:2]
 
@@ -29,7 +29,7 @@ def on_the_way(k):
 
 
 def ground_of(scan, axes):
-    """The ground's lattice frame fixed to a world that is turned and moved, or to the vehicle."""
+    """The ground's grid frame fixed to a world that is turned and moved, or to the vehicle."""
     if axes == "vehicle":
         return flat_ground(scan, T_world_grid=scan.T_world_vehicle)
     return flat_ground(scan, T_world_grid=Pose.from_euler(20.0, -7.0, yaw=0.7))
@@ -45,7 +45,7 @@ def test_what_stands_keeps_its_place_in_the_world(motion, axes):
         scan = scan_at(np.vstack([GROUND + np.array([x, y, 0]), box]), 0.1 * k, x, y, yaw=yaw)
         frame = filter_(scan, ground_of(scan, axes))
         assert frame.time == scan.time
-        assert frame.notes == ()
+        assert frame.diagnostics == ()
         if k < 3:
             continue
         stands = frame.static > 0.7

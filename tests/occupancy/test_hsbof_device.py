@@ -19,7 +19,7 @@ from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.hsbof.program import PARTICLE
 from roadbed.occupancy.registration.register import Registration
 from roadbed.runtime import opencl
-from roadbed.runtime.backend import queues_of
+from roadbed.runtime.graphs import assign_queues
 from roadbed.runtime.opencl import OpenclBackend
 from tests.conftest import require
 from tests.devices import ACCELERATORS, accelerator
@@ -177,7 +177,7 @@ def test_results_do_not_depend_on_how_the_work_is_laid_on_the_device(backend, tu
 
 
 def test_phases_share_a_queue_only_with_those_they_wait_for():
-    queues = queues_of(FIGURE_6)
+    queues = assign_queues(FIGURE_6)
     assert queues["propagate_priors"] != queues["propagate_particles"] == queues["reorder_particles"]
     assert set(queues.values()) == {0, 1}
     order = list(FIGURE_6)

@@ -37,13 +37,13 @@ def grids(blocks):
 
 def clusters_in(blocks, gap=None, returns=None, known=NO_TRACKS, time=0.0):
     """What is found in such blocks; without `returns` (surface, p_z, movable) the cells themselves are the points."""
-    lattice, moving, velocity, covariance = grids(blocks)
-    nothing = np.zeros(lattice.shape, np.float32)
+    grid, moving, velocity, covariance = grids(blocks)
+    nothing = np.zeros(grid.shape, np.float32)
     surface, seen, movable = returns or (nothing.astype(np.uint16), nothing, nothing)
     layers = MovingLayers.of(velocity, covariance, surface, seen, movable, nothing)
-    rule = ClusterRule.of(OccupancyConfig(), lattice.spacing)
+    rule = ClusterRule.of(OccupancyConfig(), grid.spacing)
     rule = rule if gap is None else rule._replace(body_gap=gap)
-    return ClusterFinder(lattice.shape, rule)(lattice, moving, layers, known, time)
+    return ClusterFinder(grid.shape, rule)(grid, moving, layers, known, time)
 
 
 def test_separate_blocks_are_separate_objects_with_their_boxes():

@@ -30,11 +30,11 @@ LATTICE = Grid.centred(24.0, 24.0, 0.4)
 def observed(request):
     """What an engine's first frame says of a scan: `observation` and `observedness`."""
 
-    def run(scan, ground, lattice=LATTICE, T_lattice_grid=None, vehicle=None, **changes):
-        size = {"length": lattice.columns * lattice.spacing, "width": lattice.rows * lattice.spacing}
-        occupancy = {"grid": {**size, "spacing": lattice.spacing}, "filter": {"particles": 100}, **changes}
+    def run(scan, ground, grid=LATTICE, T_ground_grid=None, vehicle=None, **changes):
+        size = {"length": grid.columns * grid.spacing, "width": grid.rows * grid.spacing}
+        occupancy = {"grid": {**size, "spacing": grid.spacing}, "filter": {"particles": 100}, **changes}
         config = Config.parse({"occupancy": occupancy, "vehicle": vehicle or {}})
-        return frame_of(engine(request.param, config), OccupancyInput.of(scan, ground, lattice, T_lattice_grid))
+        return frame_of(engine(request.param, config), OccupancyInput.of(scan, ground, grid, T_ground_grid))
 
     return run
 
@@ -54,8 +54,8 @@ def sensor_grids(scan, ground):
     return [Observation(*layers) for layers in zip(*reports[1:])]
 
 
-def at(layer, x, y, lattice=LATTICE):
-    return float(layer.ravel()[lattice.index(x, y)])
+def at(layer, x, y, grid=LATTICE):
+    return float(layer.ravel()[grid.index(x, y)])
 
 
 @settings(max_examples=15, deadline=None)
@@ -68,14 +68,14 @@ def at(layer, x, y, lattice=LATTICE):
 def test_agrees_with_a_beam_by_beam_oracle(observed, points, sigma, size, without):
     points = np.round(np.array(points), 2) + 0.0031  # off the bins' borders, where float32 decides
     changes = {"observation": {"azimuth_step": 2.0}, "without": without}
-    lattice = Grid.centred(*size, 0.8)
+    grid = Grid.centred(*size, 0.8)
     scan = scan_at(points, 0.0)
     ground = flat_ground(scan, sigma=sigma)
-    ours = observed(scan, ground, lattice, **changes)
-    sensor = SensorModel.of(Config.parse({"occupancy": changes}), lattice.spacing, 50.0, len(points))
-    moved = ground.T_lattice_sensor @ scan.points.astype(np.float64)
+    ours = observed(scan, ground, grid, **changes)
+    sensor = SensorModel.of(Config.parse({"occupancy": changes}), grid.spacing, 50.0, len(points))
+    moved = ground.T_grid_sensor @ scan.points.astype(np.float64)
     heights = ground.height_above_ground.astype(np.float64)
-    p, seen = oracle.observation(moved, heights, (0.0, 0.0, 1.7), lattice, sensor, sigma=sigma)
+    p, seen = oracle.observation(moved, heights, (0.0, 0.0, 1.7), grid, sensor, sigma=sigma)
     np.testing.assert_allclose(ours.observation, p, atol=3e-4)
     np.testing.assert_allclose(ours.observedness, seen, atol=2e-4)
 
@@ -120,7 +120,7 @@ def test_sloped_ground_is_not_an_obstacle(observed):
     points[:, 2] = 0.12 * points[:, 0]
     scan = scan_at(points, 0.0)
     ground = flat_ground(scan)
-    x, _ = ground.lattice.mesh()
+    x, _ = ground.grid.mesh()
     exact = (points[:, 2] - 0.12 * points[:, 0]).astype(np.float32)
     sloped = replace(
         ground,
@@ -189,9 +189,9 @@ def test_wide_nodes_with_their_slopes_say_what_narrow_ones_say(observed, axis):
     points = fan if axis == 0 else fan[:, [1, 0, 2]]
     scan = scan_at(points, 0.0)
 
-    def seen_over(lattice):
-        ground, along = flat_ground(scan, lattice), lattice.mesh()[axis]
-        slope = np.zeros((*lattice.shape, 2), np.float32)
+    def seen_over(grid):
+        ground, along = flat_ground(scan, grid), grid.mesh()[axis]
+        slope = np.zeros((*grid.shape, 2), np.float32)
         slope[..., axis] = 0.15
         heights = (points[:, 2] - 0.15 * points[:, axis]).astype(np.float32)
         elevation = (0.15 * along).astype(np.float32)
@@ -262,7 +262,7 @@ def test_surface_bits_lie_where_the_points_are():
 @pytest.mark.parametrize("yaw", [0.0, 0.7])
 def test_a_turned_grid_sees_the_same_world(observed, yaw):
     scan = scan_at(sweep([box_points(6.0, 0.0)]), 0.0)
-    turned = observed(scan, flat_ground(scan), T_lattice_grid=Pose.from_euler(yaw=yaw))
+    turned = observed(scan, flat_ground(scan), T_ground_grid=Pose.from_euler(yaw=yaw))
     x, y = 6.0 * np.cos(-yaw), 6.0 * np.sin(-yaw)
     assert at(turned.observation, x, y) > 0.9
     assert at(turned.observation, x * 0.6, y * 0.6) < 0.1

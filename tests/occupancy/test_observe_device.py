@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
@@ -17,7 +18,6 @@ from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.observation.program import RAY_GROUP, RAY_STRIP
 from roadbed.occupancy.placement import lattice_of
-from roadbed.runtime.backend import OnDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -37,7 +37,7 @@ def observer(device):
 
 def assert_same(observer, given, config=SMALL):
     """Every cell of every sensor, bit by bit; gives how many cells say something."""
-    reports, expected, size = observer(given), Observer(config)(given), given.lattice.size
+    reports, expected, size = observer(given), Observer(config)(given), given.grid.size
     for k, view in enumerate(given.sensors):
         for name in LAYERS:
             found = observer.backend.download(getattr(reports, name), k * size, size)
@@ -66,13 +66,13 @@ def test_what_is_already_on_the_device_is_read_there(observer):
     given = looked_at(scan, ground)
     backend, surface = observer.backend, given.surface
     layers = [surface.elevation.ravel(), surface.slope.ravel(), surface.variance.ravel()]
-    held = OnDevice(backend.upload(np.concatenate(layers)))
-    points = OnDevice(backend.upload(scan.points), count=len(scan))
-    heights = OnDevice(backend.upload(given.heights), count=len(scan))
+    held = DeviceArray(backend.upload(np.concatenate(layers)))
+    points = DeviceArray(backend.upload(scan.points), count=len(scan))
+    heights = DeviceArray(backend.upload(given.heights), count=len(scan))
     resident = replace(given, points=points, heights=heights, surface=replace(surface, elevation=held))
     reports = observer(resident)
     expected = Observer(SMALL)(given)
-    found = backend.download(reports.probability, 0, given.lattice.size)
+    found = backend.download(reports.probability, 0, given.grid.size)
     np.testing.assert_array_equal(found, expected.probability.ravel())
 
 
@@ -93,25 +93,25 @@ def test_random_points_and_rules(device, seed, monkeypatch):
     ground.elevation[rng.random(ground.elevation.shape) < 0.2] = np.nan
     ground.variance[rng.random(ground.variance.shape) < 0.2] = 0.3
     given = OccupancyInput.of(scan, ground, lattice_of(config.occupancy.grid))
-    assert assert_same(ObserveDevice(device, config, given.lattice), given, config) > 300
+    assert assert_same(ObserveDevice(device, config, given.grid), given, config) > 300
 
 
 def test_what_a_work_group_finds_in_a_ray_goes_on_in_its_next_tile(device):
     """Rays of three tiles: beams pass the nearer ones, and what stands low covers the first bins of the next."""
     grid = {"length": 300, "width": 6, "spacing": 0.2}
     config = Config.parse({"occupancy": {"grid": grid, "observation": {"azimuth_step": 2.0}}})
-    lattice = lattice_of(config.occupancy.grid)
-    assert lattice.columns / 2 > 2 * RAY_GROUP * RAY_STRIP
+    grid = lattice_of(config.occupancy.grid)
+    assert grid.columns / 2 > 2 * RAY_GROUP * RAY_STRIP
     rng = np.random.default_rng(0)
     along = np.concatenate([rng.uniform(-150, 150, 3000), *(k * 70.4 + rng.uniform(-2, 0, 50) for k in (-2, -1, 1, 2))])
     points = np.column_stack([along, rng.uniform(-2, 2, along.size), rng.uniform(0.0, 1.5, along.size)])
     scan = scan_at(points, 0.0)
-    given = OccupancyInput.of(scan, flat_ground(scan, Grid.centred(300, 20, 1.0)), lattice)
-    assert assert_same(ObserveDevice(device, config, lattice), given, config) > 10_000
+    given = OccupancyInput.of(scan, flat_ground(scan, Grid.centred(300, 20, 1.0)), grid)
+    assert assert_same(ObserveDevice(device, config, grid), given, config) > 10_000
 
 
 def test_beyond_the_ground_that_is_known_there_is_no_node(device):
-    """A lattice narrower than the grid one way, then the other, over ground that no two nodes have alike."""
+    """A grid narrower than the grid one way, then the other, over ground that no two nodes have alike."""
     config = Config.parse({"occupancy": {"grid": {"length": 24, "width": 24, "spacing": 0.25}}})
     scan = scan_at(np.vstack([box_points(9.0, 0.0), box_points(0.0, 9.0), sweep(reach=12.0)]), 0.0)
     observer = ObserveDevice(device, config, lattice_of(config.occupancy.grid))
@@ -141,14 +141,14 @@ def test_too_many_sensors_and_devices_without_doubles_are_refused(observer):
         device = replace(observer.backend.device, has_double=False)
 
     with pytest.raises(DeviceError, match="needs double precision"):
-        ObserveDevice(Single(), SMALL, given.lattice)
+        ObserveDevice(Single(), SMALL, given.grid)
 
 
 def test_a_device_without_room_leaves_the_observer_as_it_was(device, monkeypatch):
     """In the middle of a drive: one clear line, and the next scan is observed as if nothing had been."""
     scan, ground = segmented("vlp16", 2)[0]
     given = looked_at(scan, ground)
-    observer = ObserveDevice(device, SMALL, given.lattice)
+    observer = ObserveDevice(device, SMALL, given.grid)
     assert_same(observer, given)
     rig = looked_at(*segmented("lux4", 2)[0])
     zeros, calls = device.zeros, []

@@ -19,14 +19,14 @@ def ground_frame(points: int = 20_000, truth: bool = False) -> GroundFrame:
     wall = (np.abs(xy[:, 0] - 12) < 0.5) & (np.abs(xy[:, 1]) < 6)
     height = np.where(wall, rng.uniform(0.4, 3.0, points), 0.0)
     in_lattice = np.column_stack([xy, SLOPE * xy[:, 0] + height])
-    T_lattice_sensor = Pose.from_euler(0, 0, 1.7)
-    sensor_points = (T_lattice_sensor.inverse() @ in_lattice).astype(np.float32)
+    T_grid_sensor = Pose.from_euler(0, 0, 1.7)
+    sensor_points = (T_grid_sensor.inverse() @ in_lattice).astype(np.float32)
     label = np.where(wall, Label.OBSTACLE, Label.GROUND).astype(np.uint8)
     label[height > 2.5] = Label.OVERHANG
     classes = np.where(wall, 50, 40).astype(np.uint32)
     scan = Scan(sensor_points, time=0.0, classes=classes if truth else None, name="made-up")
-    lattice = Grid.centred(40, 40, 1.0)
-    x, y = lattice.mesh()
+    grid = Grid.centred(40, 40, 1.0)
+    x, y = grid.mesh()
     elevation = (SLOPE * x).astype(np.float32)
     elevation[y > 15] = np.nan
     variance = np.where(y > 15, 4.0, 0.02**2 + (np.hypot(x, y) / 60) ** 4).astype(np.float32)
@@ -34,20 +34,20 @@ def ground_frame(points: int = 20_000, truth: bool = False) -> GroundFrame:
         label=label,
         ground_probability=np.where(wall, 0.0, 1.0).astype(np.float32),
         height_above_ground=height.astype(np.float32),
-        lattice=lattice,
+        grid=grid,
         elevation=elevation,
-        slope=np.full((*lattice.shape, 2), (SLOPE, 0), np.float32),
+        slope=np.full((*grid.shape, 2), (SLOPE, 0), np.float32),
         variance=variance,
-        T_lattice_sensor=T_lattice_sensor,
-        mounting=Mounting(T_lattice_sensor, estimated=True),
+        T_grid_sensor=T_grid_sensor,
+        mounting=Mounting(T_grid_sensor, estimated=True),
         scan=scan,
         timings={"em": 0.003},
     )
 
 
 def occupancy_frame(moving: bool = True) -> OccupancyFrame:
-    lattice = Grid.centred(40, 40, 0.4)
-    x, y = lattice.mesh()
+    grid = Grid.centred(40, 40, 0.4)
+    x, y = grid.mesh()
     wall = (np.abs(x - 12) < 0.5) & (np.abs(y) < 6)
     car = (np.abs(x - 5) < 2) & (np.abs(y + 4) < 1) if moving else np.zeros_like(wall)
     seen = np.hypot(x, y) < 18
@@ -60,11 +60,11 @@ def occupancy_frame(moving: bool = True) -> OccupancyFrame:
     )
     as_float = [a.astype(np.float32) for a in (static, dynamic, free)]
     return OccupancyFrame(
-        lattice,
+        grid,
         0.0,
         *as_float,
         velocity=velocity.astype(np.float32),
-        velocity_covariance=np.full((*lattice.shape, 3), np.nan, np.float32),
+        velocity_covariance=np.full((*grid.shape, 3), np.nan, np.float32),
         moving=car,
         observation=(static + dynamic + (1 - static - dynamic - free) / 2).astype(np.float32),
         observedness=seen.astype(np.float32),

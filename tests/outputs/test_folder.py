@@ -163,13 +163,13 @@ def test_what_a_killed_run_wrote_counts_as_its_results(tmp_path):
 
 
 def test_configurations_are_replaced_only_when_asked_and_other_files_never(tmp_path):
-    ours, notes = tmp_path / "roadbed.yaml", tmp_path / "poses.txt"
+    ours, diagnostics = tmp_path / "roadbed.yaml", tmp_path / "poses.txt"
     assert claim_configuration(ours) == unused_name(ours) == ours
     Config().save(ours)
-    notes.write_text("1 0 0 0")
+    diagnostics.write_text("1 0 0 0")
     with pytest.raises(OutputError, match="exists; name another file, or replace it with --force"):
         claim_configuration(ours)
     assert claim_configuration(ours, force=True) == ours
     with pytest.raises(OutputError, match="not a configuration"):
-        claim_configuration(notes, force=True)
+        claim_configuration(diagnostics, force=True)
     assert unused_name(ours) == tmp_path / "roadbed-2.yaml"

@@ -18,7 +18,7 @@ from PIL import Image
 from roadbed import Pipeline
 from roadbed import open as open_source
 from roadbed.core.errors import ConfigError, InputError, OutputError
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps import PRODUCTS, Georeference, export_map, geotiff
 from roadbed.outputs.maps.export import PARTS
@@ -43,7 +43,7 @@ def drive(tmp_path_factory):
 
 def products(map_folder, out, wanted=(), place=None, force=False):
     target = OutputFolder(out, PARTS, command="roadbed map export", inputs=[map_folder], force=force)
-    return export_map(StoredMap(map_folder), target, wanted, place)
+    return export_map(MapReader(map_folder), target, wanted, place)
 
 
 def read(path):
@@ -167,12 +167,12 @@ def test_meshes_open_and_lie_on_the_elevation(drive):
 
 def test_a_raster_beyond_four_gigabytes_has_offsets_of_64_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(geotiff, "_CLASSIC_LIMIT", 0)
-    lattice = write_plane_map(tmp_path / "map")
+    grid = write_plane_map(tmp_path / "map")
     products(tmp_path / "map", tmp_path / "out", ["geotiff"])
     assert (tmp_path / "out" / "elevation.tif").read_bytes()[2] == 43
     raster, elevation = read(tmp_path / "out" / "elevation.tif")
-    row, column = raster.index(lattice.x[3], lattice.y[5])
-    assert elevation[row, column] == pytest.approx(plane(lattice.x[3], lattice.y[5]), abs=1e-4)
+    row, column = raster.index(grid.x[3], grid.y[5])
+    assert elevation[row, column] == pytest.approx(plane(grid.x[3], grid.y[5]), abs=1e-4)
 
 
 def test_a_damaged_tile_is_named_and_the_rest_is_exported(tmp_path):
@@ -211,11 +211,11 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(tmp_path)
 MEASURED = """
 import json, re, sys
 from pathlib import Path
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps import export_map
 from roadbed.outputs.maps.export import PARTS
-done = export_map(StoredMap(sys.argv[1]), OutputFolder(sys.argv[2], PARTS, command="test"))
+done = export_map(MapReader(sys.argv[1]), OutputFolder(sys.argv[2], PARTS, command="test"))
 # What getrusage says counts the memory of the process that started this one too.
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 print(json.dumps({"nodes": done.nodes, "mb": peak}))

@@ -62,12 +62,12 @@ def test_scale_bars_are_round_and_fit(metres):
 @given(st.floats(-19, 19), st.floats(-19, 14))
 def test_heights_between_nodes_lie_on_the_plane(x, y):
     ground = ground_frame(points=10)
-    assert height_at(ground.lattice, ground.elevation, np.array(x), np.array(y)) == pytest.approx(SLOPE * x, abs=1e-5)
+    assert height_at(ground.grid, ground.elevation, np.array(x), np.array(y)) == pytest.approx(SLOPE * x, abs=1e-5)
 
 
 def test_heights_are_unknown_outside_and_beside_unknown_nodes():
     ground = ground_frame(points=10)
-    assert np.isnan(height_at(ground.lattice, ground.elevation, np.array([0.0, 50.0]), np.array([17.0, 0.0]))).all()
+    assert np.isnan(height_at(ground.grid, ground.elevation, np.array([0.0, 50.0]), np.array([17.0, 0.0]))).all()
 
 
 def test_vehicle_is_drawn_where_the_sensor_is():
@@ -249,7 +249,7 @@ def test_frames_show_themselves_in_notebooks(tmp_path):
     page = ground._repr_html_()
     assert "GroundFrame" in page
     assert "data:image/png;base64," in page
-    noted = replace(ground, notes=("<script>",))
+    noted = replace(ground, diagnostics=("<script>",))
     assert "&lt;script&gt;" in noted._repr_html_()
     assert "data:image" not in replace(ground, scan=None)._repr_html_()
     assert "moving" in occupancy._repr_html_()

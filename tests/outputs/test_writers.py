@@ -17,7 +17,7 @@ from roadbed.evaluate.protocols import protocol
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import write_npz
 from roadbed.outputs.pcd import write_pcd
-from roadbed.sources.datasets.kitti_scans import read_labels
+from roadbed.sources.formats.bin import read_labels
 from roadbed.sources.formats.npy import read_npz
 from roadbed.sources.formats.pcd import read_pcd
 
@@ -109,23 +109,23 @@ def test_npz_keeps_the_mounts_of_a_rig(tmp_path):
 
 
 def example_frames(scan: Scan) -> tuple[GroundFrame, OccupancyFrame]:
-    lattice = Grid.centred(4, 3, 1.0)
-    layer = np.arange(12, dtype=np.float32).reshape(lattice.shape)
+    grid = Grid.centred(4, 3, 1.0)
+    layer = np.arange(12, dtype=np.float32).reshape(grid.shape)
     pair = np.stack([layer, -layer], axis=-1)
     ground = GroundFrame(
         label=np.array([1, 2], np.uint8),
         ground_probability=np.array([1, 0], np.float32),
         height_above_ground=np.array([0, 1], np.float32),
-        lattice=lattice,
+        grid=grid,
         elevation=layer,
         slope=pair,
         variance=layer,
-        T_lattice_sensor=Pose.from_euler(1, 2, 3),
+        T_grid_sensor=Pose.from_euler(1, 2, 3),
         mounting=Mounting(Pose.from_euler(0, 0, 1.73), estimated=True),
         scan=scan,
-        notes=("a note",),
+        diagnostics=("a note",),
     )
-    occupancy = OccupancyFrame(lattice, 2.5, layer, layer, layer, pair, np.stack([layer] * 3, axis=-1), layer > 3)
+    occupancy = OccupancyFrame(grid, 2.5, layer, layer, layer, pair, np.stack([layer] * 3, axis=-1), layer > 3)
     return ground, occupancy
 
 
@@ -136,8 +136,8 @@ def test_npz_with_ground_and_occupancy_holds_plain_arrays_only(tmp_path):
     with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["ground.elevation"], ground.elevation)
         np.testing.assert_array_equal(arrays["ground.label"], ground.label)
-        np.testing.assert_array_equal(arrays["ground.lattice"], [-1.5, -1, 1, 4, 3])
-        np.testing.assert_array_equal(arrays["ground.T_lattice_sensor"], ground.T_lattice_sensor.matrix)
+        np.testing.assert_array_equal(arrays["ground.grid"], [-1.5, -1, 1, 4, 3])
+        np.testing.assert_array_equal(arrays["ground.T_grid_sensor"], ground.T_grid_sensor.matrix)
         assert arrays["ground.T_vehicle_sensor"][2, 3] == 1.73
         np.testing.assert_array_equal(arrays["occupancy.velocity"], occupancy.velocity)
         assert arrays["occupancy.time"] == 2.5

@@ -18,8 +18,11 @@ from roadbed.occupancy.observation.program import VIEW
 from roadbed.occupancy.registration.program import REGISTRATION_PASS
 from roadbed.runtime import cuda, opencl, primitives
 from roadbed.runtime import device_selection as opening
-from roadbed.runtime.backend import ArgumentStruct, Device, Launch, elements
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import element_count
+from roadbed.runtime.device import Device
 from roadbed.runtime.device_selection import devices, open_backend
+from roadbed.runtime.graphs import Launch
 from roadbed.runtime.program import Program
 from tests.conftest import require
 from tests.devices import ACCELERATORS, accelerator
@@ -59,7 +62,7 @@ def test_kernels_compile_for_cuda_without_a_gpu(name, architecture):
     compiled, output = nvrtc.compile_to_ptx(text, architecture, cuda.options(program.exact))
     assert compiled, output
     sources = "\n".join((PACKAGE / f).read_text() for f in program.files)
-    kernels = set(re.findall(r"^KERNEL(?:_OF\(\w+\))? (\w+)\(", sources, re.M))
+    kernels = set(re.findall(r"^KERNEL(?:_OF_SIZE\(\w+\))? (\w+)\(", sources, re.M))
     assert kernels == set(re.findall(r"\.entry (\w+)", output))
 
 
@@ -93,11 +96,11 @@ def test_structures_have_the_layout_of_their_records(device, record):
 @pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, REGISTRATION_PASS])
 def test_a_letter_written_whole_is_what_numpy_writes(record):
     """Arrays and records within it, and what lies between its members."""
-    letter, values = ArgumentStruct(record, 3), iter(range(1, 10_000))
+    argument_struct, values = ArgumentStruct(record, 3), iter(range(1, 10_000))
 
     def numbers(dtype):
         if dtype.subdtype is not None:
-            return [numbers(dtype.subdtype[0]) for _ in range(elements(dtype.subdtype[1]))]
+            return [numbers(dtype.subdtype[0]) for _ in range(element_count(dtype.subdtype[1]))]
         if dtype.names:
             return tuple(numbers(dtype.fields[name][0]) for name in dtype.names)
         return next(values)
@@ -108,10 +111,10 @@ def test_a_letter_written_whole_is_what_numpy_writes(record):
     expected = np.zeros(3, record)
     for k in (0, 2):
         one = [numbers(record.fields[name][0]) for name in record.names]
-        letter.write(k, *flat(one))
+        argument_struct.write(k, *flat(one))
         for name, value in zip(record.names, one):
             expected[name][k] = np.reshape(value, expected[name][k].shape) if isinstance(value, list) else value
-    assert letter.array.tobytes() == expected.tobytes()
+    assert argument_struct.array.tobytes() == expected.tobytes()
 
 
 def test_an_event_waits_for_what_was_queued_before_it(device):

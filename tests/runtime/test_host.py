@@ -11,8 +11,8 @@ import pytest
 
 from roadbed import Config, GroundFilter
 from roadbed.core.errors import DeviceError
-from roadbed.runtime.cpu_backend import Host
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device_selection import select_backend
 from tests.devices import BACKENDS, accelerator, backend
 
 
@@ -21,14 +21,14 @@ def test_the_configuration_decides_unless_the_caller_does():
     assert GroundFilter(Config(backend="opencl")).backend.device.backend == "opencl"
     assert GroundFilter(Config(backend="opencl"), backend="cpu").backend.device.backend == "cpu"
     assert GroundFilter(Config(), backend=device).backend is device
-    assert isinstance(GroundFilter().backend, Host)
+    assert isinstance(GroundFilter().backend, CpuBackend)
 
 
 def test_an_open_backend_has_its_device_already():
     with pytest.raises(DeviceError, match="open already"):
-        opened(Host(), device=1)
+        select_backend(CpuBackend(), device=1)
     with pytest.raises(DeviceError, match="has no devices"):
-        opened("cpu", device="GeForce")
+        select_backend("cpu", device="GeForce")
 
 
 def scene(seed, n=4000):

@@ -48,7 +48,7 @@ def result(device, output):
 def test_scan_equals_cumulative_sum(device, count, seed):
     values = np.random.default_rng(seed).integers(0, 1000, count).astype(np.int32)
     sums = device.output((1, count), np.int32)
-    progress = device.zeros(primitives.scan_progress(count), np.int32)
+    progress = device.zeros(primitives.scan_progress_size(count), np.int32)
     launches = primitives.scan(moved(device, values).buffer, sums.buffer, progress, count)
     device.graph(program(device), launches).run()
     np.testing.assert_array_equal(result(device, sums), np.cumsum(values) - values)

@@ -16,11 +16,11 @@ from roadbed.simulate import solids as parts
 from roadbed.simulate.caster import GROUND, cast_sweep
 from roadbed.simulate.layers import Bend, Crown, Kerb, Plane
 from roadbed.simulate.motion import Fixed
+from roadbed.simulate.objects import Part, SceneObject, ball, box, column
 from roadbed.simulate.scenes import build_scene
 from roadbed.simulate.sensors import Mount, Sensor
 from roadbed.simulate.solids import NO_SOLIDS, Movements, build_grid, join, placed
 from roadbed.simulate.terrain import Terrain
-from roadbed.simulate.things import Part, Thing, ball, box, column
 
 
 # Only kernels call what is tested here.
@@ -120,8 +120,8 @@ def inside(part: Part, points: np.ndarray) -> np.ndarray:
 def test_solid_is_entered_and_left_where_a_fine_search_finds_it(name: str) -> None:
     part = SHAPES[name]
     yaw = Pose.from_euler(3.0, -2.0, 0.4, yaw=0.7)
-    thing = Thing("obstacle", (part,), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
-    solids = placed(thing.solids, yaw.rotation, yaw.translation, 0)
+    obj = SceneObject("obstacle", (part,), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
+    solids = placed(obj.solids, yaw.rotation, yaw.translation, 0)
     centre = solids.centre[0]
     rng = np.random.default_rng(5)
     distance = np.arange(0.0, 20.0, 0.002)
@@ -144,8 +144,8 @@ def test_solid_is_entered_and_left_where_a_fine_search_finds_it(name: str) -> No
 def test_known_distances() -> None:
     """A wall face at x = 10 and a pole of radius 0.1 at (0, 6), seen along the axes."""
     parts = (box(10.5, 0.0, 0.0, 1.0, 4.0, 3.0), column(0.0, 6.0, 0.0, 0.1, 3.0))
-    thing = Thing("obstacle", parts, Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
-    solids = placed(thing.solids, np.eye(3), np.zeros(3), 0)
+    obj = SceneObject("obstacle", parts, Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
+    solids = placed(obj.solids, np.eye(3), np.zeros(3), 0)
     terrain = Terrain((Plane(0.0),))
     sensor = Sensor(elevations=(0.0, -10.0), columns=4, range_noise=0.0, range_min=0.1, mount=Mount(z=1.5))
     sweep = cast_sweep(
@@ -190,8 +190,8 @@ def test_the_grid_loses_nothing() -> None:
 
 
 def test_moving_things_are_met_where_they_are_at_the_firing() -> None:
-    thing = Thing("obstacle", (box(0.0, 0.0, 0.0, 1.0, 1.0, 2.0),), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
-    solids = placed(thing.solids, np.eye(3), np.array([10.0, 0.0, 0.0]), 0)
+    obj = SceneObject("obstacle", (box(0.0, 0.0, 0.0, 1.0, 1.0, 2.0),), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
+    solids = placed(obj.solids, np.eye(3), np.array([10.0, 0.0, 0.0]), 0)
     movements = Movements(np.array([[10.0, 0.0, 0.0]]), np.array([[20.0, 0.0, 0.0]]), np.zeros(1))
     grid = build_grid(solids, movements, 0.0, 0.0, 50.0, 0.1)
     origin, ray = np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0])
@@ -202,8 +202,8 @@ def test_moving_things_are_met_where_they_are_at_the_firing() -> None:
 
 
 def test_turning_things_swing_about_their_origin() -> None:
-    thing = Thing("obstacle", (box(2.0, 0.0, 0.0, 1.0, 0.2, 2.0),), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
-    solids = placed(thing.solids, np.eye(3), np.array([5.0, 0.0, 0.0]), 0)
+    obj = SceneObject("obstacle", (box(2.0, 0.0, 0.0, 1.0, 0.2, 2.0),), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
+    solids = placed(obj.solids, np.eye(3), np.array([5.0, 0.0, 0.0]), 0)
     movements = Movements(np.array([[5.0, 0.0, 0.0]]), np.zeros((1, 3)), np.array([math.pi / 2 / 0.1]))
     grid = build_grid(solids, movements, 0.0, 0.0, 50.0, 0.1)
     # After a quarter turn the arm points to +y: a beam along y = 2 meets its side, 0.1 m before x = 5.
@@ -214,8 +214,8 @@ def test_turning_things_swing_about_their_origin() -> None:
 
 def test_loose_crowns_stop_rays_by_their_density() -> None:
     part = ball(0.0, 0.0, 0.0, 2.0, 2.0, 2.0, density=0.5)
-    thing = Thing("tree", (part,), Fixed(0.0, 0.0), 4.0, 4.0, 4.0)
-    solids = join([NO_SOLIDS, placed(thing.solids, np.eye(3), np.array([10.0, 0.0, 2.0]), 0)])
+    obj = SceneObject("tree", (part,), Fixed(0.0, 0.0), 4.0, 4.0, 4.0)
+    solids = join([NO_SOLIDS, placed(obj.solids, np.eye(3), np.array([10.0, 0.0, 2.0]), 0)])
     grid = build_grid(solids, NO_MOVEMENT, 0.0, 0.0, 50.0, 0.0)
     origin, ray = np.array([0.0, 0.0, 2.0]), np.array([1.0, 0.0, 0.0])
     draws = (np.arange(1000) + 0.5) / 1000

@@ -16,10 +16,10 @@ from roadbed.core.geometry import Pose
 from roadbed.simulate.caster import _detection_chance
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.motion import Fixed
+from roadbed.simulate.objects import box
 from roadbed.simulate.scenes import build_scene
 from roadbed.simulate.sensors import load_rig
 from roadbed.simulate.terrain import Terrain
-from roadbed.simulate.things import box
 from roadbed.simulate.world import Scene
 from roadbed.sources.simulator import SimulatorSource
 

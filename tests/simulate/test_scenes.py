@@ -8,7 +8,7 @@ import pytest
 
 import roadbed
 from roadbed.core.geometry import Grid
-from roadbed.simulate.cells import Band, occupants
+from roadbed.simulate.cells import HeightBand, occupants
 from roadbed.simulate.scenes import SCENES, build_scene
 from roadbed.simulate.solids import build_grid
 
@@ -37,9 +37,9 @@ def test_nothing_stands_in_the_way(scene: str, seed: int) -> None:
         place = np.stack([x, y, np.zeros_like(x)], -1) @ body.rotation[0].T + body.translation[0]
         grid = build_grid(instant.solids, instant.movements, *body.translation[0, :2], 10.0, 0.0)
         field = world.terrain.compiled
-        band = Band(place, body.rotation[0], 0.15, 0.25, 2.0)
+        band = HeightBand(place, body.rotation[0], 0.15, 0.25, 2.0)
         owner = occupants(band, field, instant.solids, instant.movements, grid)
-        assert (owner < 0).all(), f"at {time} s: {world.things[owner.max()]}"
+        assert (owner < 0).all(), f"at {time} s: {world.objects[owner.max()]}"
 
 
 def test_city_bridge_spans_the_road_high_above_it() -> None:
@@ -68,15 +68,15 @@ def test_low_obstacles_are_seen_isolated_and_low() -> None:
 
 def test_a_passing_car_hides_ground_seen_before_and_after() -> None:
     source = roadbed.open("sim:parking?sensor=vlp16&frames=60")
-    lattice = Grid.centred(4.0, 4.0, 0.4, 3.0, -8.0)  # on the slope down to the car park
-    share = [source.truth(index).occupancy(lattice).visible.mean() for index in (10, 30, 50)]
+    grid = Grid.centred(4.0, 4.0, 0.4, 3.0, -8.0)  # on the slope down to the car park
+    share = [source.truth(index).occupancy(grid).visible.mean() for index in (10, 30, 50)]
     assert share[0] > 0.6
     assert share[1] < 0.3
     assert share[2] > 0.6
 
 
 def test_density_empties_and_fills_a_scene() -> None:
-    empty, usual, crowded = (len(build_scene("city", 0, density).things) for density in (0.0, 1.0, 2.0))
+    empty, usual, crowded = (len(build_scene("city", 0, density).objects) for density in (0.0, 1.0, 2.0))
     assert empty < usual < crowded
 
 

@@ -35,10 +35,10 @@ def test_folder_reads_back(tmp_path: Path) -> None:
     truth = source.truth(2)
     with np.load(tmp_path / "truth" / "000002.npz") as layers:
         x0, y0, spacing, columns, rows = layers["lattice"]
-        lattice = Grid(x0, y0, spacing, int(columns), int(rows))
-        assert layers["elevation"].shape == lattice.shape == (60, 60)
-        np.testing.assert_allclose(layers["elevation"], truth.elevation(lattice), atol=1e-5)
-        np.testing.assert_array_equal(layers["occupied"], truth.occupancy(lattice).occupied)
+        grid = Grid(x0, y0, spacing, int(columns), int(rows))
+        assert layers["elevation"].shape == grid.shape == (60, 60)
+        np.testing.assert_allclose(layers["elevation"], truth.elevation(grid), atol=1e-5)
+        np.testing.assert_array_equal(layers["occupied"], truth.occupancy(grid).occupied)
         np.testing.assert_array_equal(layers["point.is_ground"], truth.is_ground)
     boxes = written.objects(2)
     for box, expected in zip(boxes, source.objects(2), strict=True):
@@ -52,7 +52,7 @@ def test_a_rig_reads_back_with_its_mounts(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["simulate", "city?sensor=lux4", "-o", str(tmp_path), "--frames", "2"])
     assert result.exit_code == 0, result.output
     source = roadbed.open("sim:city?sensor=lux4&frames=2")
-    for written in (roadbed.open(tmp_path), roadbed.open(tmp_path / "velodyne", source="kitti-scans")):
+    for written in (roadbed.open(tmp_path), roadbed.open(tmp_path / "velodyne", source="bin")):
         scan, expected = written[1], source[1]
         np.testing.assert_array_equal(scan.points, expected.points)
         np.testing.assert_array_equal(scan.channels["sensor_index"], expected.channels["sensor_index"])

@@ -14,11 +14,11 @@ from roadbed.core.geometry import Grid, Pose
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.layers import Plane, Wave
 from roadbed.simulate.motion import Along, Fixed, Pace, Straight
+from roadbed.simulate.objects import SceneObject, box, car, wall
 from roadbed.simulate.sensors import load_rig
 from roadbed.simulate.solids import Movements, reach
 from roadbed.simulate.terrain import Terrain
-from roadbed.simulate.things import Thing, box, car, wall
-from roadbed.simulate.truth import FrameTruth, thing_velocity
+from roadbed.simulate.truth import FrameTruth, object_velocity
 from roadbed.simulate.world import Scene
 
 
@@ -33,7 +33,7 @@ def test_object_points_lie_on_their_solids(city) -> None:  # type: ignore[no-unt
     margin = reach(solids) + 1e-6
     for identity in np.unique(truth.object_id[truth.object_id > 0]):
         points = truth.points_world[truth.object_id == identity]
-        parts = np.flatnonzero(solids.thing == identity - 1)
+        parts = np.flatnonzero(solids.object == identity - 1)
         inside = (np.abs(points[:, None] - solids.centre[parts]) <= margin[parts]).all(axis=2)
         assert inside.any(axis=1).all()
 
@@ -56,32 +56,32 @@ def test_measured_points_lie_within_the_noise(city) -> None:  # type: ignore[no-
 
 def test_elevation_and_slope_on_world_axes_are_the_terrain(city) -> None:  # type: ignore[no-untyped-def]
     truth = city.truth(3)
-    lattice = Grid.centred(20.0, 10.0, 0.5, 5.0, 2.0)
-    x, y = lattice.mesh()
-    np.testing.assert_allclose(truth.elevation(lattice), truth.terrain.height(x, y))
-    np.testing.assert_allclose(truth.slope(lattice), truth.terrain.slope(x, y))
+    grid = Grid.centred(20.0, 10.0, 0.5, 5.0, 2.0)
+    x, y = grid.mesh()
+    np.testing.assert_allclose(truth.elevation(grid), truth.terrain.height(x, y))
+    np.testing.assert_allclose(truth.slope(grid), truth.terrain.slope(x, y))
 
 
 def test_elevation_in_a_tilted_frame() -> None:
     scene = Scene("waves", Terrain((Wave(0.8, 30.0, 0.4), Plane(0.3, 0.1, 0.05))), (), Fixed(0.0, 0.0), 1.0)
     _, truth = Drive(scene, load_rig("vlp16"), 1).frame(0)
-    T_lattice_sensor = Pose.from_euler(3.0, -1.0, 0.7, yaw=0.9, pitch=0.12, roll=-0.07)
-    lattice = Grid.centred(16.0, 12.0, 0.5)
-    elevation = truth.elevation(lattice, T_lattice_sensor)
-    x, y = lattice.mesh()
-    T_world_grid = truth.T_world_sensor @ T_lattice_sensor.inverse()
+    T_grid_sensor = Pose.from_euler(3.0, -1.0, 0.7, yaw=0.9, pitch=0.12, roll=-0.07)
+    grid = Grid.centred(16.0, 12.0, 0.5)
+    elevation = truth.elevation(grid, T_grid_sensor)
+    x, y = grid.mesh()
+    T_world_grid = truth.T_world_sensor @ T_grid_sensor.inverse()
     world = (T_world_grid @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*x.shape, 3)
     np.testing.assert_allclose(world[..., 2], scene.terrain.height(world[..., 0], world[..., 1]), atol=1e-6)
     step = 1e-3
-    moved = Grid(lattice.x0 + step, lattice.y0, lattice.spacing, lattice.columns, lattice.rows)
-    by_x = (truth.elevation(moved, T_lattice_sensor) - elevation) / step
-    np.testing.assert_allclose(truth.slope(lattice, T_lattice_sensor)[..., 0], by_x, atol=1e-3)
+    moved = Grid(grid.x0 + step, grid.y0, grid.spacing, grid.columns, grid.rows)
+    by_x = (truth.elevation(moved, T_grid_sensor) - elevation) / step
+    np.testing.assert_allclose(truth.slope(grid, T_grid_sensor)[..., 0], by_x, atol=1e-3)
 
 
 def block_scene() -> Scene:
-    block = Thing("obstacle", (box(0.0, 0.0, 0.0, 2.0, 1.0, 1.0),), Fixed(6.0, 0.0, math.pi / 2), 2.0, 1.0, 1.0)
-    roof = Thing("bridge", (box(0.0, 0.0, 3.0, 4.0, 4.0, 0.5),), Fixed(-8.0, 0.0), 4.0, 4.0, 3.5)
-    kerb = Thing("obstacle", (box(0.0, 0.0, 0.0, 1.0, 1.0, 0.1),), Fixed(0.0, -6.0), 1.0, 1.0, 0.1)
+    block = SceneObject("obstacle", (box(0.0, 0.0, 0.0, 2.0, 1.0, 1.0),), Fixed(6.0, 0.0, math.pi / 2), 2.0, 1.0, 1.0)
+    roof = SceneObject("bridge", (box(0.0, 0.0, 3.0, 4.0, 4.0, 0.5),), Fixed(-8.0, 0.0), 4.0, 4.0, 3.5)
+    kerb = SceneObject("obstacle", (box(0.0, 0.0, 0.0, 1.0, 1.0, 0.1),), Fixed(0.0, -6.0), 1.0, 1.0, 0.1)
     runner = car(Straight(0.0, 8.0, 0.3, Pace(7.0)))
     return Scene(
         "blocks", Terrain(), (block, roof, kerb, runner, wall(Fixed(14.0, 0.0, math.pi / 2), 6.0)), Fixed(0, 0), 2.0
@@ -90,9 +90,9 @@ def block_scene() -> Scene:
 
 def test_occupancy_of_simple_shapes() -> None:
     _, truth = Drive(block_scene(), load_rig("hdl32e"), 1).frame(0)
-    lattice = Grid.centred(40.0, 30.0, 0.2)
-    found = truth.occupancy(lattice)
-    x, y = lattice.mesh()
+    grid = Grid.centred(40.0, 30.0, 0.2)
+    found = truth.occupancy(grid)
+    x, y = grid.mesh()
     block = (np.abs(x - 6.0) < 0.5 - 0.1) & (np.abs(y) < 1.0 - 0.1)  # turned by 90 degrees
     assert found.occupied[block].all()
     assert (found.object_id[block] == 1).all()
@@ -112,9 +112,9 @@ def test_occupancy_of_simple_shapes() -> None:
 
 def test_visibility_ends_behind_the_block() -> None:
     _, truth = Drive(block_scene(), load_rig("hdl32e"), 1).frame(0)
-    lattice = Grid.centred(40.0, 30.0, 0.2)
-    visible = truth.occupancy(lattice, below=1.0).visible
-    x, y = lattice.mesh()
+    grid = Grid.centred(40.0, 30.0, 0.2)
+    visible = truth.occupancy(grid, below=1.0).visible
+    x, y = grid.mesh()
     assert visible[(np.hypot(x - 3.0, y) < 0.5)].mean() > 0.95
     assert not visible[(np.abs(x - 18.0) < 1.0) & (np.abs(y) < 2.0)].any()  # behind the wall
     assert visible[(np.abs(x - 5.55) < 0.11) & (np.abs(y) < 0.5)].all()  # the side of the block that is hit
@@ -122,10 +122,10 @@ def test_visibility_ends_behind_the_block() -> None:
 
 def test_occupancy_turns_with_the_lattice() -> None:
     _, truth = Drive(block_scene(), load_rig("vlp16"), 1).frame(0)
-    T_lattice_sensor = Pose.from_euler(yaw=math.pi / 2)  # the world's x axis is the lattice's y axis
-    lattice = Grid.centred(30.0, 30.0, 0.2)
-    found = truth.occupancy(lattice, T_lattice_sensor)
-    x, y = lattice.mesh()
+    T_grid_sensor = Pose.from_euler(yaw=math.pi / 2)  # the world's x axis is the lattice's y axis
+    grid = Grid.centred(30.0, 30.0, 0.2)
+    found = truth.occupancy(grid, T_grid_sensor)
+    x, y = grid.mesh()
     assert found.occupied[(np.abs(y - 6.0) < 0.35) & (np.abs(x) < 0.8)].all()
     runner = found.moving & (found.object_id == 4)
     np.testing.assert_allclose(found.velocity[runner].mean(axis=0), [-7 * math.sin(0.3), 7 * math.cos(0.3)], rtol=1e-3)
@@ -147,7 +147,7 @@ def test_places_of_a_turning_thing_move_by_its_turning() -> None:
     """Counter-clockwise about (5, 0): what lies ahead goes left, what lies left goes back."""
     movements = Movements(np.array([[5.0, 0.0, 0.0]]), np.array([[1.0, 0.0, 0.0]]), np.array([0.5]))
     places = np.array([[7.0, 0.0, 1.0], [5.0, 3.0, 1.0]])
-    found = thing_velocity(SimpleNamespace(movements=movements), np.zeros(2, np.int32), places)
+    found = object_velocity(SimpleNamespace(movements=movements), np.zeros(2, np.int32), places)
     np.testing.assert_allclose(found, [[1.0, 1.0, 0.0], [1.0 - 1.5, 0.0, 0.0]])
 
 
@@ -158,10 +158,10 @@ def test_drifting_odometry_leaves_the_truth_in_place() -> None:
     assert scan.T_world_sensor is not None
     assert scan.T_world_sensor.distance_to(truth.T_world_sensor) > 0.01
     x, y, _ = scan.T_world_sensor.translation
-    lattice = Grid.centred(24.0, 24.0, 0.5, x, y)
-    elevation = truth.elevation(lattice, scan.T_world_sensor)
+    grid = Grid.centred(24.0, 24.0, 0.5, x, y)
+    elevation = truth.elevation(grid, scan.T_world_sensor)
     points = scan.T_world_sensor @ scan.points.astype(np.float64)[truth.is_ground]
-    near = lattice.index(points[:, 0], points[:, 1])
+    near = grid.index(points[:, 0], points[:, 1])
     error = points[near >= 0, 2] - elevation.ravel()[near[near >= 0]]
     assert np.median(np.abs(error)) < 0.05
 

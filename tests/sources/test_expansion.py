@@ -26,7 +26,7 @@ from roadbed.sources.formats.las import read_las
 from roadbed.sources.formats.npy import read_npz
 from roadbed.sources.formats.pcd import read_pcd
 from tests.resident import measured
-from tests.sources.bag_files import Messages, cloud_bytes, write_bag
+from tests.sources.bags.bag_files import Messages, cloud_bytes, write_bag
 
 MOST_MEMORY = 200 << 20
 

@@ -67,7 +67,7 @@ def test_other_packages_add_sources_by_entry_point(tmp_path):
 def test_register_puts_a_source_ahead(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_ADDED", {})
 
-    class Mine(registry.Source):
+    class Mine(roadbed.Source):
         @classmethod
         def matches(cls, location):
             return location.endswith(".pcd")

@@ -13,7 +13,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.sources import Source
-from roadbed.sources.selection import part_of
+from roadbed.sources.source import part_of
 
 
 class Numbered(Source):

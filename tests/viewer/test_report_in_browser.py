@@ -16,7 +16,7 @@ def report(scans, tmp_path):
     command = "roadbed run /" + "a-folder-with-a-long-name/" * 6 + "drive -o out"
     recorder = RunRecorder("sim:city", config, title="A short drive", command=command)
     for result in Pipeline(config).run(scans[:3]):
-        recorder.add(result.scan, result.ground, result.occupancy, result.seconds)
+        recorder.add(result.scan, result.ground, result.occupancy, result.timings)
     return write_report(tmp_path / "report.html", recorder.summary())
 
 

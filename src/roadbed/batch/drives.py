@@ -19,7 +19,7 @@ from roadbed.config.base import Stage
 from roadbed.core.errors import InputError
 from roadbed.io.files import read_text
 from roadbed.sources.location import parse_location
-from roadbed.sources.opening import Opening
+from roadbed.sources.read_options import ReadOptions
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._=-]{0,99}"
 
@@ -43,10 +43,10 @@ class Drive:
 
     name: str  # of its folder
     location: str
-    opening: Opening
+    opening: ReadOptions
 
 
-def find_drives(arguments: Sequence[str], opening: Opening) -> list[Drive]:
+def find_drives(arguments: Sequence[str], opening: ReadOptions) -> list[Drive]:
     """Locations, globs such as 'drives/*.mcap', and @FILE: a list of locations or a manifest of JSON lines."""
     drives: dict[str, Drive] = {}
     for argument in arguments:
@@ -59,7 +59,7 @@ def find_drives(arguments: Sequence[str], opening: Opening) -> list[Drive]:
     return sorted(drives.values(), key=lambda drive: drive.name)
 
 
-def _of_argument(argument: str, opening: Opening) -> Iterator[Drive]:
+def _of_argument(argument: str, opening: ReadOptions) -> Iterator[Drive]:
     if argument.startswith("@"):
         file = Path(argument[1:])
         for number, line in enumerate(read_text(file).splitlines(), 1):
@@ -70,7 +70,7 @@ def _of_argument(argument: str, opening: Opening) -> Iterator[Drive]:
         yield from (_drive(location, opening) for location in _expanded(argument, Path()))
 
 
-def _of_line(line: str, file: Path, number: int, opening: Opening) -> Iterator[Drive]:
+def _of_line(line: str, file: Path, number: int, opening: ReadOptions) -> Iterator[Drive]:
     if not line.startswith("{"):
         yield from (_drive(location, opening) for location in _expanded(line, file.parent))
         return
@@ -97,7 +97,7 @@ def _expanded(location: str, home: Path) -> list[str]:
     return [(os.path.abspath(home / path) if os.path.exists(home / path) else path) + mark + query]
 
 
-def _drive(location: str, opening: Opening, name: str | None = None) -> Drive:
+def _drive(location: str, opening: ReadOptions, name: str | None = None) -> Drive:
     if opening.odometry is not None and os.path.isfile(opening.odometry):
         opening = replace(opening, odometry=os.path.abspath(opening.odometry))
     if name is None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from roadbed.batch.drives import Drive
 from roadbed.io.files import open_regular
 from roadbed.sources.location import parse_location
-from roadbed.sources.opening import files_of
-from roadbed.sources.registry import Source
+from roadbed.sources.read_options import files_of
+from roadbed.sources.source import Source
 
 _PIECE = 1 << 20  # bytes read at a time
 

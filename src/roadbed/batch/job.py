@@ -11,7 +11,7 @@ from pathlib import Path
 from roadbed.batch.drives import Drive
 from roadbed.config import Config
 
-WARM_UP = 80  # frames; `roadbed bench segments` shows what they are worth
+WARM_UP = 80  # frames; `python -m benchmarks segments` shows what they are worth
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class DriveManifest:
     points: int
     labels: Mapping[str, int]  # points by label
     objects: int  # ids
-    notes: int  # frames of which something was noticed
+    diagnostics: int  # frames of which something was noticed
     scores: Mapping[str, float | None]  # percent, mean over frames; empty without true labels
     worst: Sequence[Mapping[str, Any]]
     files: Mapping[str, int | None] = field(default_factory=dict)  # bytes; None where they differ from run to run

@@ -11,9 +11,9 @@ from roadbed.batch.folders import appearing
 from roadbed.batch.job import Job
 from roadbed.batch.outcome import Outcome
 from roadbed.core.errors import InputError
-from roadbed.mapping.combine import foreign_to_map, merge_maps, new_map_folder
 from roadbed.mapping.index import MapIndex
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.merge import foreign_to_map, merge_maps, new_map_folder
+from roadbed.mapping.reader import MapReader
 
 GROUP = 8  # maps that one task adds up
 
@@ -42,7 +42,7 @@ def levels(maps: Sequence[Path], target: Path, between: Path, group: int = GROUP
 
 def do_merge(job: Job, name: str, maps: Sequence[Path], target: Path, onto: Path) -> Iterator[Outcome]:
     """Add maps up; a damaged tile is an error here, as a map that lacks it would look complete."""
-    stored = [StoredMap(path) for path in maps]
+    stored = [MapReader(path) for path in maps]
     with appearing(target, job.unfinished, foreign_to_map) as folder:
         merge_maps(stored, lambda: new_map_folder(folder, [one.folder for one in stored]), MapIndex.of(onto))
         damaged = [line for one in stored for line in one.damaged]

@@ -31,7 +31,7 @@ def write_batch_report(job: Job, complete: Sequence[Drive], progress: Progress) 
                 f"drives/{drive.name}/report.html",
                 known.frames,
                 known.points,
-                known.notes,
+                known.diagnostics,
                 known.scores,
                 run.get("stage_seconds", {}),
                 run.get("median_ms", {}),
@@ -42,7 +42,7 @@ def write_batch_report(job: Job, complete: Sequence[Drive], progress: Progress) 
     pictures = []
     for _, name, entry in sorted(worst, key=lambda found: found[:2])[:_MOST_PICTURES]:
         score = f", F1 {entry['F1']:.2f} %" if entry["F1"] is not None else ""
-        caption = "; ".join([f"{name}, frame {entry['frame']}{score}", *entry["notes"]])
+        caption = "; ".join([f"{name}, frame {entry['frame']}{score}", *entry["diagnostics"]])
         picture = job.drives / name / entry["picture"]
         if picture.is_file():
             pictures.append(Picture(caption, picture.read_bytes(), "webp"))

@@ -25,15 +25,14 @@ from roadbed.batch.worst import FOLDER as WORST
 from roadbed.batch.worst import WorstFrames, worst_of
 from roadbed.core.errors import InputError
 from roadbed.io.files import read_text
-from roadbed.mapping.combine import merge_maps, new_map_folder
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.merge import merge_maps, new_map_folder
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.parts import Part, linked_or_copied
 from roadbed.outputs.recording import RunFolder
 from roadbed.outputs.report import RunSummary
 from roadbed.pipeline import Pipeline
-from roadbed.sources.registry import Source
-from roadbed.sources.selection import Selection
+from roadbed.sources.source import Selection, Source
 
 _TELL_EVERY = 1.0  # s
 _SEGMENT = "segment.json"  # the last file of a segment
@@ -130,7 +129,7 @@ def do_join(job: Job, drive: Drive, segments: Sequence[Segment]) -> Told:
             part = Part.read(place)
             recording.take(place, part, ids.of_segment(part.objects, part.last, fact["seen"]))
         if job.map:
-            maps = [StoredMap(place / "map") for place in folders if (place / "map" / "map.json").exists()]
+            maps = [MapReader(place / "map") for place in folders if (place / "map" / "map.json").exists()]
             if maps:
                 merge_maps(maps, lambda: new_map_folder(folder / "map", [stored.folder for stored in maps]))
         _claim_map(out, folder / "map")
@@ -216,7 +215,7 @@ def _conclude(
         points=sum(frame.points for frame in summary.frames),
         labels=labels,
         objects=len(ids),
-        notes=sum(bool(frame.notes) for frame in summary.frames),
+        diagnostics=sum(bool(frame.diagnostics) for frame in summary.frames),
         scores={name: None if np.isnan(value) else round(value, 3) for name, value in summary.mean_scores().items()},
         worst=worst,
         files=sizes(out.path),

@@ -26,8 +26,8 @@ class WorstFrames:
 
     def add(self, record: FrameRecord, result: Result) -> None:
         f1 = record.scores.get("F1", nan)
-        entry = {"frame": record.index, "F1": None if isnan(f1) else round(f1, 3), "notes": [*record.notes]}
-        if not isnan(f1) or record.notes:
+        entry = {"frame": record.index, "F1": None if isnan(f1) else round(f1, 3), "diagnostics": [*record.diagnostics]}
+        if not isnan(f1) or record.diagnostics:
             self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: badness(kept[0]))[:KEPT]
 
     def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ class WorstFrames:
 
 def badness(entry: Mapping[str, Any]) -> tuple[float, int, int]:
     """Worst first; frames that have no score come after those that have."""
-    return (101.0 if entry["F1"] is None else entry["F1"], -len(entry["notes"]), entry["frame"])
+    return (101.0 if entry["F1"] is None else entry["F1"], -len(entry["diagnostics"]), entry["frame"])
 
 
 def worst_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[Mapping[str, Any]]:

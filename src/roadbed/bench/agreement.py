@@ -14,13 +14,15 @@ from roadbed.core.geometry import Float32
 from roadbed.ground import GroundFilter
 from roadbed.occupancy import OccupancyFilter
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 
 LEAST_MASS, LEAST_SPEED = 0.01, 0.1  # m/s; what is smaller than this is compared with this
 GRIDS = ("occupancy", "static", "velocity")
 
 
-def agreement_rows(scans: Iterable[Scan], config: Config, backend: Backend | Host | str) -> Iterator[dict[str, Any]]:
+def agreement_rows(
+    scans: Iterable[Scan], config: Config, backend: Backend | CpuBackend | str
+) -> Iterator[dict[str, Any]]:
     """One row per frame: the mean relative error of each grid in percent, and in how many cells anything differs.
 
     Occupancy and static: |ours - CPU's| / CPU's, mean over all cells. Velocity: length of the difference over the CPU's

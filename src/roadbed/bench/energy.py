@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-from roadbed.runtime.backend import Device
+from roadbed.runtime.device import Device
 
 RAPL = Path("/sys/class/powercap")
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from roadbed.bench.energy import Meter
 from roadbed.bench.occupancy_steps import steps_on
-from roadbed.config import Config, OccupancyConfig
+from roadbed.config import Config
+from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.errors import DeviceError
 from roadbed.core.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Observation
@@ -26,7 +27,7 @@ from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.filter_device import Tuning
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.opencl import OpenclBackend
 
 SENSORS = 8  # LiDARs pooled in the paper
@@ -81,7 +82,7 @@ class Timing:
         }
 
 
-def bench_occupancy(backend: Backend | Host, steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
+def bench_occupancy(backend: Backend | CpuBackend, steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
     """`rows`: table 1; `default_filter`: the same with our default filter; `figure_7`: per task against particles;
     `figure_8`: against resolution; on accelerators also how the work is laid out, and `figure_9`."""
     paper, default = Config.preset("paper").occupancy, OccupancyConfig()
@@ -99,13 +100,13 @@ def bench_occupancy(backend: Backend | Host, steps: int = 30, warm_up: int = 12)
         "figure_7": rows(paper, *((count, 0.2) for count in FIGURE_7_PARTICLES)),
         "figure_8": rows(paper, *((19_000, resolution) for resolution in FIGURE_8_RESOLUTIONS)),
     }
-    if not isinstance(backend, Host):
+    if not isinstance(backend, CpuBackend):
         out |= layouts(backend, steps, warm_up)
     return out
 
 
 def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
-    """The same work distributed in other ways: scheduling, work-groups, and on fewer compute units."""
+    """The same work laid on the device in other ways: scheduling, work-groups, and on fewer compute units."""
     paper = Config.preset("paper").occupancy
 
     def timing(place: Backend, **tuning: Any) -> dict[str, float]:
@@ -149,7 +150,7 @@ def time_steps(
     resolution: float,
     steps: int,
     warm_up: int,
-    backend: Backend | Host | None = None,
+    backend: Backend | CpuBackend | None = None,
     tuning: Tuning | None = None,
     energy: Meter | None = None,
 ) -> Timing:
@@ -161,7 +162,7 @@ def time_steps(
     cells = Cells(round(width / resolution), round(length / resolution), resolution)
     fusion = Config.preset("paper").occupancy.fusion
     filter_ = FilterModel.of(config.with_changes(filter={"particles": particles}))
-    stage = steps_on(backend or Host(), cells, fusion, filter_, tuning)
+    stage = steps_on(backend or CpuBackend(), cells, fusion, filter_, tuning)
     motion = _motion(width)
     totals: list[float] = []
     processor: list[float] = []

@@ -21,7 +21,7 @@ from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.registration.register_device import RegistrationDevice
 from roadbed.runtime import primitives
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 
 Given = tuple[float, GridMotion, tuple[float, float]]  # seconds since the last step, the grid's motion, own velocity
 
@@ -43,9 +43,13 @@ class Steps(Protocol):
 
 
 def steps_on(
-    backend: Backend | Host, cells: Cells, fusion: FusionConfig, filter_: FilterModel, tuning: Tuning | None = None
+    backend: Backend | CpuBackend,
+    cells: Cells,
+    fusion: FusionConfig,
+    filter_: FilterModel,
+    tuning: Tuning | None = None,
 ) -> Steps:
-    if isinstance(backend, Host):
+    if isinstance(backend, CpuBackend):
         return _CpuSteps(cells, fusion, filter_)
     return _DeviceSteps(backend, cells, fusion, filter_, tuning)
 

@@ -32,7 +32,7 @@ def pipeline_rows(
         frames = there_and_back(scans)
         timing = measure(
             lambda pipeline=pipeline, frames=frames: pipeline(next(frames)),  # type: ignore[misc]
-            lambda result: {**result.seconds, **{_STEP + k: v for k, v in result.occupancy.timings.items()}},
+            lambda result: {**result.timings, **{_STEP + k: v for k, v in result.occupancy.timings.items()}},
             repeats=100,
             seconds=seconds,
             warm_up=len(scans),

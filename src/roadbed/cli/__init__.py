@@ -70,7 +70,7 @@ def _roadbed(
     """Ground, obstacles, elevation and dynamic occupancy from raw LiDAR."""
 
 
-def main() -> None:
+def main(app: typer.Typer = app) -> None:
     """Run a command; what a user can act on ends in one line and status 2, an interrupt in status 130."""
     try:
         status = app(standalone_mode=False)

@@ -21,7 +21,7 @@ def map(
     """Errors of the elevation where the ground was seen."""
     from roadbed.evaluate.map import evaluate_map
     from roadbed.sources import open_source
-    from roadbed.sources.selection import part_of
+    from roadbed.sources.source import part_of
 
     scans = part_of(open_source(source), stride=stride)
     out = evaluate_map(folder, scans, drive, lambda numbers: progress(numbers, "comparing", len(scans)))

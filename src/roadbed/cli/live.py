@@ -113,7 +113,7 @@ def _foxglove(host: str | None, port: int, mcap: Path | None, say: Callable[[str
     with FoxgloveSink(host, port, mcap) as sink:
         if host is not None:
             say(f"Foxglove: open a connection to {sink.address}")
-        yield lambda live: sink.show(live.result, live.notes)
+        yield lambda live: sink.show(live.result, live.diagnostics)
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def _folder(output: Path, force: bool, request: Request, source: Any, settings: 
     """Into a folder, which has its report whatever ends the stream."""
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.recording import RunFolder
-    from roadbed.sources.opening import files_of
+    from roadbed.sources.read_options import files_of
 
     out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=files_of(source), force=force)
     folder = RunFolder(out, request.source, settings)

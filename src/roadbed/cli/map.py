@@ -12,7 +12,7 @@ from roadbed.cli.options import Force, Output, command_line
 from roadbed.cli.screen import Json, print_json, progress, table
 
 if TYPE_CHECKING:
-    from roadbed.mapping.stored import StoredMap
+    from roadbed.mapping.reader import MapReader
 
 app = typer.Typer(invoke_without_command=True, help="A long-term map: show, merge, crop, export.")
 Products = Annotated[
@@ -54,10 +54,10 @@ def merge(
     as_json: Json = False,
 ) -> None:
     """Add what several maps know, in the frame of the first."""
-    from roadbed.mapping.combine import merge_maps, new_map_folder
-    from roadbed.mapping.stored import StoredMap
+    from roadbed.mapping.merge import merge_maps, new_map_folder
+    from roadbed.mapping.reader import MapReader
 
-    maps = [_open(context), *(StoredMap(other) for other in others)]
+    maps = [_open(context), *(MapReader(other) for other in others)]
     merge_maps(maps, lambda: new_map_folder(output, [stored.folder for stored in maps], force))
     _report(output, [line for stored in maps for line in stored.damaged], as_json)
 
@@ -74,7 +74,7 @@ def crop(
     as_json: Json = False,
 ) -> None:
     """Keep a rectangle of the map, metres in its frame (write -- before negative numbers)."""
-    from roadbed.mapping.combine import crop_map, new_map_folder
+    from roadbed.mapping.merge import crop_map, new_map_folder
 
     stored = _open(context)
     crop_map(stored, lambda: new_map_folder(output, [stored.folder], force), (x_min, x_max), (y_min, y_max))
@@ -124,13 +124,13 @@ def product_names(text: str | None) -> tuple[str, ...]:
     return check_products([name for name in (text or "").replace(" ", ",").split(",") if name])
 
 
-def _open(context: typer.Context) -> StoredMap:
-    from roadbed.mapping.stored import StoredMap
+def _open(context: typer.Context) -> MapReader:
+    from roadbed.mapping.reader import MapReader
 
-    return StoredMap(context.obj)
+    return MapReader(context.obj)
 
 
-def _facts(stored: StoredMap) -> dict[str, Any]:
+def _facts(stored: MapReader) -> dict[str, Any]:
     import numpy as np
 
     x_min, x_max, y_min, y_max = stored.extent.extent

@@ -16,7 +16,7 @@ from roadbed.core.errors import ConfigError
 if TYPE_CHECKING:
     from roadbed.config import Config
     from roadbed.sources import Source
-    from roadbed.sources.opening import Opening
+    from roadbed.sources.read_options import ReadOptions
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace results of Roadbed that are there already.")]
@@ -77,11 +77,11 @@ class Perception:
             config = config.with_changes(ground={"mounting": mounting.model_dump()})
         return config
 
-    def opening(self, frames: int | None = None) -> Opening:
+    def opening(self, frames: int | None = None) -> ReadOptions:
         """How a source is to be read, at most `frames` scans of it."""
-        from roadbed.sources.opening import Opening
+        from roadbed.sources.read_options import ReadOptions
 
-        return Opening(
+        return ReadOptions(
             self.kind, self.start, self.stride, frames, self.mounting, self.height, self.odometry, self.deskew
         )
 

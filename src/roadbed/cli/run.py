@@ -72,31 +72,31 @@ class _Drive:
     as_json: bool
 
     def into_bag(self, output: Path, force: bool, map_folder: Path | None) -> None:
-        from roadbed.outputs.bag import source_notes, write_bag
+        from roadbed.outputs.bag import source_diagnostics, write_bag
 
-        odometry, notes = self.request.odometry_used(self.scans), source_notes(self.scans)
+        odometry, diagnostics = self.request.odometry_used(self.scans), source_diagnostics(self.scans)
         count, left_out = write_bag(output, self.scans, self._results(map_folder), force)
-        notes += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
+        diagnostics += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
         if self.as_json:
             facts = {"source": self.request.source, "output": str(output), "frames": count}
-            print_json({**facts, "odometry": odometry, "notes": notes})
+            print_json({**facts, "odometry": odometry, "diagnostics": diagnostics})
         else:
-            print_lines(odometry, notes)
+            print_lines(odometry, diagnostics)
             print(f"{count} scans: {output} (play it, or open it in RViz or Foxglove)")
 
     def into_folder(
         self, output: Path, force: bool, layers: bool, map_folder: Path | None, products: str | None
     ) -> None:
         from roadbed.cli.map import product_names
-        from roadbed.mapping.stored import StoredMap
-        from roadbed.outputs.bag import source_notes
+        from roadbed.mapping.reader import MapReader
+        from roadbed.outputs.bag import source_diagnostics
         from roadbed.outputs.folder import OutputFolder
         from roadbed.outputs.maps import export_map
         from roadbed.outputs.maps.export import PARTS as MAP_PARTS
         from roadbed.outputs.recording import RunFolder
-        from roadbed.sources.opening import files_of
+        from roadbed.sources.read_options import files_of
 
-        odometry, notes = self.request.odometry_used(self.scans), source_notes(self.scans)
+        odometry, diagnostics = self.request.odometry_used(self.scans), source_diagnostics(self.scans)
         wanted = None if products is None else product_names("" if products == "all" else products)
         parts = RunFolder.PARTS + (MAP_PARTS if products else ())
         out = OutputFolder(output, parts, command=command_line(), inputs=files_of(self.scans), force=force)
@@ -106,14 +106,14 @@ class _Drive:
             for result in results:
                 folder.add(result)
             if wanted is not None and kept_in is not None:
-                export_map(StoredMap(kept_in), out, wanted, limits=self.settings.traversability)
+                export_map(MapReader(kept_in), out, wanted, limits=self.settings.traversability)
         summary = folder.finish()
         if self.as_json:
             facts = run_facts(summary, output)
-            print_json({**facts, "notes": notes + facts["notes"], "odometry": odometry})
+            print_json({**facts, "diagnostics": diagnostics + facts["diagnostics"], "odometry": odometry})
         else:
             print_summary(summary)
-            print_lines(odometry, notes)
+            print_lines(odometry, diagnostics)
             print(f"open {output / 'report.html'}")
 
     def _results(self, map_folder: Path | None) -> Iterator[Result]:
@@ -141,10 +141,10 @@ class _Drive:
         return sink
 
 
-def print_lines(odometry: str, notes: list[str]) -> None:
+def print_lines(odometry: str, diagnostics: list[str]) -> None:
     """Which poses were used, and what the source lacked."""
     print(f"odometry: {odometry}")
-    for note in notes:
+    for note in diagnostics:
         print(f"note: {note}")
 
 
@@ -171,7 +171,7 @@ def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:
         },
         "timed_frames": len(summary.measured()),
         "scores": {name: round(value, 3) for name, value in summary.mean_scores().items()},
-        "notes": [f"{frame.name}: {note}" for frame in summary.frames for note in frame.notes],
+        "diagnostics": [f"{frame.name}: {note}" for frame in summary.frames for note in frame.diagnostics],
     }
 
 
@@ -190,8 +190,8 @@ def print_summary(summary: RunSummary) -> None:
     if seen:
         rows.append(("moving objects at once", max(seen)))
     table(summary.title, ("measure", "value"), rows)
-    notes = [f"{frame.name}: {note}" for frame in summary.frames for note in frame.notes]
-    for note in notes[:5]:
+    diagnostics = [f"{frame.name}: {note}" for frame in summary.frames for note in frame.diagnostics]
+    for note in diagnostics[:5]:
         print(f"note: {note}")
-    if len(notes) > 5:
-        print(f"and {len(notes) - 5} more notes in the report")
+    if len(diagnostics) > 5:
+        print(f"and {len(diagnostics) - 5} more diagnostics in the report")

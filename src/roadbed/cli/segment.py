@@ -38,7 +38,7 @@ def segment(
     from roadbed import GroundFilter
     from roadbed.core.errors import InputError
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.sources.opening import files_of
+    from roadbed.sources.read_options import files_of
 
     settings = request.settings()
     scans = request.scans()
@@ -85,7 +85,7 @@ def _summary(source: str, scan: Scan, result: GroundFrame, method: str, phases: 
         "ground": int(result.is_ground.sum()),
         "nonground": int(len(scan) - result.is_ground.sum()),
         "mounting_height_m": round(result.mounting.height, 3),
-        "notes": list(result.notes),
+        "diagnostics": list(result.diagnostics),
         "phases_ms": {name: round(1e3 * seconds, 3) for name, seconds in phases.items()},
     }
 
@@ -109,7 +109,7 @@ def _print(out: dict[str, Any], folder: Path) -> None:
         ("phase", "ms"),
         list(out["phases_ms"].items()),
     )
-    for note in out["notes"]:
+    for note in out["diagnostics"]:
         print(f"note: {note}")
     print(f"{out['ground']} ground, {out['nonground']} not; wrote {folder}/ground.pcd and {folder}/nonground.pcd")
     if "compare" in out:

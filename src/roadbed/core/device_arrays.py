@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,18 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError
 
 _ON_HOST = (1, 3, 11)  # DLPack's kinds of memory: ordinary, pinned by CUDA, pinned by ROCm
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceArray:
+    """Handle of an array in the memory of an accelerator, valid until the next frame of the filter that returned it.
+
+    Kernels read `count` rows at `address` where it is not 0, else in `buffer`.
+    """
+
+    buffer: Any  # the runtime's buffer object
+    address: int = 0
+    count: int = 0
 
 
 def lies_on_device(array: Any) -> bool:

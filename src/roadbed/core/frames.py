@@ -14,23 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config import TraversabilityConfig
-from roadbed.core.device_arrays import lies_on_device
+from roadbed.core.device_arrays import DeviceArray, lies_on_device
 from roadbed.core.display import Shown
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, traversability
-from roadbed.runtime.backend import OnDevice
 
-# Cells, along the axes of the ground's lattice frame, and which of them move: [y][x], on the host or on a device.
-Moving = tuple[Grid, NDArray[np.bool_] | OnDevice]
+# Cells, along the axes of the ground's grid frame, and which of them move: [y][x], on the host or on a device.
+Moving = tuple[Grid, NDArray[np.bool_] | DeviceArray]
 
 
-def names_wanted(wanted: Iterable[str] | None, known: Collection[str]) -> frozenset[str]:
+def check_fields(fields: Iterable[str] | None, known: Collection[str]) -> frozenset[str]:
     """Which of the known results a caller wants: all of them unless told."""
-    names = frozenset(known if wanted is None else wanted)
+    names = frozenset(known if fields is None else fields)
     if strange := sorted(names - set(known)):
-        raise ConfigError(f"wanted: found {', '.join(strange)}, expected some of {', '.join(known)}")
+        raise ConfigError(f"fields: found {', '.join(strange)}, expected some of {', '.join(known)}")
     return names
 
 
@@ -236,7 +235,7 @@ class Mounting:
 class VarianceCells:
     """Statistics of grid variance's cells, arrays of shape (rows, columns); heights in m, NaN where a cell is empty."""
 
-    lattice: Grid
+    grid: Grid
     count: NDArray[np.int32]
     mean: Float32
     variance: Float32
@@ -246,13 +245,13 @@ class VarianceCells:
 
 
 @dataclass(eq=False)
-class Resident:
+class DeviceGround:
     """What a ground frame has left on its device for the stage after it, until the next frame is computed there."""
 
     backend: Any
-    points: OnDevice  # (N, 3) float32, NaN on the own vehicle
-    heights: OnDevice  # (N,) float32
-    layers: OnDevice  # elevation, slope (x, y) and variance one after the other, float32
+    points: DeviceArray  # (N, 3) float32, NaN on the own vehicle
+    heights: DeviceArray  # (N,) float32
+    layers: DeviceArray  # elevation, slope (x, y) and variance one after the other, float32
     current: bool = True
 
     def lies_on(self, backend: Any) -> bool:
@@ -267,30 +266,30 @@ class GroundFrame(Shown):
     label: NDArray[np.uint8]  # (N,) see Label
     ground_probability: Float32  # (N,) c_j of the E-step, 0 where unknown
     height_above_ground: Float32  # (N,) m, NaN where no ground is known
-    lattice: Grid  # in the lattice frame: level axes fixed to the world with odometry, else the vehicle frame
+    grid: Grid  # in the grid frame: level axes fixed to the world with odometry, else the vehicle frame
     elevation: Float32  # (rows, columns) m, NaN where unknown
     slope: Float32  # (rows, columns, 2) dz/dx, dz/dy, NaN where unknown
     variance: Float32  # (rows, columns) m^2 of the elevation; grows without data
-    T_lattice_sensor: Pose  # takes this scan's points to the lattice frame
+    T_grid_sensor: Pose  # takes this scan's points to the grid frame
     mounting: Mounting
     scan: Scan | None = None
     time: float | None = None  # s, of the scan
-    own_vehicle: NDArray[np.bool_] | None = None  # (N,) points on the own body, label unknown; None: none is known
-    T_world_grid: Pose | None = None  # the lattice frame in the odometry's world; None without odometry
+    ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the own body, label unknown; None: none is known
+    T_world_grid: Pose | None = None  # the grid frame in the odometry's world; None without odometry
     used_prior: bool = False  # whether the surface of earlier scans was used
     cells: VarianceCells | None = None  # with the method "variance"
-    resident: Resident | None = None  # the same on the accelerator that computed it
-    notes: tuple[str, ...] = ()  # what was noticed: pose jump, late scan, mounting re-estimated, ...
+    device: DeviceGround | None = None  # the same on the accelerator that computed it
+    diagnostics: tuple[str, ...] = ()  # what was noticed: pose jump, late scan, mounting re-estimated, ...
     timings: Mapping[str, float] = field(default_factory=dict)  # s per phase
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, here or in another process, has nothing on the device."""
-        return {**self.__dict__, "resident": None}
+        return {**self.__dict__, "device": None}
 
     @cached_property
-    def T_lattice_vehicle(self) -> Pose:
-        """Where the vehicle is in the lattice frame."""
-        return self.T_lattice_sensor @ self.mounting.T_vehicle_sensor.inverse()
+    def T_grid_vehicle(self) -> Pose:
+        """Where the vehicle is in the grid frame."""
+        return self.T_grid_sensor @ self.mounting.T_vehicle_sensor.inverse()
 
     @property
     def is_ground(self) -> NDArray[np.bool_]:
@@ -298,21 +297,21 @@ class GroundFrame(Shown):
 
     def traversability(self, config: TraversabilityConfig | None = None) -> Traversability:
         """Where a vehicle can drive: score and reason per node."""
-        return traversability(self.elevation, self.slope, self.variance, self.lattice.spacing, config)
+        return traversability(self.elevation, self.slope, self.variance, self.grid.spacing, config)
 
     @property
-    def points_lattice(self) -> Float32:
-        """The scan's points in the lattice frame."""
+    def points_grid(self) -> Float32:
+        """The scan's points in the grid frame."""
         if self.scan is None:
             raise InputError("this ground frame was made without keeping its scan")
-        return self.T_lattice_sensor @ self.scan.points
+        return self.T_grid_sensor @ self.scan.points
 
 
 @dataclass(frozen=True, eq=False)
 class OccupancyFrame(Shown):
     """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
 
-    lattice: Grid  # of cells
+    grid: Grid  # of cells
     time: float
     static: Float32  # (rows, columns)
     dynamic: Float32
@@ -323,11 +322,11 @@ class OccupancyFrame(Shown):
     observation: Float32 | None = None  # p_z of the fused sensors
     observedness: Float32 | None = None  # lambda, 0 = nothing seen
     objects: Sequence[TrackedObject] = ()  # things that move, followed over time
-    notes: tuple[str, ...] = ()
+    diagnostics: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
-    T_lattice_grid: Pose | None = None  # from this grid's axes to the ground's lattice frame; None: they are the same
+    T_ground_grid: Pose | None = None  # from this grid's axes to the ground's grid frame; None: they are the same
     T_world_grid: Pose | None = None  # the axes of `lattice` in the odometry's world; None without odometry
-    moving_on_device: OnDevice | None = None  # `moving` where an accelerator has it, until its next frame
+    moving_on_device: DeviceArray | None = None  # `moving` where an accelerator has it, until its next frame
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, here or in another process, has nothing on the device."""
@@ -344,19 +343,19 @@ class OccupancyFrame(Shown):
         return self.static + self.dynamic + np.float32(0.5) * self.unknown
 
     def moving_cells(self) -> tuple[Grid, NDArray[np.bool_]]:
-        """What moves, along the axes of the lattice frame: what `GroundFilter(..., moving=)` leaves out."""
-        if self.T_lattice_grid is None:
-            return self.lattice, self.moving
-        grid = self.lattice
+        """What moves, along the axes of the grid frame: what `GroundFilter(..., moving=)` leaves out."""
+        if self.T_ground_grid is None:
+            return self.grid, self.moving
+        grid = self.grid
         size = math.hypot(grid.columns, grid.rows) * grid.spacing
         x = grid.x0 + (grid.columns - 1) / 2 * grid.spacing
         y = grid.y0 + (grid.rows - 1) / 2 * grid.spacing
-        middle_x, middle_y, _ = self.T_lattice_grid.of(x, y, 0.0)
-        if abs(self.T_lattice_grid.yaw) * size / 2 < grid.spacing:  # turned by less than a cell: moving it is enough
+        middle_x, middle_y, _ = self.T_ground_grid.of(x, y, 0.0)
+        if abs(self.T_ground_grid.yaw) * size / 2 < grid.spacing:  # turned by less than a cell: moving it is enough
             corner = grid.x0 + (middle_x - x), grid.y0 + (middle_y - y)
             return Grid(*corner, grid.spacing, grid.columns, grid.rows), self.moving
         upright = Grid.centred(size, size, grid.spacing, middle_x, middle_y)
         xs, ys = upright.mesh()
-        turned = self.T_lattice_grid.inverse() @ np.stack([xs.ravel(), ys.ravel(), np.zeros(xs.size)], axis=1)
+        turned = self.T_ground_grid.inverse() @ np.stack([xs.ravel(), ys.ravel(), np.zeros(xs.size)], axis=1)
         cell = grid.index(turned[:, 0], turned[:, 1])
         return upright, ((cell >= 0) & self.moving.ravel()[cell]).reshape(upright.shape)

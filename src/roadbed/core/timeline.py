@@ -28,7 +28,7 @@ class Moment:
     link: Link
     seconds: float | None = None  # since the last scan of any sensor; None unless it follows one and both have a time
     poses: tuple[Pose, Pose] | None = None  # T_world_vehicle of the last scan it follows, and its own
-    notes: tuple[str, ...] = ()
+    diagnostics: tuple[str, ...] = ()
 
     @property
     def T_old_new(self) -> Pose:
@@ -76,7 +76,7 @@ class Timeline:
         """Where a scan would be placed; nothing is kept of it."""
         last = self._T_world_vehicle
         if T_world_vehicle is None:
-            return Moment(Link.ALONE, notes=("no pose: this scan stands alone",) if last is not None else ())
+            return Moment(Link.ALONE, diagnostics=("no pose: this scan stands alone",) if last is not None else ())
         if last is None:
             return Moment(Link.FIRST)
         config = self.config
@@ -85,17 +85,21 @@ class Timeline:
             seconds = time - self._time
             since_own = min((time - self._time_of_sensor.get(name, -math.inf) for name in sensors), default=math.inf)
             if seconds < -config.new_recording:
-                return Moment(Link.FIRST, notes=(f"time ran back by {-seconds:.3g} s: started anew",))
+                return Moment(Link.FIRST, diagnostics=(f"time ran back by {-seconds:.3g} s: started anew",))
             if since_own == 0:
-                return Moment(Link.ASIDE, seconds, notes=("repeated scan: same sensor and time as before; not kept",))
+                return Moment(
+                    Link.ASIDE, seconds, diagnostics=("repeated scan: same sensor and time as before; not kept",)
+                )
             behind = min(since_own, seconds) if self.in_order else since_own
             if behind < 0:
                 note = f"late scan: {-behind:.3f} s older than the last one; not kept"
-                return Moment(Link.ASIDE, seconds, notes=(note,))
+                return Moment(Link.ASIDE, seconds, diagnostics=(note,))
             if seconds > config.longest_pause:
-                return Moment(Link.FIRST, notes=(f"pause of {seconds:.1f} s: started cold",))
+                return Moment(Link.FIRST, diagnostics=(f"pause of {seconds:.1f} s: started cold",))
         metres, turn = last.distance_to(T_world_vehicle), math.degrees(last.angle_to(T_world_vehicle))
         farthest = config.largest_step if seconds is None else 1.0 + config.largest_speed * abs(seconds)
         if metres > farthest or turn > config.largest_turn:
-            return Moment(Link.FIRST, notes=(f"pose jump of {metres:.1f} m and {turn:.0f} degrees: started cold",))
+            return Moment(
+                Link.FIRST, diagnostics=(f"pose jump of {metres:.1f} m and {turn:.0f} degrees: started cold",)
+            )
         return Moment(Link.NEXT, seconds, (last, T_world_vehicle))

@@ -43,7 +43,7 @@ class TrackedObject:
     """Something that moves, followed over time; its box is as large as it was ever seen."""
 
     id: int
-    position: Float64  # (2,) m, middle of its box, lattice frame
+    position: Float64  # (2,) m, middle of its box, grid frame
     extent: Float64  # (2,) m, length along the heading and width across it
     heading: float  # rad, of its box
     velocity: Float64  # (2,) m/s

@@ -14,7 +14,7 @@ from roadbed.config import Config, GroundConfig
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.ground import GroundFilter
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.device_selection import devices
 
 
@@ -60,7 +60,7 @@ class Comparison:
 def compare(
     scan: Scan,
     config: Config | GroundConfig | None = None,
-    backends: Sequence[str | Backend | Host] = ("cpu", "auto"),
+    backends: Sequence[str | Backend | CpuBackend] = ("cpu", "auto"),
     device: int | str | None = None,
     repeats: int = 5,
 ) -> Comparison:
@@ -92,7 +92,7 @@ def compare(
     return Comparison(tuple(runs), 0 if ground.config.ground.method == "variance" else len(scan) // 10_000)
 
 
-def _resolved(backend: str | Backend | Host) -> str | Backend | Host:
+def _resolved(backend: str | Backend | CpuBackend) -> str | Backend | CpuBackend:
     if backend != "auto":
         return backend
     found = devices()

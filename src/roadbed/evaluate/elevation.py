@@ -46,18 +46,18 @@ class ReferenceElevation:
         if truth.ndim != 2:
             raise InputError(f"{files[index]}: expected an array [y][x], found shape {truth.shape}")
         truth[truth == 0] = np.nan
-        lattice = Grid(self.x0, self.y0, self.spacing, truth.shape[1], truth.shape[0])
-        x, y = lattice.mesh()
+        grid = Grid(self.x0, self.y0, self.spacing, truth.shape[1], truth.shape[0])
+        x, y = grid.mesh()
         height, variance = surface_at(frame, x, y)
-        return ElevationScore.of(height, variance, truth, self._supported(frame, lattice, truth))
+        return ElevationScore.of(height, variance, truth, self._supported(frame, grid, truth))
 
-    def _supported(self, frame: GroundFrame, lattice: Grid, truth: Float64) -> NDArray[np.bool_]:
-        points = frame.points_lattice
-        node = lattice.index(points[:, 0], points[:, 1])
+    def _supported(self, frame: GroundFrame, grid: Grid, truth: Float64) -> NDArray[np.bool_]:
+        points = frame.points_grid
+        node = grid.index(points[:, 0], points[:, 1])
         inside = node >= 0
         close = np.abs(points[inside, 2] - truth.ravel()[node[inside]]) < self.reach
-        count = np.bincount(node[inside][close], minlength=lattice.size)
-        return (count >= self.support).reshape(lattice.shape)
+        count = np.bincount(node[inside][close], minlength=grid.size)
+        return (count >= self.support).reshape(grid.shape)
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class SimulatedElevation:
     range_m: float
 
     def __call__(self, index: int, frame: GroundFrame) -> ElevationScore | None:
-        x, y = frame.lattice.mesh()
-        truth = self.source.truth(index).elevation(frame.lattice, frame.T_lattice_sensor)
-        centre = frame.T_lattice_sensor.translation
+        x, y = frame.grid.mesh()
+        truth = self.source.truth(index).elevation(frame.grid, frame.T_grid_sensor)
+        centre = frame.T_grid_sensor.translation
         near = np.hypot(x - centre[0], y - centre[1]) <= self.range_m
         return ElevationScore.of(frame.elevation, frame.variance, truth, near)
 
@@ -85,21 +85,21 @@ def elevation_judge(
 
 
 def surface_at(frame: GroundFrame, x: NDArray, y: NDArray) -> tuple[Float64, Float64]:
-    """Height and variance at any places of the lattice frame; NaN outside, and where the nearest node is unknown.
+    """Height and variance at any places of the grid frame; NaN outside, and where the nearest node is unknown.
 
     The planes of the four nodes around a place are blended: by the nearest alone the surface would jump between nodes.
     """
-    lattice = frame.lattice
-    nearest = lattice.index(x, y)
+    grid = frame.grid
+    nearest = grid.index(x, y)
     inside = nearest >= 0
-    u, v = (x - lattice.x0) / lattice.spacing, (y - lattice.y0) / lattice.spacing
+    u, v = (x - grid.x0) / grid.spacing, (y - grid.y0) / grid.spacing
     height, weight = np.zeros(np.shape(x)), np.zeros(np.shape(x))
     for column, row in ((np.floor(u) + i, np.floor(v) + j) for i in (0, 1) for j in (0, 1)):
         share = (1 - np.abs(u - column)) * (1 - np.abs(v - row))
-        node = lattice.index(lattice.x0 + column * lattice.spacing, lattice.y0 + row * lattice.spacing)
+        node = grid.index(grid.x0 + column * grid.spacing, grid.y0 + row * grid.spacing)
         slope = frame.slope.reshape(-1, 2)[node]
         away = (u - column) * slope[..., 0] + (v - row) * slope[..., 1]
-        plane = frame.elevation.ravel()[node] + lattice.spacing * away
+        plane = frame.elevation.ravel()[node] + grid.spacing * away
         share = np.where((node >= 0) & np.isfinite(plane), share, 0)
         height, weight = height + share * np.nan_to_num(plane), weight + share
     node = np.where(inside, nearest, 0)

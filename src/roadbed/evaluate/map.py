@@ -16,7 +16,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.geometry import Float64
 from roadbed.ground.filter import GroundFilter
 from roadbed.mapping.cache import SIDE, Key
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 from roadbed.sources import Source
 
 _RETURNS = (1, 10, 100)  # true returns from the ground from which a node counts as seen
@@ -33,7 +33,7 @@ def evaluate_map(
         raise InputError(f"{source.location}: found a source without truth, expected a simulated drive")
     if drive and Path(folder).exists():
         raise InputError(f"{folder}: exists, expected a new folder to keep a map in")
-    rays = RayCounts(Config().ground.stcrf.spacing if drive else StoredMap(folder).spacing)
+    rays = RayCounts(Config().ground.stcrf.spacing if drive else MapReader(folder).spacing)
     ground = GroundFilter(Config(), map_folder=folder) if drive else None
     for index in watch(range(len(source))):
         if ground is not None:
@@ -42,20 +42,20 @@ def evaluate_map(
         rays.add(truth.points_world[truth.is_ground])
     if ground is not None:
         ground.save_map()
-    rows, nodes = _compared(StoredMap(folder), rays, source.truth(0).terrain)
+    rows, nodes = _compared(MapReader(folder), rays, source.truth(0).terrain)
     return {"map": str(folder), "source": source.location, "known_nodes": nodes, "seen": rows}
 
 
-def _compared(stored: StoredMap, rays: RayCounts, terrain: Any) -> tuple[list[dict[str, Any]], int]:
+def _compared(stored: MapReader, rays: RayCounts, terrain: Any) -> tuple[list[dict[str, Any]], int]:
     """A row for each number of rays, and how many nodes the map knows."""
-    if not stored.index.T_lattice_world.is_identity:
+    if not stored.index.T_map_world.is_identity:
         raise InputError(
             f"{stored.folder}: found a frame of its own, expected that of the simulated world (mounting=known)"
         )
     errors, returns = [], []
     for key in stored.keys:
         planes = stored.planes(key)
-        x, y = stored.lattice(key).mesh()
+        x, y = stored.grid(key).mesh()
         errors.append((planes.elevation - terrain.height(x, y))[planes.known])
         returns.append(rays.of(key)[planes.known])
     error, count = np.concatenate(errors), np.concatenate(returns)

@@ -91,9 +91,9 @@ def _mean_of(values: list[float | None]) -> float | None:
 
 def _T_grid_sensor(frame: OccupancyFrame, ground: GroundFrame) -> Pose:
     """From the scan to the grid's own axes, which turn with the vehicle on an interpolating grid."""
-    if frame.T_lattice_grid is None:
-        return ground.T_lattice_sensor
-    return frame.T_lattice_grid.inverse() @ ground.T_lattice_sensor
+    if frame.T_ground_grid is None:
+        return ground.T_grid_sensor
+    return frame.T_ground_grid.inverse() @ ground.T_grid_sensor
 
 
 def _first(source: Source, frames: int | None) -> Iterator[Scan]:
@@ -123,7 +123,7 @@ def _simulated(source: Source, index: int, T_grid_sensor: Pose) -> list[Annotati
 
 
 def _in_grid(box: Annotation, frame: OccupancyFrame) -> bool:
-    x_min, x_max, y_min, y_max = frame.lattice.extent
+    x_min, x_max, y_min, y_max = frame.grid.extent
     x, y = box.footprint.mean(axis=0)
     return bool(x_min + _KEEP_WITHIN < x < x_max - _KEEP_WITHIN and y_min + _KEEP_WITHIN < y < y_max - _KEEP_WITHIN)
 
@@ -142,4 +142,4 @@ def _learned(masks: Masks, source: Source, config: Config, frames: int | None) -
 def _world_points(result: Result) -> np.ndarray:
     if result.scan.T_world_sensor is None:
         raise InputError(f"{result.scan.name}: masks need odometry")
-    return result.ground.T_lattice_sensor @ result.scan.points
+    return result.ground.T_grid_sensor @ result.scan.points

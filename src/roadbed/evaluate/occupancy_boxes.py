@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import OccupancyFrame
-from roadbed.core.geometry import Float64, Grid
+from roadbed.core.geometry import Float64, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
@@ -27,7 +27,7 @@ MIN_HITS = 3  # observed cells an object needs in a frame to be judged there; el
 
 @dataclass(frozen=True, eq=False)
 class Annotation:
-    """One object in one frame, in the lattice frame."""
+    """One object in one frame, in the grid frame."""
 
     id: str
     kind: str
@@ -40,13 +40,14 @@ class _Sight:
     """What the filter said about one object in one frame."""
 
     time: float
-    centre: Float64
+    centre: Float64  # (2,) m in the world, in the grid's frame without odometry
     visible: bool
     velocity: Float64 | None  # of the tracked object there; of its moving cells where none is tracked
     cell_velocity: Float64 | None  # information-weighted over its moving cells
     dynamic: float  # sums over its cells
     occupied: float
-    true_velocity: Float64 | None = None
+    true_velocity: Float64 | None = None  # (2,) m/s along the grid's axes
+    T_world_grid: Pose = field(default_factory=Pose.identity)
 
 
 @dataclass
@@ -83,11 +84,11 @@ class BoxJudge:
         self._frames: list[_Frame] = []
 
     def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation], at_the_rim: Sequence[Annotation] = ()) -> None:
-        """One frame with the boxes annotated in it, in the lattice frame; nothing but masks is left out.
+        """One frame with the boxes annotated in it, in the grid frame; nothing but masks is left out.
 
         Of boxes that reach beyond the grid it is only known that what moves there does so rightly.
         """
-        x, y = frame.lattice.mesh()
+        x, y = frame.grid.mesh()
         occupied = frame.static + frame.dynamic
         open_to_all = np.ones(occupied.shape, bool)
         if self.masks is not None:
@@ -107,7 +108,7 @@ class BoxJudge:
             },
         )
         for box in (*boxes, *at_the_rim):
-            window = _window(frame.lattice, box.footprint, EXCLUDED_MARGIN)
+            window = _window(frame.grid, box.footprint, EXCLUDED_MARGIN)
             region = inside(box.footprint, x[window], y[window], REGION_MARGIN)
             around = inside(box.footprint, x[window], y[window], EXCLUDED_MARGIN) & counted[window]
             entry.object_sums[box.id] = (
@@ -199,10 +200,10 @@ class BoxJudge:
         return int(np.count_nonzero(~explained))
 
 
-def _window(lattice: Grid, footprint: Float64, margin: float) -> tuple[slice, slice]:
+def _window(grid: Grid, footprint: Float64, margin: float) -> tuple[slice, slice]:
     """Rows and columns around a footprint."""
-    low = (footprint.min(axis=0) - margin - (lattice.x0, lattice.y0)) / lattice.spacing
-    high = (footprint.max(axis=0) + margin - (lattice.x0, lattice.y0)) / lattice.spacing
+    low = (footprint.min(axis=0) - margin - (grid.x0, grid.y0)) / grid.spacing
+    high = (footprint.max(axis=0) + margin - (grid.x0, grid.y0)) / grid.spacing
     columns = slice(max(int(np.floor(low[0])), 0), max(int(np.ceil(high[0])) + 1, 0))
     rows = slice(max(int(np.floor(low[1])), 0), max(int(np.ceil(high[1])) + 1, 0))
     return rows, columns
@@ -218,15 +219,18 @@ def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], 
     dynamic = float(frame.dynamic[window][region].sum())
     occupied = dynamic + float(frame.static[window][region].sum())
     tracked = _tracked_velocity(frame, box)
+    T_world_grid = frame.T_world_grid or Pose.identity()
+    x, y = (float(v) for v in box.footprint.mean(axis=0))
     return _Sight(
         time=frame.time,
-        centre=box.footprint.mean(axis=0),
+        centre=np.array(T_world_grid.of(x, y, 0.0)[:2]),
         visible=hits >= MIN_HITS,
         velocity=velocity if tracked is None else tracked,
         cell_velocity=velocity,
         dynamic=dynamic,
         occupied=occupied,
         true_velocity=box.velocity,
+        T_world_grid=T_world_grid,
     )
 
 
@@ -241,7 +245,7 @@ def _tracked_velocity(frame: OccupancyFrame, box: Annotation) -> Float64 | None:
 
 
 def _moves(sights: list[_Sight]) -> bool:
-    """Whether an object's net displacement is that of a mover; jitter of the annotation is not motion."""
+    """Whether an object's net displacement in the world is that of a mover; jitter of the annotation is not motion."""
     duration = sights[-1].time - sights[0].time
     if duration <= 0.3:
         return False
@@ -252,7 +256,7 @@ def _moves(sights: list[_Sight]) -> bool:
 
 
 def _fit_velocities(sights: list[_Sight]) -> None:
-    """True velocity: slope of a line through the centres of the neighbouring frames."""
+    """True velocity: slope of a line through the world positions of the neighbouring frames, along the grid's axes."""
     for k, sight in enumerate(sights):
         if sight.true_velocity is not None:
             continue
@@ -262,7 +266,8 @@ def _fit_velocities(sights: list[_Sight]) -> None:
             continue
         centred = times - times.mean()
         centres = np.array([s.centre for s in near])
-        sight.true_velocity = centred @ (centres - centres.mean(axis=0)) / (centred @ centred)
+        velocity = centred @ (centres - centres.mean(axis=0)) / (centred @ centred)
+        sight.true_velocity = velocity @ sight.T_world_grid.rotation[:2, :2]
 
 
 def _after_warm_up(sights: list[_Sight]) -> list[_Sight]:

@@ -41,7 +41,7 @@ class TruthJudge:
         self._start = frame.time if self._start is None else self._start
         if frame.time < self._start + self.warm_up - 1e-6:
             return
-        there = truth.occupancy(frame.lattice, T_grid_sensor, seen_below=SEEN_BELOW)
+        there = truth.occupancy(frame.grid, T_grid_sensor, seen_below=SEEN_BELOW)
         # An occupied cell is seen where a beam ends in it: beams also pass under and over things.
         ended = _hit_cells(frame, truth, T_grid_sensor)
         visible = np.where(there.occupied, ended, there.visible)
@@ -102,10 +102,10 @@ def _hit_cells(frame: OccupancyFrame, truth: FrameTruth, T_grid_sensor: Pose) ->
     """Cells in which a beam ended on a thing."""
     on_things = truth.points_world[(truth.object_id > 0) & ~truth.spurious]
     ends = (T_grid_sensor @ truth.T_world_sensor.inverse()) @ on_things
-    cell = frame.lattice.index(ends[:, 0], ends[:, 1])
-    hit = np.zeros(frame.lattice.size, bool)
+    cell = frame.grid.index(ends[:, 0], ends[:, 1])
+    hit = np.zeros(frame.grid.size, bool)
     hit[cell[cell >= 0]] = True
-    return hit.reshape(frame.lattice.shape)
+    return hit.reshape(frame.grid.shape)
 
 
 def _confusion(said: NDArray[np.bool_], true: NDArray[np.bool_], visible: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.frames import Resident, VarianceCells
+from roadbed.core.frames import DeviceGround, VarianceCells
 from roadbed.core.geometry import Float32, Float64, Pose
 
 # Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
@@ -27,7 +27,7 @@ class Placement:
 
     rotation: Float64  # (3, 3)
     translation: Float64  # (3,) m from the outer corner of node [0][0] and from the base height
-    base: float  # m, height in the lattice frame from which the engine counts
+    base: float  # m, height in the grid frame from which the engine counts
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Vehicle:
 class MovingMask:
     """Cells whose points do not shape the surface."""
 
-    mask: Any  # [y][x] bool, or `OnDevice`
+    mask: Any  # [y][x] bool, or `DeviceArray`
     shape: tuple[int, int]
     corner: tuple[float, float]  # m from the lattice's corner
     spacing: float  # m
@@ -105,7 +105,7 @@ class FrameOutput:
     variance: Float32
     timings: dict[str, float] = field(default_factory=dict)
     cells: VarianceCells | None = None
-    resident: Resident | None = None
+    device: DeviceGround | None = None
     own: OwnVehicle = field(default_factory=OwnVehicle)  # the answer to `FrameInput.body`
 
 

@@ -15,17 +15,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config import Config, GroundConfig
 from roadbed.core.errors import ConfigError, DeviceError
-from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan, names_wanted
+from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.ground.ego.ego_mask import EgoMask, Room, without
 from roadbed.ground.engine import Outputs, nothing
 from roadbed.ground.method import GroundMethod, Segmented, looked_at
 from roadbed.kernels import progress as compilation
-from roadbed.runtime.backend import Backend, translate_error
-from roadbed.runtime.cpu_backend import Host, refuse_after_fork
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device_errors import translate_error
+from roadbed.runtime.device_selection import select_backend
 
-WANTED = ("ground_probability", "height_above_ground")  # what a frame holds beside labels and layers
+FIELDS = ("ground_probability", "height_above_ground")  # what a frame holds beside labels and layers
 
 
 class GroundFilter:
@@ -33,26 +34,26 @@ class GroundFilter:
 
     `backend` is "cpu", "opencl", "cuda", "auto" or one that is open already; None takes the configuration's. With
     `outputs="device"` labels and layers are CuPy arrays that stay on the GPU; with "both" they come to the host and the
-    stage after it reads them on the GPU. `wanted` names what an accelerator brings to the host beside labels and
-    layers; None: all of WANTED. Calls from several threads take turns.
+    stage after it reads them on the GPU. `fields` names what an accelerator brings to the host beside labels and
+    layers; None: all of FIELDS. Calls from several threads take turns.
     """
 
     def __init__(
         self,
         config: Config | GroundConfig | None = None,
-        backend: str | Backend | Host | None = None,
+        backend: str | Backend | CpuBackend | None = None,
         device: int | str | None = None,
         map_folder: str | Path | None = None,
         outputs: Outputs = "host",
-        wanted: Iterable[str] | None = None,
+        fields: Iterable[str] | None = None,
     ) -> None:
         self.config = Config.of(config)
-        self.backend = opened(backend, device, (self.config.backend, self.config.device))
+        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
         self._turn = threading.RLock()
         self._own_body, self._room = EgoMask(self.config.vehicle), Room(self.backend)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
         _check_outputs(outputs, self.config, self.backend)
-        self._method = _method(self.config, self.backend, map_folder, outputs, names_wanted(wanted, WANTED))
+        self._method = _method(self.config, self.backend, map_folder, outputs, check_fields(fields, FIELDS))
 
     def __call__(
         self,
@@ -197,7 +198,7 @@ def _check_outputs(outputs: str, config: Config, backend: Any) -> None:
 
 
 def _method(
-    config: Config, backend: Any, map_folder: str | Path | None, outputs: Outputs, wanted: Collection[str]
+    config: Config, backend: Any, map_folder: str | Path | None, outputs: Outputs, fields: Collection[str]
 ) -> GroundMethod:
     if config.ground.method == "variance":
         from roadbed.ground.variance.method import GridVariance
@@ -205,4 +206,4 @@ def _method(
         return GridVariance(config, backend)
     from roadbed.ground.stcrf.method import Stcrf
 
-    return Stcrf(config, backend, map_folder, outputs, wanted)
+    return Stcrf(config, backend, map_folder, outputs, fields)

@@ -25,36 +25,36 @@ class Segmented:
     """
 
     output: FrameOutput
-    lattice: Grid
-    T_lattice_sensor: Pose
+    grid: Grid
+    T_grid_sensor: Pose
     mounting: Mounting
     T_world_grid: Pose | None = None
     used_prior: bool = False
-    notes: tuple[str, ...] = ()
+    diagnostics: tuple[str, ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
     complete: Callable[[], object] = nothing
 
-    def frame(self, scan: Scan, own_vehicle: NDArray[np.bool_] | None = None) -> GroundFrame:
+    def frame(self, scan: Scan, ego_mask: NDArray[np.bool_] | None = None) -> GroundFrame:
         """As the caller gets it, but for what `looked_at` notices once it is complete."""
         output = self.output
         return GroundFrame(
             label=output.label,
             ground_probability=output.ground_probability,
             height_above_ground=output.height_above_ground,
-            lattice=self.lattice,
+            grid=self.grid,
             elevation=output.elevation,
             slope=output.slope,
             variance=output.variance,
-            T_lattice_sensor=self.T_lattice_sensor,
+            T_grid_sensor=self.T_grid_sensor,
             mounting=self.mounting,
             scan=scan,
             time=scan.time,
-            own_vehicle=own_vehicle,
+            ego_mask=ego_mask,
             T_world_grid=self.T_world_grid,
             used_prior=self.used_prior,
             cells=output.cells,
-            resident=output.resident,
-            notes=self.notes,
+            device=output.device,
+            diagnostics=self.diagnostics,
             timings=self.timings,
         )
 
@@ -62,7 +62,7 @@ class Segmented:
 def looked_at(frame: GroundFrame) -> GroundFrame:
     """The frame, with a note where nothing of its scan could be used."""
     noticed = _unusable(frame.label)
-    return replace(frame, notes=frame.notes + noticed) if noticed else frame
+    return replace(frame, diagnostics=frame.diagnostics + noticed) if noticed else frame
 
 
 def _unusable(label: Any) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ class FoxgloveSink:
             raise DeviceError(f"Foxglove at {host}:{port}: cannot listen there ({error})") from None
         self.address = "" if self._server is None else f"ws://{host}:{self._server.port}"
 
-    def show(self, result: Result, notes: tuple[str, ...] | None = None) -> None:
+    def show(self, result: Result, diagnostics: tuple[str, ...] | None = None) -> None:
         """Everything known after one scan, on its topics."""
         nanoseconds = max(round((result.scan.time or 0.0) * 1e9), 0)
         self._when = {"log_time": nanoseconds} if nanoseconds else {}
@@ -89,7 +89,7 @@ class FoxgloveSink:
         if result.occupancy is not None:
             self._grid(result.ground, result.occupancy)
             self._motion(result.ground, result.occupancy)
-        for note in result.notes if notes is None else notes:
+        for note in result.diagnostics if diagnostics is None else diagnostics:
             self.say(note)
 
     def say(self, text: str) -> None:
@@ -116,9 +116,9 @@ class FoxgloveSink:
 
     def _transforms(self, result: Result) -> None:
         ground, names = result.ground, self._names
-        chain = [(names.lattice, result.scan.sensor, ground.T_lattice_sensor)]
+        chain = [(names.grid, result.scan.sensor, ground.T_grid_sensor)]
         if ground.T_world_grid is not None:
-            chain.append((names.world, names.lattice, ground.T_world_grid))
+            chain.append((names.world, names.grid, ground.T_world_grid))
         made = [
             fox.FrameTransform(
                 timestamp=self._stamp,
@@ -142,12 +142,10 @@ class FoxgloveSink:
         }
         self._cloud(self._channels.labelled, result.scan.sensor, columns)
         known = np.isfinite(ground.elevation)
-        x, y = ground.lattice.mesh()
+        x, y = ground.grid.mesh()
         layers = elevation_layers(ground)
         surface = {"x": x.astype(np.float32), "y": y.astype(np.float32), "z": layers.pop("elevation"), **layers}
-        self._cloud(
-            self._channels.surface, self._names.lattice, {name: values[known] for name, values in surface.items()}
-        )
+        self._cloud(self._channels.surface, self._names.grid, {name: values[known] for name, values in surface.items()})
 
     def _cloud(self, channel: Any, frame: str, columns: dict[str, NDArray]) -> None:
         table = packed(columns)
@@ -162,16 +160,16 @@ class FoxgloveSink:
         channel.log(cloud, **self._when)
 
     def _grid(self, ground: GroundFrame, frame: OccupancyFrame) -> None:
-        lattice = frame.lattice
+        lattice = frame.grid
         table = packed({name: getattr(frame, name).ravel() for name in ("occupied", "static", "dynamic", "unknown")})
         x_min, _, y_min, _ = lattice.extent
-        x, y = ground.T_lattice_sensor.translation[:2]
+        x, y = ground.T_grid_sensor.translation[:2]
         corner = Pose(np.eye(3), np.array([x_min, y_min, 0.0]))
-        corner = corner if frame.T_lattice_grid is None else frame.T_lattice_grid @ corner
+        corner = corner if frame.T_ground_grid is None else frame.T_ground_grid @ corner
         road = ground_heights(ground, np.array([x]), np.array([y]))[0]
         grid = fox.Grid(
             timestamp=self._stamp,
-            frame_id=self._names.lattice,
+            frame_id=self._names.grid,
             pose=_pose(Pose(corner.rotation, np.array([*corner.translation[:2], road]))),
             column_count=lattice.columns,
             cell_size=fox.Vector2(x=lattice.spacing, y=lattice.spacing),
@@ -192,7 +190,7 @@ class FoxgloveSink:
         for thing, pose in zip(frame.objects, object_poses(ground, frame)):
             length, width = (float(size) for size in thing.extent)
             speed = float(np.hypot(*thing.velocity))
-            turned = 0.0 if frame.T_lattice_grid is None else frame.T_lattice_grid.yaw
+            turned = 0.0 if frame.T_ground_grid is None else frame.T_ground_grid.yaw
             course = float(np.arctan2(thing.velocity[1], thing.velocity[0])) + turned
             motion = Pose(Pose.from_euler(yaw=course).rotation, pose.translation)
             above = Pose(np.eye(3), pose.translation + np.array([0.0, 0.0, OBJECT_HEIGHT_M]))
@@ -216,7 +214,7 @@ class FoxgloveSink:
         self._scene(self._channels.objects, entities)
 
     def _entity(self, name: str, **primitives: Any) -> Any:
-        return fox.SceneEntity(timestamp=self._stamp, frame_id=self._names.lattice, id=name, **primitives)
+        return fox.SceneEntity(timestamp=self._stamp, frame_id=self._names.grid, id=name, **primitives)
 
     def _scene(self, channel: Any, entities: list[Any]) -> None:
         clear = fox.SceneEntityDeletion(timestamp=self._stamp, type=fox.SceneEntityDeletionType.All)

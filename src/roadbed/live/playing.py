@@ -11,7 +11,7 @@ from typing import Any
 from roadbed.core.errors import RoadbedError
 from roadbed.core.frames import Scan
 from roadbed.live.stream import Stream
-from roadbed.sources.registry import close_source, is_live
+from roadbed.sources.source import close_source, is_live
 
 _LONGEST_PAUSE_S = 2.0  # between two scans of a recording that is played
 

@@ -18,7 +18,7 @@ from roadbed.live.stream import LiveResult, Stream
 from roadbed.messages.clouds import scan_of_cloud
 from roadbed.messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
-from roadbed.sources.bags.ros_poses import TransformGraph, frame_name, message_pose, stamp_seconds
+from roadbed.sources.bags.transforms import TransformGraph, frame_name, message_pose, stamp_seconds
 
 STRING = "std_msgs/msg/String"
 
@@ -134,7 +134,7 @@ class RosNode:
     def _take_transforms(self, message: Any) -> None:
         """Mountings, and without an odometry topic the pose as well: whenever part of its chain has moved."""
         frames = self._options.frames
-        own = frame_name(frames.lattice)
+        own = frame_name(frames.grid)
         message.transforms = [entry for entry in message.transforms if frame_name(entry.child_frame_id) != own]
         with self._lock:
             self._transforms.add(message)
@@ -184,7 +184,7 @@ class RosNode:
                 f"alone until one comes; frames that exist: {known}",
                 key=f"{topic} {sensor}",
             )
-        for note in live.notes if topic is None else live.result.notes:
+        for note in live.diagnostics if topic is None else live.result.diagnostics:
             self._say_once(note)
 
     def _publish(self, live: LiveResult, topics: dict[str, str]) -> None:

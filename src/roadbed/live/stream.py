@@ -30,11 +30,11 @@ class LiveResult:
     result: Result
     carried: Any = None  # as it was pushed beside the scan, e.g. the message
     latency: Mapping[str, float] = field(default_factory=dict)  # s: waited, ground, occupancy, total since the push
-    stream_notes: tuple[str, ...] = ()
+    stream_diagnostics: tuple[str, ...] = ()
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        return self.stream_notes + self.result.notes
+    def diagnostics(self) -> tuple[str, ...]:
+        return self.stream_diagnostics + self.result.diagnostics
 
 
 class Stream:
@@ -231,7 +231,7 @@ class Stream:
 
     def _process(self, entry: Waiting, found: Found) -> None:
         begin = monotonic()
-        notes: tuple[str, ...] = (f"pose: {found.note}",) if found.note else ()
+        diagnostics: tuple[str, ...] = (f"pose: {found.note}",) if found.note else ()
         latency = {"waited": begin - entry.arrived}
         scan = entry.scan.at(found.pose)
         with self._change:
@@ -241,17 +241,17 @@ class Stream:
         if config is not None:
             self._pipeline.close()
             self._pipeline = self._make(config)
-            notes += ("parameters changed: started anew",)
+            diagnostics += ("parameters changed: started anew",)
 
         def labelled(result: Result) -> None:
             latency["ground"] = monotonic() - entry.arrived
             if self._on_ground is not None:
-                self._on_ground(LiveResult(result, entry.carried, dict(latency), notes))
+                self._on_ground(LiveResult(result, entry.carried, dict(latency), diagnostics))
 
         result = self._pipeline(scan, on_ground=labelled)
         end = monotonic()
         latency["total"] = end - entry.arrived
-        live = LiveResult(result, entry.carried, latency, notes)
+        live = LiveResult(result, entry.carried, latency, diagnostics)
         with self._change:
             self._tally.count(entry.scan.sensor, "processed")
             if self._expects_poses and found.pose is None:

@@ -13,7 +13,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
 from roadbed.io.atomic import atomic_write
 from roadbed.io.files import read_text
-from roadbed.mapping.information import SurfaceRules
+from roadbed.mapping.information import SurfaceParameters
 
 _FORMAT = 1
 _NAME = "map.json"
@@ -24,8 +24,8 @@ class MapIndex:
     """The index of a map."""
 
     spacing: float  # m between nodes
-    T_lattice_world: Pose  # from the odometry's world to the frame of the tiles
-    surface: SurfaceRules
+    T_map_world: Pose  # from the odometry's world to the frame of the tiles
+    surface: SurfaceParameters
 
     @classmethod
     def read(cls, folder: Path, spacing: float | None = None) -> MapIndex | None:
@@ -36,8 +36,8 @@ class MapIndex:
         try:
             index = json.loads(read_text(path))
             found, version = float(index["spacing"]), index["version"]
-            T_lattice_world = Pose.from_matrix(np.array(index["T_lattice_world"], float))
-            surface = SurfaceRules(**{name: float(value) for name, value in index.get("surface", {}).items()})
+            T_map_world = Pose.from_matrix(np.array(index["T_lattice_world"], float))
+            surface = SurfaceParameters(**{name: float(value) for name, value in index.get("surface", {}).items()})
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise InputError(f"{path}: expected the index of a map ({error})") from None
         expected = found if spacing is None else spacing
@@ -46,7 +46,7 @@ class MapIndex:
                 f"{path}: expected version {_FORMAT} and spacing {expected:g} m, "
                 f"found version {version} and spacing {found:g} m"
             )
-        return cls(found, T_lattice_world, surface)
+        return cls(found, T_map_world, surface)
 
     @classmethod
     def of(cls, folder: Path) -> MapIndex:
@@ -61,7 +61,7 @@ class MapIndex:
         content = {
             "version": _FORMAT,
             "spacing": self.spacing,
-            "T_lattice_world": self.T_lattice_world.matrix.tolist(),
+            "T_lattice_world": self.T_map_world.matrix.tolist(),
             "surface": asdict(self.surface),
         }
         with atomic_write(folder / _NAME) as file:

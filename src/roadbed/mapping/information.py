@@ -16,7 +16,7 @@ _LEAST = 1e-6  # information about a slope, so that planes of which nothing but 
 
 
 @dataclass(frozen=True)
-class SurfaceRules:
+class SurfaceParameters:
     """How information becomes a surface, as the ground filter that gathered it was told."""
 
     height_information: float = 2e-4  # effective points of the weak expectation that a surface also rests on
@@ -51,7 +51,7 @@ class Planes:
         return np.hypot(self.slope_x, self.slope_y)
 
 
-def lower(information: Float32, by: float) -> None:
+def raise_base(information: Float32, by: float) -> None:
     """Count heights from a base that lies `by` metres higher: X - P (by, 0, 0), in place on (rows, 9, columns)."""
     for x, p in ((6, 0), (7, 1), (8, 2)):
         information[:, x] -= np.float32(by) * information[:, p]
@@ -65,7 +65,7 @@ def information_of(precision: Float64, height: ArrayLike, slope_x: ArrayLike, sl
     return np.stack([*precision, *x])
 
 
-def planes_of(information: Float32, base: float, rules: SurfaceRules) -> Planes:
+def planes_of(information: Float32, base: float, rules: SurfaceParameters) -> Planes:
     """P^-1 X of information (9, rows, columns), by L D L^T as the filter solves it, in float64."""
     p00, p01, p02, p11, p12, p22, x0, x1, x2 = information.astype(np.float64)
     seen = p00 > 0
@@ -87,7 +87,7 @@ def planes_of(information: Float32, base: float, rules: SurfaceRules) -> Planes:
     return Planes(height + base, slope_x, slope_y, variance)
 
 
-def carried(information: Float64, dx: Float64, dy: Float64) -> Float64:
+def translated(information: Float64, dx: Float64, dy: Float64) -> Float64:
     """F^T (P, X) F: planes given at their nodes, as seen from places (dx, dy) metres away from those; (9, N)."""
     p00, p01, p02, p11, p12, p22, x0, x1, x2 = information
     a, b = -dx, -dy
@@ -106,8 +106,8 @@ def carried(information: Float64, dx: Float64, dy: Float64) -> Float64:
     )
 
 
-def turned(information: Float64, yaw: float) -> Float64:
-    """The same planes along axes in which the old ones are turned by `yaw`; (9, N)."""
+def rotated(information: Float64, yaw: float) -> Float64:
+    """The same planes along axes in which the old ones are rotated by `yaw`; (9, N)."""
     c, s = np.cos(yaw), np.sin(yaw)
     p00, p01, p02, p11, p12, p22, x0, x1, x2 = information
     return np.stack(

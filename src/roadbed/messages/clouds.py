@@ -13,7 +13,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.messages.store import CLOUD, RosMessages
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.ros_poses import frame_name, stamp_seconds
+from roadbed.sources.bags.transforms import frame_name, stamp_seconds
 from roadbed.sources.fields import scan_from_fields
 
 _DATATYPES = {"i1": 1, "u1": 2, "i2": 3, "u2": 4, "i4": 5, "u4": 6, "f4": 7, "f8": 8}

@@ -26,10 +26,10 @@ def elevation_layers(ground: GroundFrame) -> dict[str, NDArray[np.float32]]:
     }
 
 
-def grid_map(messages: RosMessages, header: Any, lattice: Grid, layers: dict[str, NDArray[np.float32]]) -> Any:
+def grid_map(messages: RosMessages, header: Any, grid: Grid, layers: dict[str, NDArray[np.float32]]) -> Any:
     """Layers (rows, columns) as a GridMap, whose first cell lies at the largest x and y and whose x runs fastest."""
-    x_min, x_max, y_min, y_max = lattice.extent
-    size = {"resolution": lattice.spacing, "length_x": x_max - x_min, "length_y": y_max - y_min}
+    x_min, x_max, y_min, y_max = grid.extent
+    size = {"resolution": grid.spacing, "length_x": x_max - x_min, "length_y": y_max - y_min}
     centre = Pose(np.eye(3), np.array([(x_min + x_max) / 2, (y_min + y_max) / 2, 0.0]))
     place = {"header": header} if messages.version == 1 else {}
     info = messages.make("grid_map_msgs/msg/GridMapInfo", pose=messages.pose(centre), **size, **place)
@@ -49,10 +49,10 @@ def occupancy_grid(messages: RosMessages, header: Any, frame: OccupancyFrame, la
     probability = getattr(frame, layer)
     percent = np.round(100 * np.clip(np.nan_to_num(probability), 0, 1)).astype(np.int8)
     percent[frame.unknown > _SURELY_UNSEEN] = -1
-    grid = frame.lattice
+    grid = frame.grid
     x_min, _, y_min, _ = grid.extent
     corner = Pose(np.eye(3), np.array([x_min, y_min, 0.0]))
-    origin = corner if frame.T_lattice_grid is None else frame.T_lattice_grid @ corner
+    origin = corner if frame.T_ground_grid is None else frame.T_ground_grid @ corner
     origin = Pose(origin.rotation, np.array([*origin.translation[:2], height]))
     info = messages.make(
         "nav_msgs/msg/MapMetaData",
@@ -66,9 +66,9 @@ def occupancy_grid(messages: RosMessages, header: Any, frame: OccupancyFrame, la
 
 
 def ground_heights(ground: GroundFrame, x: NDArray, y: NDArray) -> NDArray[np.float64]:
-    """m of the surface at places of the lattice frame; the road under the vehicle where it is unknown."""
-    under = float(ground.T_lattice_sensor.translation[2]) - ground.mounting.height
-    index = ground.lattice.index(x, y)
+    """m of the surface at places of the grid frame; the road under the vehicle where it is unknown."""
+    under = float(ground.T_grid_sensor.translation[2]) - ground.mounting.height
+    index = ground.grid.index(x, y)
     found = ground.elevation.ravel()[index].astype(np.float64)
     return np.where((index >= 0) & np.isfinite(found), found, under)
 

@@ -21,25 +21,25 @@ _RED, _ORANGE, _WHITE = (0.9, 0.1, 0.1, 1.0), (1.0, 0.55, 0.0, 0.45), (1.0, 1.0,
 
 
 def velocity_lines(ground: GroundFrame, frame: OccupancyFrame) -> np.ndarray:
-    """From each moving cell to where it will be in half a second: (N, 2, 3) m in the lattice frame."""
+    """From each moving cell to where it will be in half a second: (N, 2, 3) m in the grid frame."""
     row, column = np.nonzero(frame.moving & np.isfinite(frame.velocity).all(axis=2))
     every = max(1, -(-len(row) // _MOST_CELLS))
     row, column = row[::every], column[::every]
-    start = np.stack([frame.lattice.x[column], frame.lattice.y[row], np.zeros(len(row))], axis=1)
+    start = np.stack([frame.grid.x[column], frame.grid.y[row], np.zeros(len(row))], axis=1)
     end = start.copy()
     end[:, :2] += SECONDS_SHOWN * frame.velocity[row, column]
     lines = np.stack([start, end], axis=1)
-    lines = lines if frame.T_lattice_grid is None else frame.T_lattice_grid @ lines
+    lines = lines if frame.T_ground_grid is None else frame.T_ground_grid @ lines
     lines[..., 2] = ground_heights(ground, lines[:, 0, 0], lines[:, 0, 1])[:, None] + 0.3
     return lines
 
 
 def object_poses(ground: GroundFrame, frame: OccupancyFrame) -> list[Pose]:
-    """The middle of each tracked object's box in the lattice frame, x along its heading."""
+    """The middle of each tracked object's box in the grid frame, x along its heading."""
     poses = []
     for thing in frame.objects:
         pose = Pose.from_euler(float(thing.position[0]), float(thing.position[1]), yaw=thing.heading)
-        pose = pose if frame.T_lattice_grid is None else frame.T_lattice_grid @ pose
+        pose = pose if frame.T_ground_grid is None else frame.T_ground_grid @ pose
         x, y = pose.translation[:2]
         z = float(ground_heights(ground, np.array([x]), np.array([y]))[0]) + OBJECT_HEIGHT_M / 2
         poses.append(Pose(pose.rotation, np.array([x, y, z])))
@@ -62,7 +62,7 @@ def object_markers(messages: RosMessages, header: Any, ground: GroundFrame, fram
     for thing, pose in zip(frame.objects, object_poses(ground, frame)):
         length, width = (max(float(size), 0.1) for size in thing.extent)
         speed = float(np.hypot(*thing.velocity))
-        turned = frame.T_lattice_grid.yaw if frame.T_lattice_grid is not None else 0.0
+        turned = frame.T_ground_grid.yaw if frame.T_ground_grid is not None else 0.0
         course = float(np.arctan2(thing.velocity[1], thing.velocity[0])) + turned
         motion = Pose(Pose.from_euler(yaw=course).rotation, pose.translation)
         size = (length, width, OBJECT_HEIGHT_M)

@@ -41,7 +41,7 @@ class FrameNames:
 
     world: str = "odom"
     vehicle: str = "base_link"
-    lattice: str = "roadbed_lattice"
+    grid: str = "roadbed_grid"
 
 
 class ResultMessages:
@@ -55,7 +55,7 @@ class ResultMessages:
     ) -> None:
         self._messages, self._result, self._names = messages, result, names or FrameNames()
         self._stamp = messages.stamp(result.scan.time) if cloud is None else cloud.header.stamp
-        self._lattice = messages.header(self._stamp, self._names.lattice)
+        self._lattice = messages.header(self._stamp, self._names.grid)
         self._cloud = cloud
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
@@ -73,11 +73,11 @@ class ResultMessages:
         if ground.T_world_grid is not None:
             parent, T_parent_lattice = self._names.world, ground.T_world_grid
         elif scan.T_vehicle_sensor is not None:
-            parent, T_parent_lattice = self._names.vehicle, scan.T_vehicle_sensor @ ground.T_lattice_sensor.inverse()
+            parent, T_parent_lattice = self._names.vehicle, scan.T_vehicle_sensor @ ground.T_grid_sensor.inverse()
         else:
-            parent, T_parent_lattice = self._sensor_frame, ground.T_lattice_sensor.inverse()
+            parent, T_parent_lattice = self._sensor_frame, ground.T_grid_sensor.inverse()
         header = self._messages.header(self._stamp, parent)
-        return self._messages.transform(header, self._names.lattice, T_parent_lattice)
+        return self._messages.transform(header, self._names.grid, T_parent_lattice)
 
     @property
     def _sensor_frame(self) -> str:
@@ -103,13 +103,13 @@ class ResultMessages:
 
     def _elevation(self) -> Any:
         ground = self._result.ground
-        return grid_map(self._messages, self._lattice, ground.lattice, elevation_layers(ground))
+        return grid_map(self._messages, self._lattice, ground.grid, elevation_layers(ground))
 
     def _surface(self) -> Any:
         """The known nodes of the surface as points."""
         ground = self._result.ground
         known = np.isfinite(ground.elevation)
-        x, y = ground.lattice.mesh()
+        x, y = ground.grid.mesh()
         layers = elevation_layers(ground)
         columns = {"x": x.astype(np.float32), "y": y.astype(np.float32), "z": layers.pop("elevation"), **layers}
         return cloud_of_columns(
@@ -124,7 +124,7 @@ class ResultMessages:
 
     def _grid(self, layer: str) -> Any:
         ground = self._result.ground
-        x, y = ground.T_lattice_sensor.translation[:2]
+        x, y = ground.T_grid_sensor.translation[:2]
         road = float(ground_heights(ground, np.array([x]), np.array([y]))[0])
         return occupancy_grid(self._messages, self._lattice, self._seen, layer, road)
 

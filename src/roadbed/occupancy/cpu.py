@@ -23,12 +23,12 @@ class OccupancyCpu:
 
     def __init__(self, config: Config) -> None:
         self.config, occupancy = config, config.occupancy
-        lattice = lattice_of(occupancy.grid)
-        check_memory(lattice, occupancy)
+        grid = lattice_of(occupancy.grid)
+        check_memory(grid, occupancy)
         announce((*observe.KERNELS, *hsbof.KERNELS))
         self._observe = Observer(config)
-        self._fusion = Fusion(lattice.spacing, occupancy.fusion)
-        self._hsbof = Hsbof(lattice.shape, lattice.spacing, FilterModel.of(occupancy), config.seed)
+        self._fusion = Fusion(grid.spacing, occupancy.fusion)
+        self._hsbof = Hsbof(grid.shape, grid.spacing, FilterModel.of(occupancy), config.seed)
         self._motion = GridMotion()  # since the last frame
 
     @property

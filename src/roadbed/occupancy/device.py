@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells
@@ -22,7 +23,9 @@ from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import check_device
 from roadbed.occupancy.registration.register_device import RegistrationDevice
-from roadbed.runtime.backend import Backend, CommandGraph, Concurrent, GraphCache, OnDevice
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graph_cache import GraphCache
+from roadbed.runtime.graphs import CommandGraph, Concurrent
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of its last observedness
 
@@ -38,18 +41,18 @@ class OccupancyDevice:
     def __init__(self, config: Config, backend: Backend, fields: Collection[str] = ()) -> None:
         """`fields` (names of the filter's FIELDS) are downloaded with every frame, others when they are read."""
         self.config, self.backend, occupancy = config, backend, config.occupancy
-        self.lattice = lattice_of(occupancy.grid)
-        cells, model = Cells(*self.lattice.shape, self.lattice.spacing), FilterModel.of(occupancy)
+        self.grid = lattice_of(occupancy.grid)
+        cells, model = Cells(*self.grid.shape, self.grid.spacing), FilterModel.of(occupancy)
         check_device(backend)
-        history = RegistrationDevice.bytes_needed(backend, *self.lattice.shape, model.registration)
-        check_memory(backend, self.lattice.size, model, self.lattice.size * _SENSED_PER_CELL + history)
-        self._observe = ObserveDevice(backend, config, self.lattice)
+        history = RegistrationDevice.bytes_needed(backend, *self.grid.shape, model.registration)
+        check_memory(backend, self.grid.size, model, self.grid.size * _SENSED_PER_CELL + history)
+        self._observe = ObserveDevice(backend, config, self.grid)
         self._fusion = FusionDevice(backend, cells, occupancy.fusion)
         self._registration = RegistrationDevice(backend, cells, model.registration)
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
-        self._hsbof = HsbofDevice(backend, self.lattice.shape, cells.spacing, model, config.seed, given)
+        self._hsbof = HsbofDevice(backend, self.grid.shape, cells.spacing, model, config.seed, given)
         self._motion = GridMotion()  # since the last frame
-        self._joined = GraphCache(backend)
+        self._graph_cache = GraphCache(backend)
         self._layers = self._on_device()
         downloads = {name: self._layers[name] for name in _downloads(frozenset(fields))}
         at_last = ("lost", "masses") if "velocity" in downloads else ("lost", "moving", "masses")
@@ -93,7 +96,7 @@ class OccupancyDevice:
         self._motion = GridMotion()
         if "masses" in known:
             known |= zip(_MASSES, known.pop("masses"))
-        moving = OnDevice(self._hsbof._buffers.moving, count=self.lattice.size)
+        moving = DeviceArray(self._hsbof._buffers.moving, count=self.grid.size)
         lost = self._hsbof.share_of(known.pop("lost"))
         return LazyOutput(self._fetch, **known, mass_without_particles=lost, timings=timings, moving_on_device=moving)
 
@@ -104,14 +107,14 @@ class OccupancyDevice:
         for graphs, (outputs, plan) in zip(parts, self._downloads):
             waiting += graphs
             if plan:
-                self._joined.run(*waiting)
+                self._graph_cache.run(*waiting)
                 known |= outputs.queue(plan)
                 waiting.clear()
         return known
 
     def _on_device(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """Shape and type on the host of every result, by its name."""
-        shape = self.lattice.shape
+        shape = self.grid.shape
         return {
             "lost": ((self._hsbof._buffers.sum_groups, 2), np.float32),
             "masses": ((3, *shape), np.float32),
@@ -127,7 +130,7 @@ class OccupancyDevice:
         """A layer that was not downloaded with its frame."""
         start, results = 0, self._hsbof._buffers.results
         if name in _MASSES:
-            start, name = _MASSES.index(name) * self.lattice.size, "masses"
+            start, name = _MASSES.index(name) * self.grid.size, "masses"
         elif name in ("observation", "observedness", "surface"):
             results = self._fusion.results
         shape, kind = self._layers[name]

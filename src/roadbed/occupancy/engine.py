@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.device_arrays import to_host
+from roadbed.core.device_arrays import DeviceArray, to_host
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.occupancy.observation.model import NO_SENSOR
-from roadbed.runtime.backend import OnDevice
 
 _NO_TURN, _NO_SHIFT = np.eye(2), (0.0, 0.0)
 _NO_TURN.flags.writeable = False  # shared by all motions
@@ -58,15 +57,15 @@ class SensorView:
     name: str
     points: NDArray[np.int64] | None  # which of the scan's points it saw; None: all that are numbers
     count: int  # of them
-    origin: tuple[float, ...]  # m, where it stands in the ground's lattice frame: x, y, z
+    origin: tuple[float, ...]  # m, where it stands in the ground's grid frame: x, y, z
 
 
 @dataclass(frozen=True, eq=False)
 class GroundSurface:
-    """The ground under a scan: its lattice's layers with NaN where unknown, and the plane to assume there."""
+    """The ground under a scan: its grid's layers with NaN where unknown, and the plane to assume there."""
 
-    lattice: Grid
-    elevation: Any  # (rows, columns) m, float32; `OnDevice` where slope and variance follow it on the device
+    grid: Grid
+    elevation: Any  # (rows, columns) m, float32; `DeviceArray` where slope and variance follow it on the device
     slope: Float32  # (rows, columns, 2)
     variance: Float32  # (rows, columns) m^2
     plane: Float64  # (3,) that the vehicle stands on: height at x = y = 0, slopes along x and y
@@ -74,25 +73,25 @@ class GroundSurface:
     @classmethod
     def of(cls, ground: GroundFrame, elevation: Any = None) -> GroundSurface:
         """With the `elevation` where it lies on a device, else the frame's."""
-        x, y, z = ground.T_lattice_vehicle.xyz
-        up_x, up_y, up_z = ground.T_lattice_vehicle.turned(0.0, 0.0, 1.0)
+        x, y, z = ground.T_grid_vehicle.xyz
+        up_x, up_y, up_z = ground.T_grid_vehicle.turned(0.0, 0.0, 1.0)
         slope_x, slope_y = -up_x / up_z, -up_y / up_z
         plane = np.array([z - slope_x * x - slope_y * y, slope_x, slope_y])
         layers = (ground.elevation if elevation is None else elevation, ground.slope, ground.variance)
-        return cls(ground.lattice, *layers, plane)
+        return cls(ground.grid, *layers, plane)
 
 
 @dataclass(frozen=True, eq=False)
 class OccupancyInput:
     """All that one frame is computed from, beside what the engine knows from the frames before."""
 
-    points: Any  # (N, 3) float32 in the sensor frame, or `OnDevice`, and then NaN on the own vehicle
-    heights: Any  # (N,) float32 m over the ground, NaN where no ground is known, or `OnDevice`
-    T_lattice_sensor: Pose  # takes the points to the ground's lattice frame
+    points: Any  # (N, 3) float32 in the sensor frame, or `DeviceArray`, and then NaN on the own vehicle
+    heights: Any  # (N,) float32 m over the ground, NaN where no ground is known, or `DeviceArray`
+    T_ground_sensor: Pose  # takes the points to the ground's grid frame
     sensors: tuple[SensorView, ...]
     surface: GroundSurface
-    lattice: Grid  # of the grid's cells, along the grid's axes
-    T_lattice_grid: Pose  # from the grid's axes to the ground's lattice frame
+    grid: Grid  # of the grid's cells, along the grid's axes
+    T_ground_grid: Pose  # from the grid's axes to the ground's grid frame
     time: float  # s
     dt: float = 0.0  # s to predict since the frame before
     ego_velocity: tuple[float, float] = (0.0, 0.0)  # m/s of the vehicle along the grid's axes
@@ -105,8 +104,8 @@ class OccupancyInput:
         cls,
         scan: Scan,
         ground: GroundFrame,
-        lattice: Grid,
-        T_lattice_grid: Pose | None = None,
+        grid: Grid,
+        T_ground_grid: Pose | None = None,
         time: float = 0.0,
         dt: float = 0.0,
         ego_velocity: tuple[float, float] = (0.0, 0.0),
@@ -116,7 +115,7 @@ class OccupancyInput:
 
         What the ground has left on `backend`, where it was computed there, is read there.
         """
-        held, sensor_index = ground.resident, None
+        held, sensor_index = ground.device, None
         points: Any
         heights: Any
         if held is not None and held.lies_on(backend):
@@ -128,11 +127,11 @@ class OccupancyInput:
         return cls(
             points,
             heights,
-            ground.T_lattice_sensor,
+            ground.T_grid_sensor,
             views,
             surface,
-            lattice,
-            T_lattice_grid or Pose.identity(),
+            grid,
+            T_ground_grid or Pose.identity(),
             time,
             dt,
             ego_velocity,
@@ -142,10 +141,10 @@ class OccupancyInput:
 
 def _views_on_device(scan: Scan, ground: GroundFrame) -> tuple[NDArray[np.uint8] | None, tuple[SensorView, ...]]:
     """Who saw each point, and the sensors; the own vehicle's points are no numbers there, so that none are chosen."""
-    T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
+    T_ground_sensor, own = ground.T_grid_sensor, ground.ego_mask
     if not scan.mounts:
         count = len(scan) - (0 if own is None else int(np.count_nonzero(own)))
-        return None, (SensorView(scan.sensor, None, count, T_lattice_sensor.xyz),)
+        return None, (SensorView(scan.sensor, None, count, T_ground_sensor.xyz),)
     sensor_index, sensors, counts = to_host(scan.channels["sensor_index"]), len(scan.mounts), []
     if own is None and sensor_index.dtype == np.uint8:
         counts = np.bincount(sensor_index, minlength=sensors).tolist()
@@ -154,17 +153,17 @@ def _views_on_device(scan: Scan, ground: GroundFrame) -> tuple[NDArray[np.uint8]
         sensor_index = np.where(known, sensor_index, NO_SENSOR).astype(np.uint8)
         counts = np.bincount(sensor_index, minlength=sensors).tolist()
     return sensor_index, tuple(
-        SensorView(mount.name, None, count, T_lattice_sensor.of(*mount.T_vehicle_sensor.xyz))
+        SensorView(mount.name, None, count, T_ground_sensor.of(*mount.T_vehicle_sensor.xyz))
         for mount, count in zip(scan.mounts, counts)
     )
 
 
 def _views(scan: Scan, ground: GroundFrame) -> Iterator[SensorView]:
     """Each sensor with its points."""
-    T_lattice_sensor, own = ground.T_lattice_sensor, ground.own_vehicle
+    T_ground_sensor, own = ground.T_grid_sensor, ground.ego_mask
     for mount, points in scan.split():
         chosen = points if own is None else points[~own[points]]
-        origin = T_lattice_sensor.of(*mount.T_vehicle_sensor.xyz) if scan.mounts else T_lattice_sensor.xyz
+        origin = T_ground_sensor.of(*mount.T_vehicle_sensor.xyz) if scan.mounts else T_ground_sensor.xyz
         yield SensorView(mount.name, chosen, len(chosen), origin)
 
 
@@ -183,7 +182,7 @@ class OccupancyOutput:
     surface: NDArray[np.uint16]  # which of a cell's 4 x 4 subcells returned a beam, bit by bit
     mass_without_particles: float  # share of the dynamic mass that got no particle and became unknown
     timings: dict[str, float] = field(default_factory=dict)  # s per phase
-    moving_on_device: OnDevice | None = None  # `moving` where the engine has it, until its next frame
+    moving_on_device: DeviceArray | None = None  # `moving` where the engine has it, until its next frame
 
 
 class LazyOutput(OccupancyOutput):

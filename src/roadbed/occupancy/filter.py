@@ -14,7 +14,7 @@ import numpy as np
 
 from roadbed.config import Config, OccupancyConfig
 from roadbed.core.errors import InputError
-from roadbed.core.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, names_wanted
+from roadbed.core.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.core.timeline import Link, Moment, Timeline
 from roadbed.core.timing import timed
@@ -28,11 +28,12 @@ from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ObjectTracker
 from roadbed.occupancy.placement import GridPlace, GridPlacement
-from roadbed.runtime.backend import Backend, translate_error
-from roadbed.runtime.cpu_backend import Host, refuse_after_fork
-from roadbed.runtime.device_selection import opened
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device_errors import translate_error
+from roadbed.runtime.device_selection import select_backend
 
-WANTED = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
+FIELDS = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
 _LAYERS = {
     "masses": ("static", "dynamic", "free"),
     "velocity": ("velocity", "velocity_covariance"),
@@ -71,26 +72,26 @@ class OccupancyFilter:
     """Dynamic occupancy from segmented scans: `frame = filter(scan, ground_frame)`.
 
     Scans of several sensors come merged (`Scan.merged`) or one by one, identified by `scan.sensor`. `backend` and
-    `device` are given as to GroundFilter. `wanted` names what frames hold beside the moving cells; None: all of WANTED.
+    `device` are given as to GroundFilter. `fields` names what frames hold beside the moving cells; None: all of FIELDS.
     Calls from several threads take turns.
     """
 
     def __init__(
         self,
         config: Config | OccupancyConfig | None = None,
-        backend: str | Backend | Host | None = None,
+        backend: str | Backend | CpuBackend | None = None,
         device: int | str | None = None,
         seed: int | None = None,
-        wanted: Iterable[str] | None = None,
+        fields: Iterable[str] | None = None,
     ) -> None:
         self.config = Config.of(config)
         if seed is not None:
             self.config = self.config.with_changes(seed=seed)
-        self.backend = opened(backend, device, (self.config.backend, self.config.device))
-        self._wanted = names_wanted(wanted, WANTED)
-        self._names = tuple(name for group, names in _LAYERS.items() if group in self._wanted for name in names)
+        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
+        self._fields = check_fields(fields, FIELDS)
+        self._names = tuple(name for group, names in _LAYERS.items() if group in self._fields for name in names)
         self._turn = threading.RLock()
-        self._engine = _engine(self.config, self.backend, self._wanted)
+        self._engine = _engine(self.config, self.backend, self._fields)
         self._placement = GridPlacement(self.config.occupancy.grid)
         self._timeline = Timeline(self.config.timeline, in_order=True)
         occupancy = self.config.occupancy
@@ -118,7 +119,7 @@ class OccupancyFilter:
             self._engine.prefetch(self._prepared.dt)
 
     def __call__(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
-        """Take one scan with its ground; problems with its time or pose are in `frame.notes`."""
+        """Take one scan with its ground; problems with its time or pose are in `frame.diagnostics`."""
         with self.begin(scan, ground) as task:
             pass
         assert task.frame is not None
@@ -152,40 +153,45 @@ class OccupancyFilter:
             prepared = self._prepared
             if prepared is None or prepared.scan is not scan:
                 prepared = self._prepare(scan, ground.mounting)
-            self._prepared, notes = None, list(prepared.moment.notes)
+            self._prepared, diagnostics = None, list(prepared.moment.diagnostics)
             if prepared.moment.link is Link.ASIDE:
-                return partial(self._unchanged, notes)
-            self._accept(prepared, notes)
+                return partial(self._unchanged, diagnostics)
+            self._accept(prepared, diagnostics)
             place = self._placement.follow(scan, ground, prepared.dt)
             self._engine.move(place.motion)
             if place.T_before_now is not None:
                 self._tracker.move(place.T_before_now)
             when = (prepared.time, prepared.dt, place.ego_velocity)
-            given = OccupancyInput.of(scan, ground, place.lattice, place.T_lattice_grid, *when, self.backend)
+            given = OccupancyInput.of(scan, ground, place.grid, place.T_ground_grid, *when, self.backend)
         self._engine.begin(given)
-        return partial(self._finish, ground, given, place, notes, timings)
+        return partial(self._finish, ground, given, place, diagnostics, timings)
 
     def _finish(
-        self, ground: GroundFrame, given: OccupancyInput, place: GridPlace, notes: list[str], timings: dict[str, float]
+        self,
+        ground: GroundFrame,
+        given: OccupancyInput,
+        place: GridPlace,
+        diagnostics: list[str],
+        timings: dict[str, float],
     ) -> OccupancyFrame:
         output = self._engine.finish()
         if output.mass_without_particles > _STARVED:
             share = round(100 * output.mass_without_particles)
-            notes.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
+            diagnostics.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
-            objects = TrackedObjects(self._track(given, output)) if "objects" in self._wanted else ()
+            objects = TrackedObjects(self._track(given, output)) if "objects" in self._fields else ()
         with timed(timings, "download"):
             layers = self._layers(output)
         self._last = OccupancyFrame(
-            lattice=place.lattice,
+            grid=place.grid,
             time=given.time,
             moving=output.moving,
             **layers,
             objects=objects,
-            notes=tuple(notes),
+            diagnostics=tuple(diagnostics),
             timings=timings | output.timings,
-            T_lattice_grid=place.T_lattice_grid,
-            T_world_grid=ground.T_world_grid and ground.T_world_grid @ given.T_lattice_grid,
+            T_ground_grid=place.T_ground_grid,
+            T_world_grid=ground.T_world_grid and ground.T_world_grid @ given.T_ground_grid,
             moving_on_device=output.moving_on_device,
         )
         return self._last
@@ -200,8 +206,8 @@ class OccupancyFilter:
         if output.moving.any():
             velocity = output.velocity, output.velocity_covariance
             layers = MovingLayers.of(*velocity, output.surface, output.observation, output.dynamic, output.static)
-            clusters = self._finder(given.lattice, output.moving, layers, self._tracker.known, given.time)
-        x, y, _ = given.T_lattice_grid.inverse().of(*given.T_lattice_sensor.xyz)
+            clusters = self._finder(given.grid, output.moving, layers, self._tracker.known, given.time)
+        x, y, _ = given.T_ground_grid.inverse().of(*given.T_ground_sensor.xyz)
         return self._tracker.update(clusters, given.time, (x, y))
 
     def _forget(self) -> None:
@@ -212,10 +218,10 @@ class OccupancyFilter:
         self._mounts.clear()
         self._last = None
 
-    def _unchanged(self, notes: list[str]) -> OccupancyFrame:
+    def _unchanged(self, diagnostics: list[str]) -> OccupancyFrame:
         """The last frame again: a scan that is not used changes nothing."""
         assert self._last is not None
-        return replace(self._last, observation=None, observedness=None, notes=tuple(notes), timings={})
+        return replace(self._last, observation=None, observedness=None, diagnostics=tuple(diagnostics), timings={})
 
     def _prepare(self, scan: Scan, mounting: Mounting) -> _Prepared:
         """Changes nothing in the filter."""
@@ -229,7 +235,7 @@ class OccupancyFilter:
         dt = seconds if seconds <= self.config.occupancy.filter.max_gap else 0.0
         return _Prepared(scan, mounts, T_world_vehicle, moment, time, seconds, dt)
 
-    def _accept(self, prepared: _Prepared, notes: list[str]) -> None:
+    def _accept(self, prepared: _Prepared, diagnostics: list[str]) -> None:
         """The scan is used: advance the timeline; after a gap the filter forgets what moved."""
         scan, moment = prepared.scan, prepared.moment
         self._timeline.take(moment, scan.time, prepared.sensors, prepared.T_world_vehicle)
@@ -240,7 +246,7 @@ class OccupancyFilter:
         if _is_placed(scan):
             self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in prepared.mounts)
         if prepared.seconds > prepared.dt:
-            notes.append(f"gap of {prepared.seconds:.3g} s: what moved is forgotten")
+            diagnostics.append(f"gap of {prepared.seconds:.3g} s: what moved is forgotten")
             self._engine.forget_motion(prepared.seconds)
             self._tracker.reset()
 
@@ -261,8 +267,8 @@ class OccupancyFilter:
         return mounts
 
 
-def _engine(config: Config, backend: Backend | Host, wanted: Collection[str]) -> OccupancyEngine:
-    return OccupancyCpu(config) if isinstance(backend, Host) else OccupancyDevice(config, backend, wanted)
+def _engine(config: Config, backend: Backend | CpuBackend, fields: Collection[str]) -> OccupancyEngine:
+    return OccupancyCpu(config) if isinstance(backend, CpuBackend) else OccupancyDevice(config, backend, fields)
 
 
 def _is_placed(scan: Scan) -> bool:

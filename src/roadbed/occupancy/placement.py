@@ -23,15 +23,15 @@ _IDENTITY = Pose.identity()
 class GridPlace:
     """Where the grid lies for one scan, and how it came there from the scan before."""
 
-    lattice: Grid  # of cells, along the grid's axes
-    T_lattice_grid: Pose | None  # None: the grid's axes are those of the ground's lattice frame
+    grid: Grid  # of cells, along the grid's axes
+    T_ground_grid: Pose | None  # None: the grid's axes are those of the ground's grid frame
     motion: GridMotion
     T_before_now: Pose | None  # the grid's axes now, in those of the scan before; None: they stay the same
     ego_velocity: tuple[float, float]  # m/s along the grid's axes
 
 
 class GridPlacement:
-    """Follows the vehicle. The home frame is the ground's lattice frame at the first scan, fixed to the world."""
+    """Follows the vehicle. The home frame is the ground's grid frame at the first scan, fixed to the world."""
 
     def __init__(self, config: GridConfig) -> None:
         self.config = config
@@ -51,14 +51,14 @@ class GridPlacement:
 
     def follow(self, scan: Scan, ground: GroundFrame, dt: float) -> GridPlace:
         """Move the grid to where the vehicle is now, `dt` seconds after the last scan."""
-        T_lattice_home, T_home_vehicle = self._vehicle_at_home(scan, ground)
+        T_ground_home, T_home_vehicle = self._vehicle_at_home(scan, ground)
         if self._T_home_world is None and scan.T_world_sensor is not None:
-            self._T_home_world = ground.T_lattice_sensor @ scan.T_world_sensor.inverse()
+            self._T_home_world = ground.T_grid_sensor @ scan.T_world_sensor.inverse()
         before, self._T_home_vehicle = self._T_home_vehicle, T_home_vehicle
         T_home_before = self._T_home_grid
         rolls = self.config.motion == "rolling"  # along the home frame's axes
         motion = self._roll(T_home_vehicle) if rolls else self._turn(T_home_vehicle)
-        T_lattice_grid = T_lattice_home if rolls else T_lattice_home @ self._T_home_grid
+        T_ground_grid = T_ground_home if rolls else T_ground_home @ self._T_home_grid
         ego_velocity = (0.0, 0.0)
         if before is not None and dt > 0:
             travelled = map(sub, T_home_vehicle.xyz, before.xyz)
@@ -66,18 +66,18 @@ class GridPlacement:
             ego_velocity = (x / dt, y / dt)
         return GridPlace(
             self._lattice,
-            None if _is_identity(T_lattice_grid) else T_lattice_grid,
+            None if _is_identity(T_ground_grid) else T_ground_grid,
             GridMotion() if before is None else motion,
             None if rolls else T_home_before.inverse() @ self._T_home_grid,
             ego_velocity,
         )
 
     def _vehicle_at_home(self, scan: Scan, ground: GroundFrame) -> tuple[Pose, Pose]:
-        """T_lattice_home and T_home_vehicle; the ground's lattice frame may itself move with the vehicle."""
+        """T_ground_home and T_home_vehicle; the ground's grid frame may itself move with the vehicle."""
         if self._T_home_world is None or scan.T_world_sensor is None:
-            return _IDENTITY, ground.T_lattice_vehicle
-        T_lattice_home = ground.T_lattice_sensor @ (self._T_home_world @ scan.T_world_sensor).inverse()
-        return T_lattice_home, T_lattice_home.inverse() @ ground.T_lattice_vehicle
+            return _IDENTITY, ground.T_grid_vehicle
+        T_ground_home = ground.T_grid_sensor @ (self._T_home_world @ scan.T_world_sensor).inverse()
+        return T_ground_home, T_ground_home.inverse() @ ground.T_grid_vehicle
 
     def _roll(self, T_home_vehicle: Pose) -> GridMotion:
         """By whole cells along the home frame's axes."""

@@ -148,10 +148,10 @@ def bag_source(source: Any) -> RosbagSource | None:
     return source
 
 
-def source_notes(source: Any) -> list[str]:
+def source_diagnostics(source: Any) -> list[str]:
     """What a bag lacks, one line each."""
     bag = bag_source(source)
-    return [] if bag is None else list(bag.notes)
+    return [] if bag is None else list(bag.diagnostics)
 
 
 def write_bag(path: Path, source: Any, results: Iterable[Result], force: bool = False) -> tuple[int, set[str]]:

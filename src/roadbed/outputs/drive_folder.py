@@ -21,7 +21,7 @@ from roadbed.outputs.npz import write_arrays
 from roadbed.simulate.boxes import annotate
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.truth import FrameTruth
-from roadbed.sources.rig import INDEX_FOLDER, RIG_FILE
+from roadbed.sources.datasets.rig import INDEX_FOLDER, RIG_FILE
 
 PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", RIG_FILE)
 
@@ -73,14 +73,14 @@ def write_scan(out: OutputFolder, scan: Scan) -> None:
 def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:
     """Layers on world axes around the vehicle, and what each point is."""
     x, y = np.round(truth.T_world_vehicle.translation[:2] / spacing) * spacing
-    lattice = Grid.centred(2 * reach, 2 * reach, spacing, x, y)
-    occupancy = truth.occupancy(lattice)
+    grid = Grid.centred(2 * reach, 2 * reach, spacing, x, y)
+    occupancy = truth.occupancy(grid)
     write_arrays(
         path,
         {
-            "lattice": np.array([lattice.x0, lattice.y0, lattice.spacing, lattice.columns, lattice.rows]),
-            "elevation": truth.elevation(lattice).astype(np.float32),
-            "slope": truth.slope(lattice).astype(np.float32),
+            "lattice": np.array([grid.x0, grid.y0, grid.spacing, grid.columns, grid.rows]),
+            "elevation": truth.elevation(grid).astype(np.float32),
+            "slope": truth.slope(grid).astype(np.float32),
             "occupied": occupancy.occupied,
             "moving": occupancy.moving,
             "velocity": occupancy.velocity,

@@ -41,7 +41,9 @@ class Part:
     def read(cls, folder: Path) -> Part:
         try:
             content = json.loads(read_text(folder / _NAME))
-            frames = [FrameRecord(**{**frame, "notes": tuple(frame["notes"])}) for frame in content["frames"]]
+            frames = [
+                FrameRecord(**{**frame, "diagnostics": tuple(frame["diagnostics"])}) for frame in content["frames"]
+            ]
             slides = [Slide(index, (folder / "slides" / f"{index}.webp").read_bytes()) for index in content["slides"]]
             return cls(frames, slides, [str(line) for line in content["objects"]], str(content["last"]))
         except (ValueError, KeyError, TypeError, OSError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.outputs.bag import BagWriter, is_bag_name
-from roadbed.sources.registry import is_live
+from roadbed.sources.source import is_live
 
 
 class Recorder:

@@ -45,7 +45,7 @@ class RunFolder:
         if result.occupancy is not None:
             self._objects += [json.dumps(record) for record in _object_records(name, result)]
         self._last = result
-        return self._recorder.add(result.scan, result.ground, result.occupancy, result.seconds)
+        return self._recorder.add(result.scan, result.ground, result.occupancy, result.timings)
 
     def _name(self, result: Result) -> str:
         """The scan's own name; scans of one name, as in a folder of `a.las` and `a.laz`, are told apart by number."""

@@ -8,7 +8,7 @@ FUNCTION int root_of(GLOBAL const int *parent, int cell) {
 
 // The same while trees grow. On the way every cell is hung on what its parent hangs on: ways get short before many have gone
 // them. Another work-item's change that is overwritten thereby was made to the same tree, or goes on in `join`.
-FUNCTION int root_by_halves(GLOBAL int *parent, int cell) {
+FUNCTION int root_halving(GLOBAL int *parent, int cell) {
     int above = parent[cell];
     while (above != cell) {
         int next = parent[above];
@@ -20,10 +20,10 @@ FUNCTION int root_by_halves(GLOBAL int *parent, int cell) {
 }
 
 // What hangs on one of two cells hangs on the first of both roots; another work-item may join them meanwhile.
-FUNCTION void join(GLOBAL int *parent, int one, int other) {
+FUNCTION void unite(GLOBAL int *parent, int one, int other) {
     for (;;) {
-        one = root_by_halves(parent, one);
-        other = root_by_halves(parent, other);
+        one = root_halving(parent, one);
+        other = root_halving(parent, other);
         if (one == other) return;
         int late = max(one, other), early = min(one, other);
         int before = ATOMIC_MIN(&parent[late], early);
@@ -34,15 +34,15 @@ FUNCTION void join(GLOBAL int *parent, int one, int other) {
 }
 
 // A cell hangs on its neighbours to the west and in the row before. Of neighbours that touch each other, one is enough.
-FUNCTION void join_before(GLOBAL int *parent, int cell, int columns) {
+FUNCTION void unite_with_previous(GLOBAL int *parent, int cell, int columns) {
     if (parent[cell] < 0) return;
     int column = cell % columns, south = cell >= columns;
     if (south && parent[cell - columns] >= 0) {
-        join(parent, cell, cell - columns);
+        unite(parent, cell, cell - columns);
         return;
     }
     int west = column > 0 && parent[cell - 1] >= 0;
-    if (west) join(parent, cell, cell - 1);
-    else if (south && column > 0 && parent[cell - columns - 1] >= 0) join(parent, cell, cell - columns - 1);
-    if (south && column + 1 < columns && parent[cell - columns + 1] >= 0) join(parent, cell, cell - columns + 1);
+    if (west) unite(parent, cell, cell - 1);
+    else if (south && column > 0 && parent[cell - columns - 1] >= 0) unite(parent, cell, cell - columns - 1);
+    if (south && column + 1 < columns && parent[cell - columns + 1] >= 0) unite(parent, cell, cell - columns + 1);
 }

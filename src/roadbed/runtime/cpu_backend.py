@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from roadbed.core.errors import DeviceError
-from roadbed.runtime.backend import Device
+from roadbed.runtime.backend import Shape
+from roadbed.runtime.device import Device
 
 _used_in: int | None = None  # the process that used kernels first
 
 
-class Host:
+class CpuBackend:
     """The CPU: stages run their Numba kernels on it, and nothing is uploaded."""
 
-    failures: tuple[type[Exception], ...] = ()
+    error_types: tuple[type[Exception], ...] = ()
 
     def __init__(self) -> None:
         import numba
@@ -28,7 +29,7 @@ class Host:
         name = f"{platform.machine()}, {numba.get_num_threads()} threads"
         self.device = Device("cpu", 0, name, "cpu", pages, numba.get_num_threads(), driver, True)
 
-    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+    def host_array(self, shape: Shape, dtype: DTypeLike) -> NDArray:
         """An array, not cleared."""
         return np.empty(shape, dtype)
 

@@ -15,10 +15,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from roadbed.core.errors import DeviceError, InputError, OutputError
 from roadbed.io.atomic import atomic_write
-from roadbed.runtime import backend as common
 from roadbed.runtime import program_cache
-from roadbed.runtime.backend import Device, Launch, Order, Output
+from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
 from roadbed.runtime.cuda_graphs import CudaEvent, CudaGraph, Run, Step, runs_of
+from roadbed.runtime.device import GPU_LANES, SORT_BY_WARPS, Device
+from roadbed.runtime.device_errors import build_failed, out_of_memory
+from roadbed.runtime.graphs import Launch, PhaseOrder
 from roadbed.runtime.program import Program
 
 _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
@@ -26,7 +28,7 @@ _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 _LINE = 256  # bytes; arrays that share memory begin at multiples of it
-_LETTERS = 16  # posts whose pinned memory is kept while they may be under way
+_STAGING_COPIES = 16  # posts whose pinned memory is kept while they may be under way
 
 
 @cache
@@ -74,11 +76,11 @@ def why_missing() -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Intake:
+class InputBuffer:
     """Room on the device for what comes from the host."""
 
     device: Any  # cupy.ndarray
-    stays: bool  # what lies in pinned memory is copied too, not read there
+    device_resident: bool  # what lies in pinned memory is copied too, not read there
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +88,11 @@ class StagingBuffer:
     """A few bytes on the device, and the pinned memory they come from in turn, with its addresses."""
 
     device: Any  # cupy.ndarray
-    letters: list[tuple[NDArray, int]]
+    copies: list[tuple[NDArray, int]]
 
 
 # Definitions of every CUDA program.
-RUNTIME = {"ROADBED_CUDA": 1, "LANES": common.GPU_LANES, "WITH_DOUBLE": 1, **common.SORT_BY_WARPS.definitions()}
+RUNTIME = {"ROADBED_CUDA": 1, "LANES": GPU_LANES, "WITH_DOUBLE": 1, **SORT_BY_WARPS.definitions()}
 
 
 def options(exact: bool) -> tuple[str, ...]:
@@ -102,7 +104,7 @@ class CudaBackend:
     """One CUDA device with its own streams.
 
     Kernels read a scan in pinned memory where it lies, and write results there: the shortest way for one scan and one
-    stage. What `stays` is copied, while other scans or stages compute.
+    stage. What `device_resident` is copied, while other scans or stages compute.
     """
 
     branches_are_free = True
@@ -112,7 +114,7 @@ class CudaBackend:
 
         self._cupy, self._pinned = cupy, cupy.cuda.alloc_pinned_memory
         self.device = device
-        self.failures: tuple[type[Exception], ...] = (
+        self.error_types: tuple[type[Exception], ...] = (
             cupy.cuda.runtime.CUDARuntimeError,
             cupy.cuda.driver.CUDADriverError,
         )
@@ -123,8 +125,8 @@ class CudaBackend:
             self._before = cupy.cuda.Event(disable_timing=True)  # what they wait for
             self._given = cupy.cuda.Event(disable_timing=True)  # an array of the caller's is there
         self._under_way = self._working = False  # copies to the host; kernels that nobody has waited for
-        self._letter = 0
-        self.traffic = common.Traffic()
+        self._staging_copy = 0
+        self.traffic = Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
         self._built: dict[str, Any] = {}  # programs by their text
         self._sides: list[Any] = []  # streams beside the own
@@ -150,12 +152,12 @@ class CudaBackend:
         try:
             binary, _ = compiler.compile_using_nvrtc(text, flags)
         except compiler.CompileException as error:
-            raise common.build_failed(self.device, program, str(error)) from None
+            raise build_failed(self.device, program, str(error)) from None
         with suppress(OutputError), atomic_write(kept) as file:  # a full disk: compiled again next time
             file.write(binary)
         return binary
 
-    def groups_at_once(self, program: Any, kernel: str, size: int) -> int:
+    def resident_groups(self, program: Any, kernel: str, size: int) -> int:
         driver, attribute = self._cupy.cuda.driver, self._cupy.cuda.runtime.cudaDevAttrCooperativeLaunch
         if not self._cupy.cuda.runtime.deviceGetAttribute(attribute, self.device.index):
             return 0
@@ -163,15 +165,15 @@ class CudaBackend:
             per_unit = driver.occupancyMaxActiveBlocksPerMultiprocessor(program.get_function(kernel).ptr, size, 0)
         return per_unit * self.device.units
 
-    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> Any:
         with self._handle, self.stream:
             try:
                 return self._cupy.zeros(shape, dtype)
             except self._cupy.cuda.memory.OutOfMemoryError:
-                size = common.elements(shape) * np.dtype(dtype).itemsize
-                raise common.out_of_memory(self.device, size) from None
+                size = byte_count(shape, dtype)
+                raise out_of_memory(self.device, size) from None
 
-    def part(self, buffer: Any, start: int, count: int, dtype: DTypeLike) -> Any:
+    def sub_buffer(self, buffer: Any, start: int, count: int, dtype: DTypeLike) -> Any:
         return buffer[start : start + count * np.dtype(dtype).itemsize].view(dtype)
 
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
@@ -182,15 +184,15 @@ class CudaBackend:
 
     def _send(self, array: NDArray, buffer: Any, start: int) -> None:
         if self._working:
-            staged = self.host(array.shape, array.dtype)
+            staged = self.host_array(array.shape, array.dtype)
             staged[...] = array
             array = staged
         self._in_flight.append(array)
         self._copy(buffer.data.ptr + start * array.itemsize, array.ctypes.data, array.nbytes)
 
-    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+    def host_array(self, shape: Shape, dtype: DTypeLike) -> NDArray:
         dtype = np.dtype(dtype)
-        size = common.elements(shape) * dtype.itemsize
+        size = byte_count(shape, dtype)
         try:
             memory = self._pinned(max(size, 1))  # kept by CuPy when given back; its arrays take three times as long
         except self._cupy.cuda.runtime.CUDARuntimeError:
@@ -198,25 +200,25 @@ class CudaBackend:
         return np.ndarray(shape, dtype, memory)
 
     def staging_buffer(self, size: int) -> StagingBuffer:
-        letters = list(self.host((_LETTERS, size), np.uint8))
-        return StagingBuffer(self.zeros(size, np.uint8), [(letter, letter.ctypes.data) for letter in letters])
+        copies = list(self.host_array((_STAGING_COPIES, size), np.uint8))
+        return StagingBuffer(self.zeros(size, np.uint8), [(copy, copy.ctypes.data) for copy in copies])
 
     def enqueue(self, array: NDArray, staging_buffer: StagingBuffer) -> None:
-        self._letter = (self._letter + 1) % _LETTERS
-        letter, address = staging_buffer.letters[self._letter]
-        letter[:] = array.view(np.uint8)
-        self._copy(staging_buffer.device.data.ptr, address, letter.nbytes)
+        self._staging_copy = (self._staging_copy + 1) % _STAGING_COPIES
+        copy, address = staging_buffer.copies[self._staging_copy]
+        copy[:] = array.view(np.uint8)
+        self._copy(staging_buffer.device.data.ptr, address, copy.nbytes)
 
-    def input_buffer(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Intake:
-        return Intake(self.zeros(shape, dtype), stays)
+    def input_buffer(self, shape: Shape, dtype: DTypeLike, device_resident: bool = False) -> InputBuffer:
+        return InputBuffer(self.zeros(shape, dtype), device_resident)
 
-    def bind(self, array: Any, input_buffer: Intake, start: int = 0) -> int:
+    def bind(self, array: Any, input_buffer: InputBuffer, start: int = 0) -> int:
         if not isinstance(array, np.ndarray):
-            return self._offer_device_array(array, input_buffer.device.dtype)
+            return self._bind_device_array(array, input_buffer.device.dtype)
         if not array.size:
             return 0
         array = np.ascontiguousarray(array, input_buffer.device.dtype)
-        if not input_buffer.stays and self._is_pinned(address := array.ctypes.data):
+        if not input_buffer.device_resident and self._is_pinned(address := array.ctypes.data):
             self._in_flight.append(array)
             return address
         self._send(array, input_buffer.device, start)
@@ -227,7 +229,7 @@ class CudaBackend:
         self.traffic.uploads += 1
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
-    def _offer_device_array(self, array: Any, dtype: np.dtype) -> int:
+    def _bind_device_array(self, array: Any, dtype: np.dtype) -> int:
         with self._handle:
             if hasattr(array, "__dlpack__"):  # orders CuPy's stream after the owner's
                 array = self._cupy.from_dlpack(array)
@@ -247,7 +249,7 @@ class CudaBackend:
         return self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
-        array, size = self.host(count, buffer.dtype), buffer.itemsize
+        array, size = self.host_array(count, buffer.dtype), buffer.itemsize
         source = buffer.data.ptr + start * size
         self._bring(array.ctypes.data, source, count * size)
         return array
@@ -265,25 +267,25 @@ class CudaBackend:
         self.finish()
         return array
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
-        host = self.host(shape, dtype)
-        if stays:
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, device_resident: bool = False) -> Output:
+        host = self.host_array(shape, dtype)
+        if device_resident:
             return Output(self.zeros(shape, dtype), host, (0,) * shape[0])
         return Output(host, host, tuple(row.ctypes.data for row in host))
 
-    def renewed(self, outputs: Sequence[Output]) -> list[Output]:
+    def reallocated(self, outputs: Sequence[Output]) -> list[Output]:
         sizes = [-(-output.host.nbytes // _LINE) * _LINE for output in outputs]
-        memory = self.host(sum(sizes), np.uint8)
-        address, start, renewed = memory.ctypes.data, 0, []
+        memory = self.host_array(sum(sizes), np.uint8)
+        address, start, reallocated = memory.ctypes.data, 0, []
         for output, size in zip(outputs, sizes):
             host = np.ndarray(output.host.shape, output.host.dtype, memory, start)
             if output.buffer is output.host:
                 begin, row = address + start, host.nbytes // len(host)
-                renewed.append(Output(host, host, tuple(range(begin, begin + host.nbytes, row))))
+                reallocated.append(Output(host, host, tuple(range(begin, begin + host.nbytes, row))))
             else:
-                renewed.append(Output(output.buffer, host, output.addresses))
+                reallocated.append(Output(output.buffer, host, output.addresses))
             start += size
-        return renewed
+        return reallocated
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         with self._handle, self.stream:
@@ -296,16 +298,16 @@ class CudaBackend:
             row = output.host[slot]
             self._bring(row.ctypes.data, output.buffer.data.ptr + slot * row.nbytes, count * row.itemsize)
 
-    def graph(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> CudaGraph:
+    def graph(self, program: Any, launches: Sequence[Launch], after: PhaseOrder | None = None) -> CudaGraph:
         steps = []
         for launch in launches:
             arguments = tuple(_argument(a) for a in launch.arguments)
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
-            steps.append(Step(launch.phase or launch.kernel, kernel, *shape, arguments, launch.together))
+            steps.append(Step(launch.phase or launch.kernel, kernel, *shape, arguments, launch.cooperative))
         return CudaGraph(self, [Run(steps, after)])
 
-    def joined(self, graphs: Sequence[Any]) -> CudaGraph:
+    def combined(self, graphs: Sequence[Any]) -> CudaGraph:
         return CudaGraph(self, runs_of(graphs))
 
     def side_streams(self) -> Iterator[Any]:
@@ -331,7 +333,7 @@ class CudaBackend:
 
 def _argument(argument: Any) -> Any:
     """Kernels take pinned host memory by its address, and of an input_buffer or a staging_buffer the device's part."""
-    if isinstance(argument, Intake | StagingBuffer):
+    if isinstance(argument, InputBuffer | StagingBuffer):
         return argument.device
     if isinstance(argument, np.ndarray) and argument.ndim > 0:
         return np.uint64(argument.ctypes.data)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadbed.runtime import backend as common
-from roadbed.runtime.backend import Concurrent, Order
+from roadbed.runtime.graphs import Concurrent, PhaseOrder, assign_queues
 
 DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -28,18 +27,18 @@ class Step(NamedTuple):
     groups: tuple[int, int]
     size: tuple[int]
     arguments: tuple[Any, ...]
-    together: bool
+    cooperative: bool
 
     def launch(self) -> None:
         """On the current stream."""
-        self.kernel(self.groups, self.size, self.arguments, enable_cooperative_groups=self.together)
+        self.kernel(self.groups, self.size, self.arguments, enable_cooperative_groups=self.cooperative)
 
 
 class Run(NamedTuple):
     """Launches in line, or by phases `after` each other."""
 
     steps: Sequence[Step]
-    after: Order | None
+    after: PhaseOrder | None
 
 
 class Fork(NamedTuple):
@@ -106,9 +105,9 @@ class CudaGraph:
                         step.launch()
 
     @staticmethod
-    def _capture_phases(steps: Sequence[Step], after: Order, main: Any, sides: Iterator[Any]) -> None:
+    def _capture_phases(steps: Sequence[Step], after: PhaseOrder, main: Any, sides: Iterator[Any]) -> None:
         """Each phase on its own stream."""
-        queues = common.queues_of(after)
+        queues = assign_queues(after)
         streams = [main, *islice(sides, max(queues.values()))]
         begin = main.record()
         done: dict[str, Any] = {}

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from roadbed.core.errors import DeviceError
 from roadbed.runtime import cuda, opencl
-from roadbed.runtime.backend import Backend, Device
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device import Device
 
 
 def devices() -> list[Device]:
@@ -23,7 +24,7 @@ def _preference(device: Device) -> tuple[int, int]:
     return order, -device.units
 
 
-def open_backend(name: str = "auto", device: int | str | None = None) -> Backend | Host:
+def open_backend(name: str = "auto", device: int | str | None = None) -> Backend | CpuBackend:
     """Open "cpu", "opencl", "cuda", or with "auto" the best GPU, else the CPU; `device`: an index or part of a name."""
     if name == "auto":
         candidates = [found for found in devices() if found.kind != "cpu" or device is not None]
@@ -39,16 +40,16 @@ def open_backend(name: str = "auto", device: int | str | None = None) -> Backend
     if not candidates:
         if device is not None:
             raise DeviceError(f"device {device!r}: backend {name} has no devices to choose from")
-        return Host()
+        return CpuBackend()
     chosen = _choose(candidates, name, device)
     return cuda.CudaBackend(chosen) if chosen.backend == "cuda" else opencl.OpenclBackend(chosen)
 
 
-def opened(
-    backend: str | Backend | Host | None,
+def select_backend(
+    backend: str | Backend | CpuBackend | None,
     device: int | str | None = None,
     configured: tuple[str, str | None] = ("cpu", None),
-) -> Backend | Host:
+) -> Backend | CpuBackend:
     """What a stage runs on: one that is open already, one to open by name, or with None the configuration's."""
     if backend is None:
         return open_backend(configured[0], configured[1] if device is None else device)
@@ -59,7 +60,7 @@ def opened(
     return backend
 
 
-def open_like(backend: Backend) -> Backend:
+def open_on_same_device(backend: Backend) -> Backend:
     """Another queue on the same device, for work beside the first."""
     if backend.device.backend == "cuda":
         return cuda.CudaBackend(backend.device)

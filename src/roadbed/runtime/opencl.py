@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from roadbed.core.errors import DeviceError
-from roadbed.runtime import backend as common
 from roadbed.runtime import program_cache
-from roadbed.runtime.backend import Device, Launch, Order, Output
+from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
+from roadbed.runtime.device import Device
+from roadbed.runtime.device_errors import build_failed, out_of_memory
+from roadbed.runtime.graphs import Launch, PhaseOrder, assign_queues, flattened
 from roadbed.runtime.program import Program
 
 # Relaxed mathematics lets a CPU's compiler vectorise sums; programs that need exact rounding say so.
@@ -92,7 +94,7 @@ class OpenclBackend:
         self._cl = cl
         self._handle = _found()[0][device.index]
         self.device = device
-        self.failures: tuple[type[Exception], ...] = (cl.Error,)
+        self.error_types: tuple[type[Exception], ...] = (cl.Error,)
         self._options = ("-w",) if optimise else ("-w", "-cl-opt-disable")
         if units is not None:
             self._handle, self.device = self._part(units), replace(device, units=units)
@@ -103,7 +105,7 @@ class OpenclBackend:
         except cl.Error as error:
             raise DeviceError(f"{device.name}: cannot be opened ({error})") from None
         self._queues = [self._queue]
-        self.traffic = common.Traffic()
+        self.traffic = Traffic()
         # Copies under way by their events, which hold the arrays on the host, and wait for the copy when dropped.
         self._in_flight: list[Any] = []
         self._working = False  # kernels are queued that nobody has waited for
@@ -117,7 +119,7 @@ class OpenclBackend:
             raise DeviceError(f"{self.device.name}: has no sub-device of {units} compute units ({error})") from None
 
     def build(self, program: Program) -> Any:
-        runtime = {"LANES": self.device.lanes, **self.device.sorting.definitions()}
+        runtime = {"LANES": self.device.lanes, **self.device.sort_layout.definitions()}
         if self.device.has_double:
             runtime["WITH_DOUBLE"] = 1
         text = program.source(runtime)
@@ -128,7 +130,7 @@ class OpenclBackend:
                     warnings.simplefilter("ignore", self._cl.CompilerWarning)
                     built = self._cl.Program(self._context, text).build(options, cache_dir=_cache_folder())
             except self._cl.RuntimeError as error:
-                raise common.build_failed(self.device, program, str(error)) from None
+                raise build_failed(self.device, program, str(error)) from None
             self._built[text] = built
         return self._built[text]
 
@@ -137,22 +139,22 @@ class OpenclBackend:
         rounds = self._cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
         return (_EXACT,) if self._handle.single_fp_config & rounds else ()
 
-    def groups_at_once(self, program: Any, kernel: str, size: int) -> int:
+    def resident_groups(self, program: Any, kernel: str, size: int) -> int:
         return 0  # OpenCL promises nothing of the kind
 
-    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> Buffer:
         dtype = np.dtype(dtype)
-        size = max(common.elements(shape) * dtype.itemsize, 16)
+        size = max(byte_count(shape, dtype), 16)
         if size > self._handle.max_mem_alloc_size:
-            raise common.out_of_memory(self.device, size)
+            raise out_of_memory(self.device, size)
         try:
             data = self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, size)
             self._cl.enqueue_fill_buffer(self._queue, data, np.zeros(1, np.uint8), 0, size)
         except (self._cl.MemoryError, self._cl.RuntimeError):
-            raise common.out_of_memory(self.device, size) from None
+            raise out_of_memory(self.device, size) from None
         return Buffer(data, shape if isinstance(shape, tuple) else (shape,), dtype)
 
-    def part(self, buffer: Buffer, start: int, count: int, dtype: DTypeLike) -> Buffer:
+    def sub_buffer(self, buffer: Buffer, start: int, count: int, dtype: DTypeLike) -> Buffer:
         dtype = np.dtype(dtype)
         return Buffer(buffer.data.get_sub_region(start, count * dtype.itemsize), (count,), dtype)
 
@@ -161,7 +163,7 @@ class OpenclBackend:
         self.bind(array, buffer, start)
         return buffer
 
-    def host(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray:
+    def host_array(self, shape: Shape, dtype: DTypeLike) -> NDArray:
         return np.zeros(shape, dtype)
 
     def bind(self, array: Any, buffer: Buffer, start: int = 0) -> int:
@@ -176,7 +178,7 @@ class OpenclBackend:
             self.traffic.uploads += 1
         return 0
 
-    def input_buffer(self, shape: int | tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Buffer:
+    def input_buffer(self, shape: Shape, dtype: DTypeLike, device_resident: bool = False) -> Buffer:
         return self.zeros(shape, dtype)
 
     def staging_buffer(self, size: int) -> Buffer:
@@ -197,10 +199,10 @@ class OpenclBackend:
         self.finish()
         return host
 
-    def output(self, shape: tuple[int, ...], dtype: DTypeLike, stays: bool = False) -> Output:
+    def output(self, shape: tuple[int, ...], dtype: DTypeLike, device_resident: bool = False) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), (0,) * shape[0])
 
-    def renewed(self, outputs: Sequence[Output]) -> list[Output]:
+    def reallocated(self, outputs: Sequence[Output]) -> list[Output]:
         return [Output(o.buffer, np.empty(o.host.shape, o.host.dtype), o.addresses) for o in outputs]
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
@@ -214,16 +216,16 @@ class OpenclBackend:
             self._in_flight.append(copied)
             self.traffic.downloads += 1
 
-    def graph(self, program: Any, launches: Sequence[Launch], after: Order | None = None) -> OpenclGraph:
+    def graph(self, program: Any, launches: Sequence[Launch], after: PhaseOrder | None = None) -> OpenclGraph:
         return (
             OpenclGraph(self, program, launches)
             if after is None
             else ParallelOpenclGraph(self, program, launches, after)
         )
 
-    def joined(self, graphs: Sequence[Any]) -> OpenclGraph:
-        flattened: list[Any] = list(common.flattened(*graphs))
-        return JoinedOpenclGraph(self, flattened)
+    def combined(self, graphs: Sequence[Any]) -> OpenclGraph:
+        sequence: list[Any] = list(flattened(*graphs))
+        return CombinedOpenclGraph(self, sequence)
 
     def queue(self, number: int) -> Any:
         """The backend's own queue, or another one beside it."""
@@ -296,9 +298,9 @@ class OpenclGraph:
 class ParallelOpenclGraph(OpenclGraph):
     """The same, each phase on its own queue; events join them."""
 
-    def __init__(self, owner: OpenclBackend, program: Any, launches: Sequence[Launch], after: Order) -> None:
+    def __init__(self, owner: OpenclBackend, program: Any, launches: Sequence[Launch], after: PhaseOrder) -> None:
         super().__init__(owner, program, launches)
-        self._after, queues = after, common.queues_of(after)
+        self._after, queues = after, assign_queues(after)
         self._queues = {phase: owner.queue(number) for phase, number in queues.items()}
 
     def queue(self) -> None:
@@ -316,7 +318,7 @@ class ParallelOpenclGraph(OpenclGraph):
         owner._queue.flush()
 
 
-class JoinedOpenclGraph(OpenclGraph):
+class CombinedOpenclGraph(OpenclGraph):
     """CommandGraphs one after the other: OpenCL has no call for several launches."""
 
     def __init__(self, owner: OpenclBackend, graphs: Sequence[OpenclGraph]) -> None:

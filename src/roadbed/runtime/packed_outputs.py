@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from roadbed.runtime.backend import Backend, elements
+from roadbed.runtime.backend import Backend, byte_count
 
 _ALIGNMENT = 4096  # bytes; parts of a buffer begin at multiples of what devices ask for at most
 
@@ -46,7 +46,8 @@ class PackedOutputs:
             end += -(-count * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
         self._whole = backend.zeros(end, np.uint8)
         self._parts = {
-            name: backend.part(self._whole, self._starts[name], count, dtype) for name, (count, dtype) in parts.items()
+            name: backend.sub_buffer(self._whole, self._starts[name], count, dtype)
+            for name, (count, dtype) in parts.items()
         }
 
     def __getitem__(self, name: str) -> Any:
@@ -67,7 +68,7 @@ class PackedOutputs:
         for name in names:
             shape, dtype = wanted[name][0], np.dtype(wanted[name][1])
             taken.append(_Taken(name, self._starts[name] - begin, shape, dtype))
-            end = taken[-1].start + elements(shape) * dtype.itemsize
+            end = taken[-1].start + byte_count(shape, dtype)
         return _Run(begin, end, tuple(taken))
 
     def queue(self, plan: list[_Run]) -> dict[str, NDArray]:

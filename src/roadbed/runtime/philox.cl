@@ -52,7 +52,7 @@ FUNCTION float logarithm(float u) {
 }
 
 // Cosine and sine of a part of a full turn between 0 and 1.
-FUNCTION void turned(float u, float *x, float *y) {
+FUNCTION void cos_sin_turns(float u, float *x, float *y) {
     float quarters = floor(4.0f * u + 0.5f), angle = TWO_PI * (u - 0.25f * quarters), z = angle * angle;
     float sine = ((SINE_0 * z + SINE_1) * z + SINE_2) * z * angle + angle;
     float cosine = ((COSINE_0 * z + COSINE_1) * z + COSINE_2) * z * z - 0.5f * z + 1.0f;
@@ -67,7 +67,7 @@ FUNCTION float4 normals(uint seed, uint frame, uint stream, uint index) {
     float4 u = uniforms(seed, frame, stream, index);
     float radius0 = sqrt(-2.0f * logarithm(u.x)), radius1 = sqrt(-2.0f * logarithm(u.z));
     float x0, y0, x1, y1;
-    turned(u.y, &x0, &y0);
-    turned(u.w, &x1, &y1);
+    cos_sin_turns(u.y, &x0, &y0);
+    cos_sin_turns(u.w, &x1, &y1);
     return FLOAT4(radius0 * x0, radius0 * y0, radius1 * x1, radius1 * y1);
 }

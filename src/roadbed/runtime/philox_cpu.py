@@ -87,7 +87,7 @@ def logarithm(u):
 
 
 @inlined()
-def turned(u):
+def cos_sin_turns(u):
     """Cosine and sine of a part of a full turn between 0 and 1."""
     quarters = np.floor(_F(4) * u + _F(0.5))
     angle = _TWO_PI * (u - _F(0.25) * quarters)
@@ -106,6 +106,6 @@ def normals(seed, frame, stream, index):
     """Four standard normal numbers (Box-Muller)."""
     a, b, c, d = uniforms(seed, frame, stream, index)
     radius_0, radius_1 = _F(math.sqrt(_F(-2) * logarithm(a))), _F(math.sqrt(_F(-2) * logarithm(c)))
-    cosine_0, sine_0 = turned(b)
-    cosine_1, sine_1 = turned(d)
+    cosine_0, sine_0 = cos_sin_turns(b)
+    cosine_1, sine_1 = cos_sin_turns(d)
     return radius_0 * cosine_0, radius_0 * sine_0, radius_1 * cosine_1, radius_1 * sine_1

@@ -12,15 +12,15 @@ typedef unsigned int uint;
 typedef unsigned long long address_t;
 
 #define KERNEL extern "C" __global__ void
-#define KERNEL_OF(size) extern "C" __global__ void __launch_bounds__(size, 1)
+#define KERNEL_OF_SIZE(size) extern "C" __global__ void __launch_bounds__(size, 1)
 #define FUNCTION static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL_ARRAY __shared__
 #define LOCAL
 #define RESTRICT __restrict__
 #define UNROLL _Pragma("unroll")
-#define AHEAD _Pragma("unroll 8")  // a loop that adds up in order, but reads some items ahead: memory is far
-#define POPULATION(bits) __popc(bits)
+#define UNROLL_8 _Pragma("unroll 8")  // a loop that adds up in order, but reads some items ahead: memory is far
+#define POPCOUNT(bits) __popc(bits)
 
 #define LOCAL_ID ((int)threadIdx.x)
 #define LOCAL_SIZE ((int)blockDim.x)
@@ -60,15 +60,15 @@ typedef int copy_t;
 typedef ulong address_t;
 
 #define KERNEL __kernel void
-#define KERNEL_OF(size) __kernel __attribute__((reqd_work_group_size(size, 1, 1))) void
+#define KERNEL_OF_SIZE(size) __kernel __attribute__((reqd_work_group_size(size, 1, 1))) void
 #define FUNCTION static inline __attribute__((always_inline))
 #define GLOBAL __global
 #define LOCAL_ARRAY __local
 #define LOCAL __local
 #define RESTRICT restrict
 #define UNROLL
-#define AHEAD
-#define POPULATION(bits) popcount(bits)
+#define UNROLL_8
+#define POPCOUNT(bits) popcount(bits)
 
 #define LOCAL_ID ((int)get_local_id(0))
 #define LOCAL_SIZE ((int)get_local_size(0))
@@ -133,23 +133,23 @@ EXP2_OF(exp2_of_eight, float8, int8, convert_int8, convert_float8, as_float8, as
 #define FOR_EACH(i, count) for (int i = GLOBAL_ID; i < (count); i += GLOBAL_SIZE)
 #else
 #define FOR_EACH(i, count) \
-    for (int i = begin_of_run(GLOBAL_ID, count), i##_end = begin_of_run(GLOBAL_ID + 1, count); i < i##_end; ++i)
+    for (int i = chunk_begin(GLOBAL_ID, count), i##_end = chunk_begin(GLOBAL_ID + 1, count); i < i##_end; ++i)
 #endif
 
 #define NOT_A_NUMBER FLOAT_OF(0x7fc00000u)
 
-FUNCTION int begin_of_run(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }
+FUNCTION int chunk_begin(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }
 
-// The group's number counted from both ends inwards. A CPU's threads take many groups at first and few at the end: then the
+// The group's number counted from both ends from_both_ends. A CPU's threads take many groups at first and few at the end: then the
 // middle of a lattice, which holds most points, is dealt out last and in the smallest shares.
-FUNCTION int inwards(int group, int groups) { return group % 2 ? groups - 1 - group / 2 : group / 2; }
+FUNCTION int from_both_ends(int group, int groups) { return group % 2 ? groups - 1 - group / 2 : group / 2; }
 
 // Floats as unsigned integers in the same order, for atomic minima.
-FUNCTION uint ordered(float z) {
+FUNCTION uint float_to_key(float z) {
     uint bits = BITS_OF(z);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
-FUNCTION float unordered(uint key) { return FLOAT_OF(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
+FUNCTION float key_to_float(uint key) { return FLOAT_OF(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
 
 // By bits, so that it holds under relaxed mathematics too.
 FUNCTION int is_finite(float value) { return (BITS_OF(value) & 0x7f800000u) != 0x7f800000u; }

@@ -88,7 +88,7 @@ FUNCTION int count_into_cell(GLOBAL int *counts, int cell) {
 
 // Joins one of a few lists (none when negative) and returns the place there: on CUDA one atomic operation per warp and
 // list. Every work-item of a warp must call it.
-FUNCTION int join_list(GLOBAL int *lengths, int list, int lists) {
+FUNCTION int append_to_list(GLOBAL int *lengths, int list, int lists) {
 #ifdef ROADBED_CUDA
     int lane = LOCAL_ID & 31, place = 0;
     for (int k = 0; k < lists; ++k) {

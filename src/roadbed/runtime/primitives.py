@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from roadbed.runtime import philox
-from roadbed.runtime.backend import Backend, Launch
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import Launch
 from roadbed.runtime.program import Program
 
 # Exact, so that logarithms, sines and cosines are those of the CPU to the last bits.
@@ -28,16 +29,16 @@ def build(backend: Backend) -> Any:
 
 
 def scan(values: Any, sums_before: Any, progress: Any, count: int) -> list[Launch]:
-    """Exclusive prefix sum of int32 that are not negative; `progress` has `scan_progress(count)` elements."""
-    return [fill(progress, 0, scan_progress(count)), begun_scan(values, sums_before, progress, count)]
+    """Exclusive prefix sum of int32 that are not negative; `progress` has `scan_progress_size(count)` elements."""
+    return [fill(progress, 0, scan_progress_size(count)), scan_after_clear(values, sums_before, progress, count)]
 
 
-def begun_scan(values: Any, sums_before: Any, progress: Any, count: int) -> Launch:
+def scan_after_clear(values: Any, sums_before: Any, progress: Any, count: int) -> Launch:
     """The same where another kernel has cleared `progress`."""
     return Launch("scan", _groups(count, _SCAN_TILE), _GROUP, (values, sums_before, progress, np.int32(count)))
 
 
-def scan_progress(count: int) -> int:
+def scan_progress_size(count: int) -> int:
     return 1 + _groups(count, _SCAN_TILE)
 
 
@@ -54,11 +55,11 @@ class CellSort:
     """Stable sort of `capacity` items by cell number; order within a cell is the input's."""
 
     def __init__(self, backend: Backend, capacity: int, cells: int) -> None:
-        self.capacity, self._layout = capacity, backend.device.sorting
+        self.capacity, self._layout = capacity, backend.device.sort_layout
         self._passes = _groups(max(cells - 1, 1).bit_length(), self._layout.bits)
         table = (1 << self._layout.bits) * _groups(capacity, self._layout.tile)
         self._table = backend.zeros(table, np.int32)
-        self._progress = backend.zeros(scan_progress(table), np.int32)
+        self._progress = backend.zeros(scan_progress_size(table), np.int32)
         self._spare = [(backend.zeros(capacity, np.int32), backend.zeros(capacity, np.int32)) for _ in range(2)]
 
     def launches(self, cells: Any, items: Any, count: int) -> tuple[list[Launch], Any, Any]:
@@ -66,14 +67,14 @@ class CellSort:
         bits, size, tile = self._layout
         tiles, number = _groups(count, tile), np.int32(count)
         counts = tiles << bits
-        cleared = np.int32(scan_progress(counts))
+        cleared = np.int32(scan_progress_size(counts))
         steps: list[Launch] = []
         for turn in range(self._passes):
             shift = np.int32(bits * turn)
             cells_out, items_out = self._spare[turn % 2]
             counted = (cells, self._table, self._progress, cleared, shift, number)
             steps.append(Launch("sort_count", tiles, size, counted))
-            steps.append(begun_scan(self._table, self._table, self._progress, counts))
+            steps.append(scan_after_clear(self._table, self._table, self._progress, counts))
             arguments = (cells, items, self._table, cells_out, items_out, shift, number)
             steps.append(Launch("sort_scatter", tiles, size, arguments))
             cells, items = cells_out, items_out

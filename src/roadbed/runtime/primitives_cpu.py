@@ -10,7 +10,7 @@ from roadbed.kernels.jit import inlined, inner
 
 
 @inner()
-def begin_cells(count, start):
+def cell_starts(count, start):
     """Counting sort: from `count` (slices, cells) where each cell begins, and in `count` there each slice."""
     slices, cells = count.shape
     total = 0
@@ -24,7 +24,7 @@ def begin_cells(count, start):
 
 
 @inlined()
-def turn_of(rotation, translation):
+def pose_rows(rotation, translation):
     """A pose as numbers, (to x, to y, to z): a loop that writes floats would read it again for every point."""
     return (
         (rotation[0, 0], rotation[0, 1], rotation[0, 2], translation[0]),
@@ -34,7 +34,7 @@ def turn_of(rotation, translation):
 
 
 @inlined(fastmath={"contract"})
-def along(axis, x, y, z):
+def transform_row(axis, x, y, z):
     """One coordinate of a point in the other frame."""
     return axis[0] * x + axis[1] * y + axis[2] * z + axis[3]
 

@@ -14,8 +14,8 @@ from roadbed.kernels.jit import inlined, inner, njit
 from roadbed.kernels.parallel import parallel_for
 from roadbed.kernels.scratch import scratch
 from roadbed.simulate import heightfield
-from roadbed.simulate.chance import make_key, normal, uniform
 from roadbed.simulate.ground_ray import Bounds, meet_ground
+from roadbed.simulate.rng import make_key, normal, uniform
 from roadbed.simulate.sensors import Sensor
 from roadbed.simulate.solids import Movements, SolidIndex, Solids, facing_of, meet_solids
 from roadbed.simulate.terrain import Terrain

@@ -40,7 +40,7 @@ def ground_under(terrain: Terrain, x: Float64, y: Float64, T_world_frame: Pose) 
     return z, -normal[..., :2] / normal[..., 2:]
 
 
-class Band(NamedTuple):
+class HeightBand(NamedTuple):
     """Cells of an edge of `spacing` metres around nodes, and the heights over the ground that count as theirs."""
 
     nodes: Float64  # (rows, columns, 3), in the world
@@ -50,8 +50,10 @@ class Band(NamedTuple):
     below: float
 
 
-def occupants(band: Band, field: Field, solids: Solids, movements: Movements, grid: SolidIndex) -> NDArray[np.int32]:
-    """(rows, columns) row of the thing that reaches into the band over each cell, -1 where none does."""
+def occupants(
+    band: HeightBand, field: Field, solids: Solids, movements: Movements, grid: SolidIndex
+) -> NDArray[np.int32]:
+    """(rows, columns) row of the object that reaches into the band over each cell, -1 where none does."""
     owner = np.full(band.nodes.shape[:2], -1, np.int32)
     parallel_for(_find_occupants, len(owner), band, field, solids, movements, grid, owner)
     return owner
@@ -79,7 +81,7 @@ def _find_occupants(first, last, band, field, solids, movements, grid, owner):
                     part = grid.items[place]
                     enter, leave = span_of(solids, movements, part, 0.0, x, y, z, 0.0, 0.0, 1.0)
                     if enter <= below and leave >= above and leave >= enter:
-                        owner[row, column] = solids.thing[part]
+                        owner[row, column] = solids.object[part]
                         break
                 if owner[row, column] >= 0:
                     break
@@ -87,7 +89,7 @@ def _find_occupants(first, last, band, field, solids, movements, grid, owner):
 
 @njit(cache=True, error_model="numpy")
 def seen(origins, sensor, ends, x0, y0, spacing, elevation, below):
-    """Cells that a beam crosses less than `below` over the ground, or in which it ends. All in the lattice frame."""
+    """Cells that a beam crosses less than `below` over the ground, or in which it ends. All in the grid frame."""
     rows, columns = elevation.shape
     visible = np.zeros((rows, columns), np.bool_)
     for point in range(ends.shape[0]):

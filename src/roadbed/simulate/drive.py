@@ -13,13 +13,13 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.kernels import progress as compilation
 from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
-from roadbed.simulate.chance import make_key
 from roadbed.simulate.ground_ray import Bounds
 from roadbed.simulate.heightfield import evaluate
 from roadbed.simulate.motion import Bodies, Odometry
+from roadbed.simulate.rng import make_key
 from roadbed.simulate.sensors import Rig, Sensor
 from roadbed.simulate.solids import build_grid
-from roadbed.simulate.truth import OUTLIER, FrameTruth, thing_velocity
+from roadbed.simulate.truth import OUTLIER, FrameTruth, object_velocity
 from roadbed.simulate.world import SWATH, Instant, Scene
 
 
@@ -143,12 +143,12 @@ class Drive:
         )
 
     def _truth(self, sweep: Sweep, instant: Instant, T_world_sensor: Pose, T_world_vehicle: Pose) -> FrameTruth:
-        on_thing = sweep.part >= 0
-        thing = instant.solids.thing[sweep.part[on_thing]]
+        on_object = sweep.part >= 0
+        obj = instant.solids.object[sweep.part[on_object]]
         object_id = np.zeros(len(sweep.part), np.int32)
-        object_id[on_thing] = thing + 1
+        object_id[on_object] = obj + 1
         velocity = np.zeros((len(sweep.part), 3), np.float32)
-        velocity[on_thing] = thing_velocity(instant, thing, sweep.exact[on_thing])
+        velocity[on_object] = object_velocity(instant, obj, sweep.exact[on_object])
         return FrameTruth(
             time=instant.time,
             T_world_sensor=T_world_sensor,

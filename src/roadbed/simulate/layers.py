@@ -158,7 +158,7 @@ class SpeedBump(Layer):
 
 
 @dataclass(frozen=True)
-class Band:
+class Strip:
     """A strip along the road with its own class; +1 left, -1 right, 0 both sides."""
 
     semantic: int

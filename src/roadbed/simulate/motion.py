@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How things and the own vehicle move: smooth paths on the plane, settled onto the ground; odometry with errors."""
+"""How objects and the own vehicle move: smooth paths on the plane, settled onto the ground; odometry with errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import ConfigError
 from roadbed.core.geometry import Float64, Pose
-from roadbed.simulate.chance import gaussian, make_key
+from roadbed.simulate.rng import gaussian, make_key
 from roadbed.simulate.terrain import Terrain
 
 _TABLE_STEP = 0.25  # m of x between entries of the arc length table
@@ -25,7 +25,7 @@ class Pace:
     """Distance travelled over time: starts at `begin` with `initial` m/s, gains `acceleration` up to `speed`."""
 
     speed: float  # m/s
-    begin: float = -math.inf  # s; before it the thing stands (with -inf it has always been at `speed`)
+    begin: float = -math.inf  # s; before it the object stands (with -inf it has always been at `speed`)
     acceleration: float = math.inf  # m/s^2
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Pace:
 
 
 class Path(Protocol):
-    """Where a thing is on the plane."""
+    """Where an object is on the plane."""
 
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         """x, y in metres and heading in radians."""
@@ -72,7 +72,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Concurrent:
+class Roadside:
     """Stands still beside the road: place along x and distance from the centreline, turned with the road."""
 
     x: float

@@ -18,7 +18,7 @@ _MISS = math.inf
 
 
 class Solids(NamedTuple):
-    """Parts of things, in the world at one instant. Cylinders stand along their third axis."""
+    """Parts of objects, in the world at one instant. Cylinders stand along their third axis."""
 
     kind: NDArray[np.int8]  # (n,)
     centre: NDArray[np.float64]  # (n, 3) m
@@ -26,12 +26,12 @@ class Solids(NamedTuple):
     half: NDArray[np.float64]  # (n, 3) m, half sizes or radii
     density: NDArray[np.float64]  # (n,) 1/m, chance per metre to stop a ray; infinite for hard surfaces
     reflectivity: NDArray[np.float64]  # (n,)
-    thing: NDArray[np.int32]  # (n,) row in Movements
+    object: NDArray[np.int32]  # (n,) row in Movements
     semantic: NDArray[np.uint16]  # (n,)
 
 
 class Movements(NamedTuple):
-    """How each thing moves around the instant of the solids."""
+    """How each object moves around the instant of the solids."""
 
     origin: NDArray[np.float64]  # (m, 3) m
     velocity: NDArray[np.float64]  # (m, 3) m/s
@@ -72,12 +72,12 @@ def join(groups: Sequence[Solids]) -> Solids:
     return Solids(*(np.concatenate(columns) for columns in zip(*groups)))  # type: ignore[arg-type]
 
 
-def placed(solids: Solids, rotation: NDArray[np.float64], translation: NDArray[np.float64], thing: int) -> Solids:
-    """Parts given in a thing's frame, in the world; `thing` is the row of their thing."""
+def placed(solids: Solids, rotation: NDArray[np.float64], translation: NDArray[np.float64], row: int) -> Solids:
+    """Parts given in the object's frame, in the world; `row` is the object's row in Movements."""
     return solids._replace(
         centre=solids.centre @ rotation.T + translation,
         axes=solids.axes @ rotation.T,
-        thing=np.full(len(solids.kind), thing, np.int32),
+        object=np.full(len(solids.kind), row, np.int32),
         semantic=solids.semantic.copy(),
     )
 
@@ -91,9 +91,9 @@ def build_grid(solids: Solids, movements: Movements, x: float, y: float, radius:
     """A grid of the parts within `radius` of (x, y), valid for instants up to `duration` away."""
     half = reach(solids)
     travelled = np.linalg.norm(movements.velocity, axis=1) * duration
-    # A part also swings with its thing's rotation, by at most its distance from the thing's origin.
-    lever = np.linalg.norm(solids.centre - movements.origin[solids.thing], axis=1) + np.linalg.norm(half, axis=1)
-    margin = travelled[solids.thing] + np.abs(movements.yaw_rate[solids.thing]) * duration * lever + 1e-3
+    # A part also swings with its object's rotation, by at most its distance from the object's origin.
+    lever = np.linalg.norm(solids.centre - movements.origin[solids.object], axis=1) + np.linalg.norm(half, axis=1)
+    margin = travelled[solids.object] + np.abs(movements.yaw_rate[solids.object]) * duration * lever + 1e-3
     low, high = solids.centre - half - margin[:, None], solids.centre + half + margin[:, None]
     count = int(np.ceil(2 * radius / SQUARE))
     x0, y0 = np.floor(x - radius), np.floor(y - radius)
@@ -169,15 +169,15 @@ def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
 def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """A ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
     if lag != 0.0:
-        thing = solids.thing[part]
-        # The thing has moved on by lag: bring the ray back instead.
-        home_x, home_y = movements.origin[thing, 0], movements.origin[thing, 1]
-        turn = -movements.yaw_rate[thing] * lag
+        obj = solids.object[part]
+        # The object has moved on by lag: bring the ray back instead.
+        home_x, home_y = movements.origin[obj, 0], movements.origin[obj, 1]
+        turn = -movements.yaw_rate[obj] * lag
         cosine, sine = math.cos(turn), math.sin(turn)
-        rx = ox - home_x - movements.velocity[thing, 0] * lag
-        ry = oy - home_y - movements.velocity[thing, 1] * lag
+        rx = ox - home_x - movements.velocity[obj, 0] * lag
+        ry = oy - home_y - movements.velocity[obj, 1] * lag
         ox, oy = home_x + cosine * rx - sine * ry, home_y + sine * rx + cosine * ry
-        oz -= movements.velocity[thing, 2] * lag
+        oz -= movements.velocity[obj, 2] * lag
         ux, uy = cosine * ux - sine * uy, sine * ux + cosine * uy
     ox -= solids.centre[part, 0]
     oy -= solids.centre[part, 1]

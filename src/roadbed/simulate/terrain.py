@@ -13,7 +13,7 @@ from roadbed.core.geometry import Float64
 from roadbed.kernels.parallel import parallel_for
 from roadbed.simulate import heightfield
 from roadbed.simulate.ground_ray import Bounds, bound_squares
-from roadbed.simulate.layers import Band, Bend, Layer, Plane
+from roadbed.simulate.layers import Bend, Layer, Plane, Strip
 
 _FEW = 1000  # places, as many as one thread evaluates while another starts
 ROAD, PARKING, SIDEWALK, TERRAIN = 40, 44, 48, 72  # SemanticKITTI class ids
@@ -25,7 +25,7 @@ class Terrain:
 
     layers: tuple[Layer, ...] = (Plane(),)
     bends: tuple[Bend, ...] = ()
-    bands: tuple[Band, ...] = ()  # the first that holds a place names its class
+    strips: tuple[Strip, ...] = ()  # the first that holds a place names its class
     elsewhere: int = TERRAIN
     crossing: tuple[float, float, float] = (0.0, 0.0, 0.0)  # side streets as in Kerb: period, half width, offset
     compiled: heightfield.Field = field(init=False, repr=False, compare=False)
@@ -91,9 +91,9 @@ class Terrain:
         x = np.asarray(x, np.float64)
         across = self.from_road(x, y)
         result = np.full(x.shape, self.elsewhere, np.uint16)
-        for band in reversed(self.bands):
-            distance = np.abs(across) if band.side == 0 else band.side * across
-            result[(distance >= band.start) & (distance < band.end)] = band.semantic
+        for strip in reversed(self.strips):
+            distance = np.abs(across) if strip.side == 0 else strip.side * across
+            result[(distance >= strip.start) & (distance < strip.end)] = strip.semantic
         period, half_width, offset = self.crossing
         if period > 0:
             along = (x - offset + period / 2) % period - period / 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is really there: per point, per object, and per cell of any lattice in any frame."""
+"""What is really there: per point, per object, and per cell of any grid in any frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTLIER = 1  # SemanticKITTI class of spurious returns
 
 @dataclass(frozen=True, eq=False)
 class ObjectTruth:
-    """A thing near the vehicle, in the world frame."""
+    """An object near the vehicle, in the world frame."""
 
     id: int
     kind: str
@@ -38,19 +38,19 @@ class ObjectTruth:
 
 @dataclass(frozen=True, eq=False)
 class OccupancyTruth:
-    """Per cell of a lattice, shapes (rows, columns, ...)."""
+    """Per cell of a grid, shapes (rows, columns, ...)."""
 
-    lattice: Grid
+    grid: Grid
     occupied: NDArray[np.bool_]  # something reaches into the height band above the ground
     moving: NDArray[np.bool_]
-    velocity: Float32  # (..., 2) m/s in the lattice frame, NaN where nothing moves
+    velocity: Float32  # (..., 2) m/s in the grid frame, NaN where nothing moves
     object_id: NDArray[np.int32]  # 0: none
     visible: NDArray[np.bool_]  # a beam of this scan passed through the band or ended in the cell
 
 
 @dataclass(frozen=True, eq=False)
 class FrameTruth:
-    """The truth of one scan. A lattice frame is named by `T_lattice_sensor`, as in GroundFrame; None: the world."""
+    """The truth of one scan. A grid frame is named by `T_grid_sensor`, as in GroundFrame; None: the world."""
 
     time: float
     T_world_sensor: Pose  # exact, whatever the odometry said; of a rig: of the vehicle
@@ -70,36 +70,36 @@ class FrameTruth:
         return self.scene.terrain
 
     def objects(self) -> list[ObjectTruth]:
-        """Every thing near the vehicle, seen or not."""
+        """Every object near the vehicle, seen or not."""
         found = []
         for row, pose in sorted(self.instant.poses.items()):
-            thing = self.scene.things[row]
+            obj = self.scene.objects[row]
             velocity = self.instant.movements.velocity[row]
             found.append(
                 ObjectTruth(
                     id=row + 1,
-                    kind=thing.kind,
+                    kind=obj.kind,
                     moving=bool(np.linalg.norm(velocity) > MOVING_SPEED),
                     T_world_object=pose,
-                    size=np.array([thing.length, thing.width, thing.height]),
+                    size=np.array([obj.length, obj.width, obj.height]),
                     velocity=velocity.copy(),
                     yaw_rate=float(self.instant.movements.yaw_rate[row]),
                 )
             )
         return found
 
-    def elevation(self, lattice: Grid, T_lattice_sensor: Pose | None = None) -> Float64:
+    def elevation(self, grid: Grid, T_grid_sensor: Pose | None = None) -> Float64:
         """(rows, columns) height of the ground at the nodes, m."""
-        return self._ground(lattice, T_lattice_sensor)[0]
+        return self._ground(grid, T_grid_sensor)[0]
 
-    def slope(self, lattice: Grid, T_lattice_sensor: Pose | None = None) -> Float64:
+    def slope(self, grid: Grid, T_grid_sensor: Pose | None = None) -> Float64:
         """(rows, columns, 2) dz/dx and dz/dy of the ground at the nodes."""
-        return self._ground(lattice, T_lattice_sensor)[1]
+        return self._ground(grid, T_grid_sensor)[1]
 
     def occupancy(
         self,
-        lattice: Grid,
-        T_lattice_sensor: Pose | None = None,
+        grid: Grid,
+        T_grid_sensor: Pose | None = None,
         *,
         above: float = 0.15,
         below: float = 2.0,
@@ -109,66 +109,66 @@ class FrameTruth:
 
         A cell is visible where a beam passes under `seen_below` (else `below`) or ends.
         """
-        T_world_grid = self._T_world_lattice(T_lattice_sensor)
-        elevation, _ = self._ground(lattice, T_lattice_sensor)
-        nodes = self._nodes(lattice, elevation, T_world_grid)
+        T_world_grid = self._T_world_grid(T_grid_sensor)
+        elevation, _ = self._ground(grid, T_grid_sensor)
+        nodes = self._nodes(grid, elevation, T_world_grid)
         solids, movements = self.instant.solids, self.instant.movements
         x, y = self.T_world_vehicle.translation[:2]
-        reach = np.abs(nodes[..., :2] - (x, y)).max() + lattice.spacing
-        grid = build_grid(solids, movements, x, y, reach, 0.0)
-        band = cells.Band(nodes, T_world_grid.rotation, lattice.spacing, above, below)
-        owner = cells.occupants(band, self.terrain.compiled, solids, movements, grid)
+        reach = np.abs(nodes[..., :2] - (x, y)).max() + grid.spacing
+        nearby = build_grid(solids, movements, x, y, reach, 0.0)
+        band = cells.HeightBand(nodes, T_world_grid.rotation, grid.spacing, above, below)
+        owner = cells.occupants(band, self.terrain.compiled, solids, movements, nearby)
         occupied = owner >= 0
-        velocity_world = np.zeros((*lattice.shape, 3))
+        velocity_world = np.zeros((*grid.shape, 3))
         velocity_world[occupied] = self._velocity_at(owner[occupied], nodes[occupied])
         moving = np.linalg.norm(velocity_world, axis=-1) > MOVING_SPEED
         velocity = (velocity_world @ T_world_grid.rotation)[..., :2].astype(np.float32)
         velocity[~moving] = np.nan
         return OccupancyTruth(
-            lattice,
+            grid,
             occupied,
             moving,
             velocity,
             (owner + 1).astype(np.int32),
-            self._visible(lattice, T_world_grid, elevation, below if seen_below is None else seen_below),
+            self._visible(grid, T_world_grid, elevation, below if seen_below is None else seen_below),
         )
 
-    def _T_world_lattice(self, T_lattice_sensor: Pose | None) -> Pose:
-        if T_lattice_sensor is None:
+    def _T_world_grid(self, T_grid_sensor: Pose | None) -> Pose:
+        if T_grid_sensor is None:
             return Pose.identity()
-        return self.T_world_sensor @ T_lattice_sensor.inverse()
+        return self.T_world_sensor @ T_grid_sensor.inverse()
 
-    def _nodes(self, lattice: Grid, elevation: Float64, T_world_grid: Pose) -> Float64:
-        x, y = lattice.mesh()
-        return (T_world_grid @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*lattice.shape, 3)
+    def _nodes(self, grid: Grid, elevation: Float64, T_world_grid: Pose) -> Float64:
+        x, y = grid.mesh()
+        return (T_world_grid @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*grid.shape, 3)
 
-    def _ground(self, lattice: Grid, T_lattice_sensor: Pose | None) -> tuple[Float64, Float64]:
-        """Elevation and slope where the lattice's vertical through each node meets the ground."""
-        T_world_grid = self._T_world_lattice(T_lattice_sensor)
-        return cells.ground_under(self.terrain, *lattice.mesh(), T_world_grid)
+    def _ground(self, grid: Grid, T_grid_sensor: Pose | None) -> tuple[Float64, Float64]:
+        """Elevation and slope where the grid's vertical through each node meets the ground."""
+        T_world_grid = self._T_world_grid(T_grid_sensor)
+        return cells.ground_under(self.terrain, *grid.mesh(), T_world_grid)
 
-    def _velocity_at(self, thing: NDArray[np.int32], place: Float64) -> Float64:
-        return thing_velocity(self.instant, thing, place)
+    def _velocity_at(self, obj: NDArray[np.int32], place: Float64) -> Float64:
+        return object_velocity(self.instant, obj, place)
 
-    def _visible(self, lattice: Grid, T_world_grid: Pose, elevation: Float64, below: float) -> NDArray[np.bool_]:
-        T_lattice_world = T_world_grid.inverse()
+    def _visible(self, grid: Grid, T_world_grid: Pose, elevation: Float64, below: float) -> NDArray[np.bool_]:
+        T_grid_world = T_world_grid.inverse()
         real = ~self.spurious
         return cells.seen(
-            T_lattice_world @ self.origins,
+            T_grid_world @ self.origins,
             self.sensor_index[real],
-            T_lattice_world @ self.points_world[real],
-            lattice.x0,
-            lattice.y0,
-            lattice.spacing,
+            T_grid_world @ self.points_world[real],
+            grid.x0,
+            grid.y0,
+            grid.spacing,
             elevation,
             below,
         )
 
 
-def thing_velocity(instant: Instant, thing: NDArray[np.int32], place: Float64) -> Float64:
-    """(n, 3) m/s of the thing in each row at each place: its own velocity and its turning."""
+def object_velocity(instant: Instant, obj: NDArray[np.int32], place: Float64) -> Float64:
+    """(n, 3) m/s of the object in each row at each place: its own velocity and its turning."""
     movements = instant.movements
-    arm = place - movements.origin[thing]
-    rate = movements.yaw_rate[thing]
+    arm = place - movements.origin[obj]
+    rate = movements.yaw_rate[obj]
     turning = np.column_stack([-rate * arm[:, 1], rate * arm[:, 0], np.zeros(len(arm))])
-    return movements.velocity[thing] + turning
+    return movements.velocity[obj] + turning

@@ -14,33 +14,33 @@ from roadbed.core.errors import ConfigError
 from roadbed.core.geometry import Float64, Pose
 from roadbed.simulate.ground_ray import Bounds
 from roadbed.simulate.motion import Bodies, Path, bodies_at
+from roadbed.simulate.objects import SEMANTICS, SceneObject
 from roadbed.simulate.solids import NO_SOLIDS, Movements, Solids, join, placed, select
 from roadbed.simulate.terrain import Terrain
-from roadbed.simulate.things import SEMANTICS, Thing
 
 SWATH = 130.0  # m around the drive that is modelled
 VEHICLE_BASE = 2.6, 1.5  # m, wheelbase and track of the own vehicle
-MOVING_SPEED = 0.1  # m/s above which a thing counts as moving
+MOVING_SPEED = 0.1  # m/s above which an object counts as moving
 
 
 @dataclass(frozen=True)
 class Instant:
-    """The solids near the own vehicle at one time. Thing k has the identity k + 1."""
+    """The solids near the own vehicle at one time. SceneObject k has the identity k + 1."""
 
     time: float
     solids: Solids
-    movements: Movements  # one row per thing of the scene
-    poses: dict[int, Pose]  # T_world_thing of the things near by
+    movements: Movements  # one row per object of the scene
+    poses: dict[int, Pose]  # T_world_object of the objects near by
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Terrain, things on it, and the drive through them."""
+    """Terrain, objects on it, and the drive through them."""
 
     name: str
     terrain: Terrain
-    things: tuple[Thing, ...]
-    drive: Path  # of the own vehicle
+    objects: tuple[SceneObject, ...]
+    ego_path: Path
     duration: float  # s that the scene is made for
 
     def __post_init__(self) -> None:
@@ -50,12 +50,12 @@ class Scene:
     def vehicle(self, times: Sequence[float]) -> Bodies:
         """The own vehicle at several times."""
         base, upright = np.array([VEHICLE_BASE]), np.array([False])
-        moments = [bodies_at(self.terrain, [self.drive], time, base, upright) for time in times]
+        moments = [bodies_at(self.terrain, [self.ego_path], time, base, upright) for time in times]
         return Bodies(*(np.concatenate(columns) for columns in zip(*moments)))
 
     def bounds(self, times: Float64) -> Bounds:
         """Bounds of the terrain around the drive at the given times."""
-        places = np.array([self.drive.at(self.terrain, float(time))[:2] for time in times])
+        places = np.array([self.ego_path.at(self.terrain, float(time))[:2] for time in times])
         x_min, y_min = places.min(axis=0) - SWATH
         x_max, y_max = places.max(axis=0) + SWATH
         return self.terrain.bounds(x_min, x_max, y_min, y_max)
@@ -63,35 +63,35 @@ class Scene:
     @cached_property
     def _still(self) -> tuple[dict[int, Pose], Solids]:
         """Things that never move: their poses and solids."""
-        return self._place([row for row, thing in enumerate(self.things) if not thing.path.moves], 0.0)[:2]
+        return self._place([row for row, obj in enumerate(self.objects) if not obj.path.moves], 0.0)[:2]
 
     @cached_property
     def _movers(self) -> list[int]:
-        return [row for row, thing in enumerate(self.things) if thing.path.moves]
+        return [row for row, obj in enumerate(self.objects) if obj.path.moves]
 
     def _place(self, rows: list[int], time: float) -> tuple[dict[int, Pose], Solids, Bodies]:
-        """Poses, solids and motion of some things at a time."""
-        things = [self.things[row] for row in rows]
-        base = np.array([thing.base for thing in things]).reshape(-1, 2)
-        upright = np.array([not thing.leans for thing in things], bool)
-        bodies = bodies_at(self.terrain, [thing.path for thing in things], time, base, upright)
+        """Poses, solids and motion of some objects at a time."""
+        objects = [self.objects[row] for row in rows]
+        base = np.array([obj.base for obj in objects]).reshape(-1, 2)
+        upright = np.array([not obj.leans for obj in objects], bool)
+        bodies = bodies_at(self.terrain, [obj.path for obj in objects], time, base, upright)
         poses = {row: Pose(bodies.rotation[k], bodies.translation[k]) for k, row in enumerate(rows)}
         groups = [
-            placed(thing.solids, bodies.rotation[k], bodies.translation[k], row)
-            for k, (row, thing) in enumerate(zip(rows, things))
+            placed(obj.solids, bodies.rotation[k], bodies.translation[k], row)
+            for k, (row, obj) in enumerate(zip(rows, objects))
         ]
         return poses, join(groups or [NO_SOLIDS]), bodies
 
     def at(self, time: float) -> Instant:
         """Everything within the swath around the own vehicle at a time."""
-        here = self.drive.at(self.terrain, time)
+        here = self.ego_path.at(self.terrain, time)
         still_poses, still = self._still
         poses = {row: pose for row, pose in still_poses.items() if self._near(row, pose.translation, here)}
-        solids = select(still, np.isin(still.thing, np.fromiter(poses, np.int64, len(poses))))
-        movers = [row for row in self._movers if self._near(row, self.things[row].path.at(self.terrain, time), here)]
+        solids = select(still, np.isin(still.object, np.fromiter(poses, np.int64, len(poses))))
+        movers = [row for row in self._movers if self._near(row, self.objects[row].path.at(self.terrain, time), here)]
         mover_poses, mover_solids, bodies = self._place(movers, time)
         poses |= mover_poses
-        count = len(self.things)
+        count = len(self.objects)
         movements = Movements(np.zeros((count, 3)), np.zeros((count, 3)), np.zeros(count))
         for row, pose in poses.items():
             movements.origin[row] = pose.translation
@@ -102,11 +102,11 @@ class Scene:
         return Instant(time, solids, movements, poses)
 
     def _near(self, row: int, place: Sequence[float] | Float64, here: Sequence[float]) -> bool:
-        reach = SWATH + max(self.things[row].length, self.things[row].width)
+        reach = SWATH + max(self.objects[row].length, self.objects[row].width)
         return math.hypot(place[0] - here[0], place[1] - here[1]) < reach
 
     def _mark_moving(self, solids: Solids, movements: Movements) -> None:
-        """A moving thing has its own class."""
+        """A moving object has its own class."""
         for row in np.flatnonzero(np.linalg.norm(movements.velocity, axis=1) > MOVING_SPEED):
-            standing, moving = SEMANTICS[self.things[row].kind]
-            solids.semantic[(solids.thing == row) & (solids.semantic == standing)] = moving
+            standing, moving = SEMANTICS[self.objects[row].kind]
+            solids.semantic[(solids.object == row) & (solids.semantic == standing)] = moving

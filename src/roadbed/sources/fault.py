@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source with a fault in it: `fault:drop?first=20&count=5&of=sim:city?sensor=vlp16`. `of=` comes last."""
+"""A source with a simulated fault: `fault:drop?first=20&count=5&of=sim:city?sensor=vlp16`. `of=` comes last."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
-from roadbed.sources.fault_kinds import OF_A_SCAN, OF_THE_SEQUENCE, FaultOptions, Hit
-from roadbed.sources.registry import Source, open_source
+from roadbed.simulate.faults import SCAN_FAULTS, SEQUENCE_FAULTS, FaultContext, FaultOptions
+from roadbed.sources.source import Source
 
-KINDS = (*OF_THE_SEQUENCE, *OF_A_SCAN)
+KINDS = (*SEQUENCE_FAULTS, *SCAN_FAULTS)
 
 
 class FaultSource(Source):
-    """Another source, some of whose scans are lost, late, damaged, or carry a wrong pose or time.
+    """Another source, some of whose scans are lost, late, damaged, or have a wrong pose or time.
 
-    `numbers` says which scan of the other source comes at each place.
+    `of` is the other source, opened; `numbers[i]` is the scan of it that comes as scan i.
     """
 
     name = "fault"
@@ -29,17 +29,16 @@ class FaultSource(Source):
         self.kind = self.path.removeprefix("fault:")
         if self.kind not in KINDS:
             raise InputError(f"{location}: fault {self.kind!r}: expected one of {', '.join(KINDS)}")
-        inner = self.options.pop("of", None)
-        if inner is None:
+        if "of" not in self.options:
             raise InputError(f"{location}: expected of=SOURCE as the last option, found none")
+        self._source: Source = self.options.pop("of")
         self.settings: FaultOptions = FaultOptions.parse(self.options, location)
-        self._source = inner if isinstance(inner, Source) else open_source(inner)
         self.sequential = self._source.sequential
         self.numbers = list(range(len(self._source)))
         if len(self.numbers) <= self.settings.first:
             raise InputError(f"{location}: first {self.settings.first}: found {len(self.numbers)} scans, expected more")
-        if self.kind in OF_THE_SEQUENCE:
-            self.numbers = OF_THE_SEQUENCE[self.kind](self.numbers, self.settings)
+        if self.kind in SEQUENCE_FAULTS:
+            self.numbers = SEQUENCE_FAULTS[self.kind](self.numbers, self.settings)
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -51,8 +50,8 @@ class FaultSource(Source):
     def __getitem__(self, index: int) -> Scan:
         number = self.numbers[index]
         scan = self._source[number]
-        if self.kind in OF_THE_SEQUENCE or number not in self.settings.hit:
+        if self.kind in SEQUENCE_FAULTS or number not in self.settings.hit:
             return scan
         before = self._source[self.settings.first - 1]
         random = np.random.default_rng((self.settings.seed, number))
-        return OF_A_SCAN[self.kind](scan, Hit(self.settings, before, random))
+        return SCAN_FAULTS[self.kind](scan, FaultContext(self.settings, before, random))

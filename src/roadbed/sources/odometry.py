@@ -6,35 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.odometry.deskew import Motion, deskew
 from roadbed.sources.poses import Trajectory, read_poses
-from roadbed.sources.registry import Source, is_live
+from roadbed.sources.source import Source, WrappedSource, is_live
 
 ESTIMATED, NO_POSES = "kiss-icp", "none"
 
 
-class _Wrapped(Source):
-    """Scans of another source, changed one by one; whatever else it offers, such as truth, comes along."""
-
-    def __init__(self, source: Source) -> None:
-        self.location, self.path, self.options = source.location, source.path, source.options
-        self.sequential = source.sequential
-        self.source = source
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "source":
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(self.source, name)
-
-
-class WithoutPoses(_Wrapped):
+class WithoutPoses(WrappedSource):
     """Every scan stands alone."""
 
     def __getitem__(self, index: int) -> Scan:
@@ -44,7 +26,7 @@ class WithoutPoses(_Wrapped):
         return (replace(scan, T_world_sensor=None) for scan in self.source)
 
 
-class WithTrajectory(_Wrapped):
+class WithTrajectory(WrappedSource):
     """Poses of the sensor from a file: by time where file and scans have one, else one per scan."""
 
     def __init__(self, source: Source, trajectory: Trajectory) -> None:
@@ -76,7 +58,7 @@ class WithTrajectory(_Wrapped):
             )
 
 
-class WithKissIcp(_Wrapped):
+class WithKissIcp(WrappedSource):
     """Poses estimated from the scans, each once and in order."""
 
     def __init__(self, source: Source) -> None:
@@ -107,7 +89,7 @@ class WithKissIcp(_Wrapped):
         return replace(scan, T_world_sensor=self._poses[index])
 
 
-class Deskewed(_Wrapped):
+class Deskewed(WrappedSource):
     """Scans without motion distortion where times of the points, and poses before or after, are known.
 
     `ahead`: the next scan is waited for, as the way to it tells of the motion too; not for a live source.

@@ -11,7 +11,7 @@ from pydantic import Field
 from roadbed.config.base import Stage
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Box, Scan
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 if TYPE_CHECKING:
     from roadbed.simulate.drive import Drive

@@ -112,7 +112,7 @@ class Controls:
         result = shown.result
         lines = [f"<b>{escape(self._title)}</b>", f"frame {shown.index} {escape(result.scan.name)}"]
         lines.append(f"{len(result.scan):,} points, {100 * result.ground.is_ground.mean():.1f} % ground")
-        times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in result.seconds.items())
+        times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in result.timings.items())
         lines.append(escape(times))
         if isinstance(self._player.scans, LiveScans):
             lines.append(self._player.scans.pulse(shown.index))
@@ -120,7 +120,7 @@ class Controls:
             lines.append(_score_line(shown))
         if not shown.settled:
             lines.append(f"{warning('Velocities warm up')} {shown.past} of {LONG_PAST} frames of past")
-        lines += [escape(note) for note in result.notes]
+        lines += [escape(note) for note in result.diagnostics]
         return "<br>".join(lines)
 
     def _pick(self, event: Any) -> None:

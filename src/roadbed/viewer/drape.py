@@ -20,7 +20,7 @@ _VERTICES, _INDICES = 34962, 34963  # what a buffer holds
 
 
 def draped_glb(
-    lattice: Grid,
+    grid: Grid,
     height: NDArray,
     image: NDArray[np.uint8],
     origin: Float64,
@@ -33,15 +33,15 @@ def draped_glb(
     as see-through as their opacity, without it sharp and opaque. Colours are those of `before_tone_mapping`.
     Empty bytes where nothing is known.
     """
-    x, y = lattice.mesh()
+    x, y = grid.mesh()
     positions = np.stack([x, y, height + lift], -1).reshape(-1, 3) - origin
     triangles = _triangles(np.isfinite(height))
     if not len(triangles):
         return b""
     used, triangles = np.unique(triangles, return_inverse=True)
     # The image covers whole squares around the nodes, so a node lies half a square inside.
-    u = (np.arange(lattice.columns) + 0.5) / lattice.columns
-    v = (np.arange(lattice.rows) + 0.5) / lattice.rows
+    u = (np.arange(grid.columns) + 0.5) / grid.columns
+    v = (np.arange(grid.rows) + 0.5) / grid.rows
     texture = np.stack(np.meshgrid(u, v), -1).reshape(-1, 2)
     return _glb(
         positions[used].astype(np.float32),

@@ -38,8 +38,8 @@ def describe(result: Result, index: int) -> dict[str, str]:
         "probability of ground": f"{ground.ground_probability[index]:.3f}",
         "height above ground": f"{ground.height_above_ground[index]:.3f} m",
     }
-    here = ground.T_lattice_sensor @ scan.points[index : index + 1].astype(np.float64)
-    variance = height_at(ground.lattice, ground.variance, here[:, 0], here[:, 1])
+    here = ground.T_grid_sensor @ scan.points[index : index + 1].astype(np.float64)
+    variance = height_at(ground.grid, ground.variance, here[:, 0], here[:, 1])
     if np.isfinite(variance[0]):
         facts["deviation of the ground"] = f"{float(np.sqrt(variance[0])):.3f} m"
     for name, values in scan.all_channels().items():
@@ -48,7 +48,7 @@ def describe(result: Result, index: int) -> dict[str, str]:
             str(int(value) & 0xFFFF) if name == "classes" else f"{value:g}"
         )
     if result.occupancy is not None:
-        cell = int(result.occupancy.lattice.index(here[:, 0], here[:, 1])[0])
+        cell = int(result.occupancy.grid.index(here[:, 0], here[:, 1])[0])
         if cell >= 0:
             frame = result.occupancy
             shares = [getattr(frame, name).ravel()[cell] for name in ("static", "dynamic", "free", "unknown")]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
-from roadbed.sources.registry import close_source, is_live
+from roadbed.sources.source import close_source, is_live
 
 _LAST_WORD_S = 1.0  # until a source that was closed has noticed
 

@@ -14,7 +14,7 @@ from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Grid
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
-from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_lattice_vehicle, height_at
+from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_grid_vehicle, height_at
 from roadbed.pipeline import Result
 from roadbed.viewer.colouring import GRID_KEY, MOTION_KEY, SURFACE_KEY, coloured
 from roadbed.viewer.drape import draped_glb
@@ -56,7 +56,7 @@ class Scene:
     def show(self, result: Result) -> None:
         """Draw a frame."""
         self._result = result
-        pose = T_lattice_vehicle(result.ground)
+        pose = T_grid_vehicle(result.ground)
         self._scene.add_box(
             "/vehicle",
             palette_rgb(palette.VEHICLE),
@@ -108,7 +108,7 @@ class Scene:
         result = self._result
         if result is None:
             return 0.0
-        origin = T_lattice_vehicle(result.ground).translation
+        origin = T_grid_vehicle(result.ground).translation
         at = np.array([[x], [y]]) + origin[:2, None]
         return float(_surface_height(result.ground, at[0], at[1])[0] - origin[2])
 
@@ -140,11 +140,9 @@ class Scene:
         if not self._display.surface:
             self._remove("/surface")
             return
-        origin = T_lattice_vehicle(ground).translation
+        origin = T_grid_vehicle(ground).translation
         image = surface_image(ground)
-        self._add_glb(
-            "/surface", draped_glb(ground.lattice, ground.elevation, image, origin, _SURFACE_LIFT, blend=True)
-        )
+        self._add_glb("/surface", draped_glb(ground.grid, ground.elevation, image, origin, _SURFACE_LIFT, blend=True))
 
     def _draw_grid(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         """The occupancy laid over the surface: one texel per cell, on a mesh of larger squares."""
@@ -152,10 +150,10 @@ class Scene:
             self._remove("/grid")
             return
         colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-        mesh, step = coarser(occupancy.lattice, max(1, round(0.8 / occupancy.lattice.spacing)))
+        mesh, step = coarser(occupancy.grid, max(1, round(0.8 / occupancy.grid.spacing)))
         image = before_tone_mapping(colours[: mesh.rows * step, : mesh.columns * step])
         height = _surface_height(ground, *mesh.mesh())
-        self._add_glb("/grid", draped_glb(mesh, height, image, T_lattice_vehicle(ground).translation, _GRID_LIFT))
+        self._add_glb("/grid", draped_glb(mesh, height, image, T_grid_vehicle(ground).translation, _GRID_LIFT))
 
     def _add_glb(self, name: str, glb: bytes) -> None:
         if glb:
@@ -175,12 +173,12 @@ class Scene:
             return
         chosen = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)
         rows, columns = rows[chosen], columns[chosen]
-        start = np.column_stack([occupancy.lattice.x[columns], occupancy.lattice.y[rows], np.zeros(len(rows))])
+        start = np.column_stack([occupancy.grid.x[columns], occupancy.grid.y[rows], np.zeros(len(rows))])
         start[:, 2] = _surface_height(ground, start[:, 0], start[:, 1]) + 0.4
         end = start + np.column_stack([occupancy.velocity[rows, columns], np.zeros(len(rows))])
         self._scene.add_arrows(
             "/arrows",
-            np.stack([start, end], 1) - T_lattice_vehicle(ground).translation,
+            np.stack([start, end], 1) - T_grid_vehicle(ground).translation,
             palette_rgb(palette.VEHICLE),
             shaft_radius=0.06,
             head_radius=0.18,
@@ -190,7 +188,7 @@ class Scene:
     def _draw_objects(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         """Tracked objects as boxes with number and speed."""
         things = occupancy.objects if self._display.objects else ()
-        origin = T_lattice_vehicle(ground).translation
+        origin = T_grid_vehicle(ground).translation
         edges = []
         for thing in things:
             base = np.column_stack([box_corners(thing), np.zeros(4)])
@@ -219,12 +217,12 @@ class Scene:
             self._scene.remove_by_name(name)
 
 
-def coarser(lattice: Grid, step: int) -> tuple[Grid, int]:
-    """A lattice whose squares hold step x step cells of the given one, and that step; what does not fill one is cut."""
-    step = min(step, lattice.rows, lattice.columns)
-    shift = (step - 1) / 2 * lattice.spacing
-    spacing, columns, rows = step * lattice.spacing, lattice.columns // step, lattice.rows // step
-    return Grid(lattice.x0 + shift, lattice.y0 + shift, spacing, columns, rows), step
+def coarser(grid: Grid, step: int) -> tuple[Grid, int]:
+    """A grid whose squares hold step x step cells of the given one, and that step; what does not fill one is cut."""
+    step = min(step, grid.rows, grid.columns)
+    shift = (step - 1) / 2 * grid.spacing
+    spacing, columns, rows = step * grid.spacing, grid.columns // step, grid.rows // step
+    return Grid(grid.x0 + shift, grid.y0 + shift, spacing, columns, rows), step
 
 
 def surface_image(ground: GroundFrame) -> NDArray[np.uint8]:
@@ -245,10 +243,10 @@ def palette_rgb(colour: str) -> tuple[int, int, int]:
 
 
 def _in_page(ground: GroundFrame) -> Float64:
-    return ground.points_lattice.astype(np.float64) - T_lattice_vehicle(ground).translation
+    return ground.points_grid.astype(np.float64) - T_grid_vehicle(ground).translation
 
 
 def _surface_height(ground: GroundFrame, x: NDArray, y: NDArray) -> Float64:
     """Elevation; the vehicle's own height where it is unknown."""
-    z = height_at(ground.lattice, ground.elevation, x, y)
-    return np.where(np.isfinite(z), z, T_lattice_vehicle(ground).translation[2])
+    z = height_at(ground.grid, ground.elevation, x, y)
+    return np.where(np.isfinite(z), z, T_grid_vehicle(ground).translation[2])

@@ -24,7 +24,7 @@ from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ObjectTracker
 from roadbed.outputs.pictures.perspective import Camera, Canvas
-from roadbed.simulate.chance import gaussian, make_key
+from roadbed.simulate.rng import gaussian, make_key
 from roadbed.sources import open_source
 from roadbed.sources.formats import lzf
 
@@ -83,9 +83,9 @@ def simulator() -> None:
     source = open_source("sim:city?sensor=lux4&frames=2")
     for number in range(2):
         scan, truth = source[number], source.truth(number)  # type: ignore[attr-defined]
-        lattice = Grid.centred(10, 10, 1.0)
-        truth.occupancy(lattice, scan.T_vehicle_sensor)
-        truth.slope(lattice, scan.T_vehicle_sensor)
+        grid = Grid.centred(10, 10, 1.0)
+        truth.occupancy(grid, scan.T_vehicle_sensor)
+        truth.slope(grid, scan.T_vehicle_sensor)
 
 
 def pictures() -> None:
@@ -113,18 +113,18 @@ def _scan(number: int, layers: int = 24) -> Scan:
 def _level_ground(scan: Scan) -> GroundFrame:
     assert scan.T_vehicle_sensor is not None
     assert scan.T_world_sensor is not None
-    lattice = Grid.centred(60, 60, 1.0)
+    grid = Grid.centred(60, 60, 1.0)
     height = (scan.points[:, 2] + np.float32(_HEIGHT)).astype(np.float32)
     label = np.where(height < 0.1, Label.GROUND, Label.OBSTACLE).astype(np.uint8)
-    flat = np.zeros(lattice.shape, np.float32)
+    flat = np.zeros(grid.shape, np.float32)
     return GroundFrame(
         label,
         (label == Label.GROUND).astype(np.float32),
         height,
-        lattice,
+        grid,
         flat,
-        np.zeros((*lattice.shape, 2), np.float32),
-        np.full(lattice.shape, 1e-4, np.float32),
+        np.zeros((*grid.shape, 2), np.float32),
+        np.full(grid.shape, 1e-4, np.float32),
         scan.T_world_sensor,
         Mounting(scan.T_vehicle_sensor, estimated=False),
         scan,

@@ -134,7 +134,7 @@ class Room:
 
     def like(self, points: Float32) -> Float32:
         if len(points) > len(self._held):
-            self._held = self._backend.host((len(points) + len(points) // 4, 3), np.float32)
+            self._held = self._backend.host_array((len(points) + len(points) // 4, 3), np.float32)
         return self._held[: len(points)]
 
 

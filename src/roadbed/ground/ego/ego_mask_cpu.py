@@ -12,7 +12,7 @@ import numpy as np
 from roadbed.kernels.jit import inlined
 from roadbed.kernels.numeric import F, U, njit
 from roadbed.kernels.simd import LANES, bits, load_points, rounded_sum, store_mask
-from roadbed.runtime.primitives_cpu import turn_of
+from roadbed.runtime.primitives_cpu import pose_rows
 
 
 @inlined()
@@ -49,7 +49,7 @@ def _are_inside(turn, box, x, y, z):
 @njit(nogil=True, cache=True, allocates=False)
 def mark_inside(first, last, points, rotation, translation, box, inside):
     """Which points of a range lie inside `box`: rear, front, right, left, bottom, top."""
-    turn, box = turn_of(rotation, translation), _limits(box)
+    turn, box = pose_rows(rotation, translation), _limits(box)
     to_x, to_y, to_z = turn
     whole = first + (last - first) // LANES * LANES
     for k in range(first, whole, LANES):
@@ -86,7 +86,7 @@ def count_look(seen, occupied, fade, least, stays):
 @njit(cache=True, allocates=False)
 def mark_cells(points, rotation, translation, box, per_metre, occupied):
     """Cells of the box, [x][y] from its rear right corner, that hold a point."""
-    turn, box = turn_of(rotation, translation), _limits(box)
+    turn, box = pose_rows(rotation, translation), _limits(box)
     to_x, to_y, to_z = turn
     count = len(points)
     for first in range(0, count, LANES):

@@ -12,7 +12,9 @@ from roadbed.ground.ego.ego_mask import ACROSS, ALONG, CELLS, LOW, PER_METRE
 from roadbed.ground.engine import BodyQuestion, OwnVehicle
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch
 from roadbed.runtime.program import Program
 
 _GROUP = 256

@@ -50,7 +50,7 @@ class Mountings:
         self.config = config
         self._estimators: dict[str, MountingEstimator] = {}
 
-    def of(self, scan: Scan, notes: list[str]) -> Mounting:
+    def of(self, scan: Scan, diagnostics: list[str]) -> Mounting:
         """The scan's mounting; with odometry it is kept over the drive. What is unusual about it is noted."""
         if scan.T_vehicle_sensor is not None:
             return Mounting(scan.T_vehicle_sensor, estimated=False)
@@ -64,7 +64,7 @@ class Mountings:
         estimator, points = self._estimators[scan.sensor], to_host(scan.points)
         mounting, note = estimator.estimate(points) if scan.T_world_sensor is None else estimator.track(points)
         if note:
-            notes.append(note)
+            diagnostics.append(note)
         if scan.front:  # height and tilt can be seen, which way the vehicle drives cannot
             ahead = Pose.from_euler(yaw=-scan.front) @ mounting.T_vehicle_sensor
             mounting = replace(mounting, T_vehicle_sensor=ahead)

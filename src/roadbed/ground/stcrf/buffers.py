@@ -12,7 +12,8 @@ from roadbed.config import Config
 from roadbed.ground.stcrf.model import FRAME
 from roadbed.ground.stcrf.programs import SPARE, room_for_anchors, tally_words
 from roadbed.ground.stcrf.sizes import lattice_of
-from roadbed.runtime.backend import Backend, Output, check_points
+from roadbed.runtime.backend import Backend, Output
+from roadbed.runtime.device_errors import check_points
 
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 10
 CURSORS = 6  # {next free place; nodes with some points, with many, with more; nodes the prior does not and does know}
@@ -23,9 +24,9 @@ FIT_SUMS = 11
 class Buffers:
     """For `slots` scans at a time. A node's state takes twelve floats: nine of information, then its plane."""
 
-    def __init__(self, backend: Backend, config: Config, slots: int, stays: bool = False) -> None:
+    def __init__(self, backend: Backend, config: Config, slots: int, device_resident: bool = False) -> None:
         """Where results `stay`, other kernels read them and the scan beside these."""
-        self._backend, self.slots, self._stays = backend, slots, stays
+        self._backend, self.slots, self._device_resident = backend, slots, device_resident
         zeros, nodes = backend.zeros, lattice_of(config.ground).size
         self._anchors = room_for_anchors(config.ground)
         self.counts = zeros(slots * nodes, np.int32)
@@ -42,7 +43,7 @@ class Buffers:
         self.clean = zeros(slots * nodes, np.int32)  # what clean nodes hang on,
         self.clean_sizes = zeros(slots * (nodes + 1), np.int32)  # nodes per component, then the known ones of all
         self.frames = backend.staging_buffer(slots * FRAME.itemsize)
-        self.layers = backend.output((slots, 4, nodes), np.float32, stays)
+        self.layers = backend.output((slots, 4, nodes), np.float32, device_resident)
         self.tallies = zeros(slots * tally_words(config), np.uint32)
         self.row_sums, self.kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
         self.overlap = backend.output((slots, 2), np.int32)
@@ -61,8 +62,10 @@ class Buffers:
         capacity = -(-max(points + points // 4, 4096) // 4) * 4
         total = self.slots * capacity
         check_points(self._backend.device, points * self.slots, total * _BYTES_PER_POINT)
-        zeros, output = self._backend.zeros, partial(self._backend.output, stays=self._stays)
-        input_buffer = self._backend.input_buffer((self.slots, capacity, 3), np.float32, self._stays or self.slots > 1)
+        zeros, output = self._backend.zeros, partial(self._backend.output, device_resident=self._device_resident)
+        input_buffer = self._backend.input_buffer(
+            (self.slots, capacity, 3), np.float32, self._device_resident or self.slots > 1
+        )
         located, rank = zeros(total * 4, np.float32), zeros(total, np.int32)
         by_node = zeros((total + self.slots * self._anchors + SPARE) * 4, np.float32)
         decisions, standing = zeros(total, np.uint8), zeros(total, np.uint8)
@@ -91,7 +94,7 @@ class Buffers:
 
     def lay_out(self, names: Sequence[str]) -> None:
         """New memory on the host for the next frame's outputs of these names: the caller keeps those of this one."""
-        self._next = names, self._backend.renewed([getattr(self, name) for name in names])
+        self._next = names, self._backend.reallocated([getattr(self, name) for name in names])
 
     def hand_out(self, names: Sequence[str]) -> None:
         """Take them for the frame that begins."""

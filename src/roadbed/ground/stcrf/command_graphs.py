@@ -23,7 +23,8 @@ from roadbed.ground.stcrf.programs import (
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.ground.stcrf.start.start_device import CoarseLattice
-from roadbed.runtime.backend import Backend, CommandGraph, Launch, Order
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch, PhaseOrder
 
 # Phases that need nothing of another one and of what follows it, up to the next phase after both.
 _BESIDE = {"coarse": "thin_out", "climb": "coarse", "islands": "measure"}
@@ -196,7 +197,7 @@ class CommandGraphs:
         return launches
 
 
-def order_of(launches: Sequence[Launch]) -> Order:
+def order_of(launches: Sequence[Launch]) -> PhaseOrder:
     """Phases one after the other, except those that may run beside others."""
     order: dict[str, tuple[str, ...]] = {}
     ends: list[str] = []  # what the next phase waits for

@@ -68,7 +68,7 @@ from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.parallel import parallel_for, parallel_region
 from roadbed.kernels.progress import announce
 from roadbed.kernels.simd import LANES
-from roadbed.mapping.information import lower
+from roadbed.mapping.information import raise_base
 
 F = np.float32
 _NODES = 32_768  # that are worth a thread, where scans are worth waking any: a pass takes as long as to wake one
@@ -366,7 +366,7 @@ class StcrfCpu:
             )
             fine.take_prior()
         if motion.climb:
-            lower(fine.prior, motion.climb)
+            raise_base(fine.prior, motion.climb)
             fine.prior_mean[:, 0] -= F(motion.climb)
 
     def _misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:

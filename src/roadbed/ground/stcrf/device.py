@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import InputError
-from roadbed.core.frames import Resident
+from roadbed.core.frames import DeviceGround
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
@@ -44,7 +45,10 @@ from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
 from roadbed.ground.visibility.device import OpacityDevice
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, GraphCache, OnDevice
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graph_cache import GraphCache
+from roadbed.runtime.graphs import CommandGraph
 
 
 class StcrfDevice:
@@ -59,17 +63,17 @@ class StcrfDevice:
         wanted: Collection[str] | None = None,
     ) -> None:
         self.backend, self.config, self.slots = backend, config.ground, slots
-        self._stays = outputs == "device"  # results are arrays there, new ones for every frame
+        self._returns_device_arrays = outputs == "device"  # results are arrays there, new ones for every frame
         self.lattice = lattice_of(config.ground)
         self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels that are computed,
         bits = {"ground_probability": PROBABILITY, "height_above_ground": HEIGHT}  # and brought to the host
         self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
-        self._buffers = Buffers(backend, config, slots, stays=outputs == "both")
+        self._buffers = Buffers(backend, config, slots, device_resident=outputs == "both")
         self._graphs = CommandGraphs(backend, config, self._buffers)
-        letter = ArgumentStruct(FRAME, slots)
-        self._frames, self._records = letter.array, letter.records
-        self._laid_from = letter.array["laid_from"][0]
-        self._poses = list(zip(letter.array["rotation"], letter.array["translation"]))
+        argument_struct = ArgumentStruct(FRAME, slots)
+        self._frames, self._records = argument_struct.array, argument_struct.records
+        self._laid_from = argument_struct.array["laid_from"][0]
+        self._poses = list(zip(argument_struct.array["rotation"], argument_struct.array["translation"]))
         for slot in self._records:
             slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
@@ -78,11 +82,11 @@ class StcrfDevice:
         self._mask_taken: tuple[CommandGraph, ...] = ()  # to be run before the next frame's
         self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
         self._looks = False  # which points stand has to be found before the next frame,
-        self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, letter)
+        self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, argument_struct)
         self._asks = False  # and which are the own vehicle's
-        self._joined = GraphCache(backend)
+        self._graph_cache = GraphCache(backend)
         self._placed = backend.event()  # it is known how the scan lies on the prior, and what that knows of it
-        self._resident: Resident | None = None  # what the last frame left here
+        self._left_on_device: DeviceGround | None = None  # what the last frame left here
 
     def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
         output = self.begin(given, alignment)
@@ -117,18 +121,18 @@ class StcrfDevice:
         with timed(timings, "device"):
             self.backend.finish()
 
-    def _left(self) -> Resident | None:
+    def _left(self) -> DeviceGround | None:
         """What lies here after a frame, for kernels of the next stage."""
         if self.wanted & (HEIGHT | LAYERS) != HEIGHT | LAYERS:
             return None
         b, record = self._buffers, self._records[0]
-        self._resident = Resident(
+        self._left_on_device = DeviceGround(
             self.backend,
-            OnDevice(b.input_buffer, record.points, record.count),
-            OnDevice(b.height.buffer, b.height.addresses[0], record.count),
-            OnDevice(b.layers.buffer, b.layers.addresses[0], self.lattice.size),
+            DeviceArray(b.input_buffer, record.points, record.count),
+            DeviceArray(b.height.buffer, b.height.addresses[0], record.count),
+            DeviceArray(b.layers.buffer, b.layers.addresses[0], self.lattice.size),
         )
-        return self._resident
+        return self._left_on_device
 
     def queue(self, given: Sequence[FrameInput]) -> None:
         """Start computing scans that stand alone, one per slot; `collect` waits for them."""
@@ -147,7 +151,7 @@ class StcrfDevice:
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         self._describe(given, 0)
-        graphs = *self._post(given.warm), *self._graphs.of_frame(given.warm, self._carries)
+        graphs = *self._enqueue_arguments(given.warm), *self._graphs.of_frame(given.warm, self._carries)
         return {phase: seconds for graph in graphs for phase, seconds in graph.timed().items()}
 
     def keep(self) -> None:
@@ -213,12 +217,12 @@ class StcrfDevice:
 
     def _record(self) -> None:
         self._graphs.record()
-        self._joined.forget()
+        self._graph_cache.clear()
 
     def _describe(self, given: FrameInput, slot: int) -> None:
         """Make a scan readable by the kernels: its points, which of them stand or move, and where it lies."""
-        if self._resident is not None:
-            self._resident.current = False
+        if self._left_on_device is not None:
+            self._left_on_device.current = False
         points = given.points
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"points: expected shape (N, 3), found {tuple(points.shape)}")
@@ -265,7 +269,7 @@ class StcrfDevice:
         words = -(-moving.shape[0] * moving.shape[1] // 4)  # masks on a device are filled up to whole words
         if self._buffers.reserve_mask(4 * words):
             self._record()
-        if isinstance(moving.mask, OnDevice):
+        if isinstance(moving.mask, DeviceArray):
             self._take_mask(moving.mask, words)
         else:
             self.backend.upload(moving.mask.view(np.uint8), self._buffers.moving, slot * self._buffers.moving_capacity)
@@ -273,7 +277,7 @@ class StcrfDevice:
         record.moving_x, record.moving_y = moving.corner
         record.moving_scale = 1 / moving.spacing
 
-    def _take_mask(self, mask: OnDevice, words: int) -> None:
+    def _take_mask(self, mask: DeviceArray, words: int) -> None:
         """A mask that another stage left on the device is copied with the frame, for the only slot of a drive."""
         pair = (mask.buffer, self._buffers.moving)
         if self._masks is None or any(a is not b for a, b in zip(self._masks[0], pair)):
@@ -281,14 +285,14 @@ class StcrfDevice:
             self._masks = pair, graph
         self._mask_taken = (self._masks[1],)
 
-    def _post(self, warm: bool) -> tuple[CommandGraph, ...]:
+    def _enqueue_arguments(self, warm: bool) -> tuple[CommandGraph, ...]:
         """Describe the frame to its kernels; the graphs that have to be run before theirs."""
         own_body = (self._own_body.graph,) if self._asks else ()
         opacity = (self._opacity.graph,) if self._looks else ()
         before = (*self._moved(), *self._mask_taken, *own_body, *opacity)
         self._mask_taken, self._looks, self._asks = (), False, False
         buffers = self._buffers
-        if self._stays:
+        if self._returns_device_arrays:
             buffers.renew_outputs()
         elif self.slots == 1:
             buffers.hand_out(_brought(self.wanted & self.fetched))
@@ -303,17 +307,17 @@ class StcrfDevice:
 
     def _lay_out(self) -> None:
         """Memory for what the next frame brings to the host, while the device works on this one."""
-        if self.slots == 1 and not self._stays:
+        if self.slots == 1 and not self._returns_device_arrays:
             self._buffers.lay_out(_brought(self.wanted & self.fetched))
 
     def _queue(self, warm: bool, aligned: bool = False) -> None:
         """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""
         asks = self._asks
-        before, (sort, rest) = self._post(warm), self._graphs.of_frame(warm, self._carries)
+        before, (sort, rest) = self._enqueue_arguments(warm), self._graphs.of_frame(warm, self._carries)
         if not (warm or asks):
-            self._joined.run(*before, sort, rest)
+            self._graph_cache.run(*before, sort, rest)
             return
-        self._joined.run(*before, *((self._graphs.alignment,) if aligned else ()), sort)
+        self._graph_cache.run(*before, *((self._graphs.alignment,) if aligned else ()), sort)
         if warm:
             self.backend.fetch(self._buffers.overlap, 0, 2)
         if aligned:
@@ -321,7 +325,7 @@ class StcrfDevice:
         if asks:
             self._own_body.fetch()
         self._placed.record()
-        self._joined.run(rest)
+        self._graph_cache.run(rest)
 
     def _runs_again(self, few: bool, alignment: Alignment | None) -> bool:
         """Of a scan that is placed: with no prior for it, or too little of one for a `few` iterations, the frame runs
@@ -331,7 +335,7 @@ class StcrfDevice:
             self.backend.finish()  # before the memory of the outputs that it writes is handed back
             self._queue(warm=False)
         elif few and self._knows_too_little(*overlap.host[0].tolist()):
-            self._joined.run(*self._graphs.of_frame(True, self._carries, few=False))
+            self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few=False))
         else:
             return False
         return True
@@ -347,7 +351,7 @@ class StcrfDevice:
         if self.wanted & LAYERS:
             fetch(buffers.layers, slot, 4 * self.lattice.size)
 
-    def _output(self, slot: int, timings: dict[str, float], resident: Resident | None = None) -> FrameOutput:
+    def _output(self, slot: int, timings: dict[str, float], device: DeviceGround | None = None) -> FrameOutput:
         """What was fetched, in arrays of the caller's own, or the arrays on the device; empty where not wanted."""
         buffers, count, wanted = self._buffers, self._records[slot].count, self.wanted & self.fetched
         return FrameOutput(
@@ -356,7 +360,7 @@ class StcrfDevice:
             self._given(buffers.height.host[slot, : count if wanted & HEIGHT else 0]),
             *self._surface(slot),
             timings=timings,
-            resident=resident,
+            device=device,
         )
 
     def _surface(self, slot: int) -> tuple[Float32, Float32, Float32]:
@@ -374,7 +378,7 @@ class StcrfDevice:
         return known < ENOUGH_PRIOR * max(1, known + unknown)
 
     def _given(self, array: Any) -> Any:
-        return array if self._stays or self.slots == 1 else array.copy()
+        return array if self._returns_device_arrays or self.slots == 1 else array.copy()
 
 
 @cache

@@ -26,10 +26,10 @@ from roadbed.ground.stcrf.motion.grid_pose import Place, Places
 from roadbed.ground.visibility.cpu import standing_points
 from roadbed.ground.visibility.device import can_find
 from roadbed.ground.visibility.views import looks_at, views_of
-from roadbed.mapping.information import SurfaceRules
-from roadbed.mapping.tiles import TileMap
+from roadbed.mapping.information import SurfaceParameters
+from roadbed.mapping.tile_store import TileStore
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 
 
 class Stcrf:
@@ -38,14 +38,14 @@ class Stcrf:
     def __init__(
         self,
         config: Config,
-        backend: Backend | Host,
+        backend: Backend | CpuBackend,
         map_folder: str | Path | None = None,
         outputs: Outputs = "host",
         wanted: Collection[str] | None = None,
     ) -> None:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, outputs, wanted)
-        self._finds_standing = not isinstance(backend, Host) and can_find(backend, config.ground.opacity)
+        self._finds_standing = not isinstance(backend, CpuBackend) and can_find(backend, config.ground.opacity)
         long_term_map = _long_term_map(config, map_folder)
         self._places = Places(config, self.engine, long_term_map)
         # A map believes its poses: scans fitted to the surface before them drift away from the world together.
@@ -55,11 +55,11 @@ class Stcrf:
 
     def leaves_out(self, scan: Scan) -> bool:
         opaque = looks_at(scan, self.config.ground.opacity)
-        return isinstance(self.backend, Host) and not opaque and not self._mountings.looks_at(scan)
+        return isinstance(self.backend, CpuBackend) and not opaque and not self._mountings.looks_at(scan)
 
     def finds_own(self, scan: Scan) -> bool:
         """On an accelerator, unless the host has to read the scan without those points anyway."""
-        if isinstance(self.backend, Host) or self._mountings.looks_at(scan):
+        if isinstance(self.backend, CpuBackend) or self._mountings.looks_at(scan):
             return False
         return self._finds_standing or not looks_at(scan, self.config.ground.opacity)
 
@@ -72,18 +72,18 @@ class Stcrf:
         meanwhile: Callable[[Mounting], object] = nothing,
     ) -> Segmented:
         timings: dict[str, float] = {}
-        notes: list[str] = []
+        diagnostics: list[str] = []
         with timed(timings, "mounting"):
-            mounting = self._mountings.of(scan, notes)
+            mounting = self._mountings.of(scan, diagnostics)
         with timed(timings, "motion"):
             T_world_vehicle = scan.T_world_sensor and scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
-            notes.extend(moment.notes)
+            diagnostics.extend(moment.diagnostics)
             place, warm = self._places.follow(T_world_vehicle, mounting, moment)
             given = self._input(scan, mounting, place, moving, warm, own, body)
         alignment = None
         if warm and self._aligns:
-            alignment = ScanAlignment(self.config.ground.time, place, given, notes)
+            alignment = ScanAlignment(self.config.ground.time, place, given, diagnostics)
         output = self.engine.begin(given, alignment, partial(meanwhile, mounting))
         if alignment is not None:
             place, warm = alignment.place, alignment.warm
@@ -95,7 +95,7 @@ class Stcrf:
             mounting,
             place.T_world_grid,
             used_prior=warm,
-            notes=tuple(notes),
+            diagnostics=tuple(diagnostics),
             timings=timings,
             complete=partial(self._complete, output, moment.link in (Link.FIRST, Link.NEXT), timings),
         )
@@ -109,7 +109,7 @@ class Stcrf:
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         """In order; on an accelerator scans without odometry are computed several at a time."""
-        if isinstance(self.backend, Host):
+        if isinstance(self.backend, CpuBackend):
             yield from map(self._completed, scans)
             return
         from roadbed.ground.stcrf.batch import BatchStcrf
@@ -119,8 +119,8 @@ class Stcrf:
             if not alone:
                 yield from map(self._completed, run)
                 continue
-            for (scan, mounting, place, notes), output in engines.run(self._alone(run)):
-                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting, notes=notes)
+            for (scan, mounting, place, diagnostics), output in engines.run(self._alone(run)):
+                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting, diagnostics=diagnostics)
 
     def _completed(self, scan: Scan) -> tuple[Scan, Segmented]:
         found = self.segment(scan)
@@ -131,15 +131,15 @@ class Stcrf:
         self, scans: Iterable[Scan]
     ) -> Iterator[tuple[tuple[Scan, Mounting, Place, tuple[str, ...]], FrameInput]]:
         for scan in scans:
-            notes: list[str] = []
-            mounting = self._mountings.of(scan, notes)
+            diagnostics: list[str] = []
+            mounting = self._mountings.of(scan, diagnostics)
             place = self._places.of_one_alone(mounting)
-            yield (scan, mounting, place, tuple(notes)), self._input(scan, mounting, place)
+            yield (scan, mounting, place, tuple(diagnostics)), self._input(scan, mounting, place)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
         alone = replace(scan, T_world_sensor=None)
-        if isinstance(self.backend, Host):
+        if isinstance(self.backend, CpuBackend):
             return dict(self._completed(alone)[1].timings)
         mounting = self._mountings.of(alone, [])
         return self.engine.profile(self._input(scan, mounting, self._places.of_one_alone(mounting)))
@@ -172,8 +172,10 @@ class Stcrf:
         return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, *found)
 
 
-def _engine(config: Config, backend: Backend | Host, outputs: Outputs, wanted: Collection[str] | None) -> GroundEngine:
-    if isinstance(backend, Host):
+def _engine(
+    config: Config, backend: Backend | CpuBackend, outputs: Outputs, wanted: Collection[str] | None
+) -> GroundEngine:
+    if isinstance(backend, CpuBackend):
         from roadbed.ground.stcrf.cpu import StcrfCpu
 
         return StcrfCpu(config)
@@ -182,14 +184,14 @@ def _engine(config: Config, backend: Backend | Host, outputs: Outputs, wanted: C
     return StcrfDevice(backend, config, outputs=outputs, wanted=wanted)
 
 
-def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
+def _long_term_map(config: Config, folder: str | Path | None) -> TileStore | None:
     if folder is None:
         return None
     time = config.ground.time
     if time.motion != "rolling":
         raise ConfigError(f"map_folder: a long-term map needs ground.time.motion = rolling, found {time.motion}")
     stcrf = config.ground.stcrf
-    surface = SurfaceRules(
+    surface = SurfaceParameters(
         height_information=stcrf.coarse_height_information if stcrf.start == "coarse" else stcrf.height_information,
         slope_information=stcrf.slope_information,
         point_variance=stcrf.sigma_up**2 * stcrf.variance_factor,
@@ -197,4 +199,4 @@ def _long_term_map(config: Config, folder: str | Path | None) -> TileMap | None:
         disagreement=stcrf.disagreement,
         islands=stcrf.islands,
     )
-    return TileMap(folder, stcrf.spacing, time.map_tiles_in_memory, surface)
+    return TileStore(folder, stcrf.spacing, time.map_tiles_in_memory, surface)

@@ -21,7 +21,7 @@ from roadbed.ground.stcrf.model import (
 )  # fmt: skip
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
-from roadbed.runtime.backend import Device
+from roadbed.runtime.device import Device
 from roadbed.runtime.program import Program
 
 _PARTS = (
@@ -116,7 +116,7 @@ def coarse_program(config: Config) -> Program:
         "COARSE_START": False,
         "SEEN_ONLY": False,  # asked of the fine lattice alone
     }
-    return _program(_COARSE_PARTS, fine | wide, "runtime/argument_struct.cl")
+    return _program(_COARSE_PARTS, fine | wide, "runtime/group_messages.cl")
 
 
 def _program(parts: tuple[str, ...], definitions: dict[str, int | float], *shared: str) -> Program:

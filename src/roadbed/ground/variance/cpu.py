@@ -36,21 +36,21 @@ class VarianceCpu:
     """Buffers that grow with the scans, and the two kernels that fill them."""
 
     def __init__(self, config: VarianceConfig) -> None:
-        self.lattice = lattice_of(config)
-        check_memory(f"ground.variance: {self.lattice.size:,} cells", self.lattice.size * _BYTES_PER_CELL)
+        self.grid = lattice_of(config)
+        check_memory(f"ground.variance: {self.grid.size:,} cells", self.grid.size * _BYTES_PER_CELL)
         announce((sort_heights, classify))
         limits = config.pointcloud_limits
         self._rules = GridRules(
-            self.lattice.rows,
-            np.int32(self.lattice.columns),
+            self.grid.rows,
+            np.int32(self.grid.columns),
             F(config.spacing),
             np.array([limits.x_min, limits.x_max, limits.y_min, limits.y_max], F),
             config.point_number_threshold,
             config.min_variance_threshold,
             F(config.height_threshold.ground),
         )
-        self._count = np.zeros((numba.get_num_threads(), self.lattice.size), np.int32)
-        self._start = np.zeros(self.lattice.size + 1, np.int32)
+        self._count = np.zeros((numba.get_num_threads(), self.grid.size), np.int32)
+        self._start = np.zeros(self.grid.size + 1, np.int32)
         self._cell = np.empty(0, np.int32)
         self._heights = np.empty(0, F)
 
@@ -61,7 +61,7 @@ class VarianceCpu:
             self._cell = np.empty(int(count * 1.25) + 1, np.int32)
             self._heights = np.empty(len(self._cell), F)
         label, probability, height = np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F)
-        shape, size = self.lattice.shape, self.lattice.size
+        shape, size = self.grid.shape, self.grid.size
         mean, variance, lowest, highest = (np.empty(size, F) for _ in range(4))
         cells = Cells(mean, variance, lowest, highest, np.empty(size, np.bool_))
         heights = SortedHeights(self._start, self._heights, self._cell[:count])
@@ -71,7 +71,7 @@ class VarianceCpu:
         with timed(timings, "classify"):
             parallel_region(classify, PHASES, points, heights, self._rules, cells, (label, probability, height))
         layers = (layer.reshape(shape) for layer in cells)
-        statistics = VarianceCells(self.lattice, np.diff(self._start).reshape(shape), *layers)
+        statistics = VarianceCells(self.grid, np.diff(self._start).reshape(shape), *layers)
         return output_of(statistics, (label, probability, height), timings)
 
     def profile(self, points: Any) -> dict[str, float]:

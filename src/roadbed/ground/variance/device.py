@@ -24,7 +24,9 @@ from roadbed.ground.variance.model import (
     lattice_of,
     program,
 )
-from roadbed.runtime.backend import Backend, Launch, Output, check_points
+from roadbed.runtime.backend import Backend, Output
+from roadbed.runtime.device_errors import check_points
+from roadbed.runtime.graphs import Launch
 
 _BYTES_PER_POINT = 12 + 8 + 4 + 8 + 9
 
@@ -35,10 +37,10 @@ class VarianceDevice:
     def __init__(self, backend: Backend, config: VarianceConfig) -> None:
         if not backend.device.has_double:
             raise DeviceError(f"{backend.device.name}: grid variance needs double precision, which this device lacks")
-        self.backend, self.lattice = backend, lattice_of(config)
+        self.backend, self.grid = backend, lattice_of(config)
         self.wanted = PROBABILITY | HEIGHT | CELLS_WANTED
         self._program = backend.build(program(config))
-        zeros, cells = backend.zeros, self.lattice.size
+        zeros, cells = backend.zeros, self.grid.size
         self._counts, self._segments = zeros(cells, np.int32), zeros(2 * cells, np.int32)
         self._cursors, self._lists = zeros(KINDS + 1, np.int32), zeros(KINDS * cells, np.int32)
         self._statistics, self._ground = zeros(4 * cells, np.float32), zeros(cells, np.uint8)
@@ -65,10 +67,10 @@ class VarianceDevice:
 
     def _launches(self) -> list[Launch]:
         """The report's phases."""
-        device, lattice = self.backend.device, self.lattice
+        device, grid = self.backend.device, self.grid
         over_points = max(1, min(-(-self.capacity // GROUP), (4 if device.lanes > 1 else 16) * device.units))
-        over_cells = -(-lattice.size // GROUP)
-        over_tiles = -(-lattice.columns // TILE) * -(-lattice.rows // TILE)
+        over_cells = -(-grid.size // GROUP)
+        over_tiles = -(-grid.columns // TILE) * -(-grid.rows // TILE)
         reducing = over_cells if device.lanes == 1 else 4 * device.units
         points, found = (self._cell_and_rank, self._heights), (self._statistics, self._ground)
         listed = (self._segments, self._cursors, self._lists, self._statistics)
@@ -86,21 +88,21 @@ class VarianceDevice:
 
     def queue(self, points: Any) -> None:
         """Queue one scan."""
-        self._post(points)
+        self._enqueue_arguments(points)
         self._graph.run()
 
     def profile(self, points: Any) -> dict[str, float]:
         """Seconds of the transfers and of each kernel; the scan of the report's large groups is in `group_cells`."""
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
-            self._post(points)
+            self._enqueue_arguments(points)
             self.backend.finish()
         timings |= self._graph.timed()
         with timed(timings, "download"):
             self.fetch()
         return timings
 
-    def _post(self, points: Any) -> None:
+    def _enqueue_arguments(self, points: Any) -> None:
         count = int(points.shape[0])
         self._reserve(count)
         frame = self._frame
@@ -125,8 +127,8 @@ class VarianceDevice:
         for output in (self._label, self._probability, self._height):
             self.backend.fetch(output, 0, count)
         if self.wanted & CELLS_WANTED:
-            self.backend.fetch(self._cell_statistics, 0, 4 * self.lattice.size)
-            self.backend.fetch(self._cell_counts, 0, self.lattice.size)
+            self.backend.fetch(self._cell_statistics, 0, 4 * self.grid.size)
+            self.backend.fetch(self._cell_counts, 0, self.grid.size)
         self.backend.finish()
 
     def frame(self, points: Any) -> FrameOutput:
@@ -144,10 +146,10 @@ class VarianceDevice:
     def _hand_out(self) -> None:
         """New memory on the host for what the caller was given of the last frame."""
         given = (self._label, self._probability, self._height, self._cell_statistics)
-        self._label, self._probability, self._height, self._cell_statistics = self.backend.renewed(given)
+        self._label, self._probability, self._height, self._cell_statistics = self.backend.reallocated(given)
 
     def _cells(self) -> VarianceCells:
-        shape = self.lattice.shape
+        shape = self.grid.shape
         mean, variance, lowest, highest = self._cell_statistics.host[0].reshape(4, *shape)
         counts = self._cell_counts.host[0].reshape(shape)
-        return VarianceCells(self.lattice, counts >> 1, mean, variance, lowest, highest, (counts & 1).astype(np.bool_))
+        return VarianceCells(self.grid, counts >> 1, mean, variance, lowest, highest, (counts & 1).astype(np.bool_))

@@ -19,7 +19,7 @@ from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.variance.model import lattice_of
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.cpu_backend import Host
+from roadbed.runtime.cpu_backend import CpuBackend
 
 
 class VarianceEngine(Protocol):
@@ -33,8 +33,8 @@ class VarianceEngine(Protocol):
 class GridVariance:
     """The method of the report."""
 
-    def __init__(self, config: Config, backend: Backend | Host) -> None:
-        self.lattice = lattice_of(config.ground.variance)
+    def __init__(self, config: Config, backend: Backend | CpuBackend) -> None:
+        self.grid = lattice_of(config.ground.variance)
         self.engine = _engine(config, backend)
 
     def leaves_out(self, scan: Scan) -> bool:
@@ -56,7 +56,7 @@ class GridVariance:
         mounting = Mounting(in_place, estimated=False)
         meanwhile(mounting)
         output = self.engine.frame(scan.points)
-        return Segmented(output, self.lattice, in_place, mounting, scan.T_world_sensor, timings=output.timings)
+        return Segmented(output, self.grid, in_place, mounting, scan.T_world_sensor, timings=output.timings)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         yield from ((scan, self.segment(scan)) for scan in scans)
@@ -76,15 +76,15 @@ def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: di
     return FrameOutput(
         *per_point,
         elevation=np.where(cells.ground, cells.mean, np.float32(np.nan)),
-        slope=np.broadcast_to(np.float32(np.nan), (*cells.lattice.shape, 2)),
+        slope=np.broadcast_to(np.float32(np.nan), (*cells.grid.shape, 2)),
         variance=cells.variance,
         timings=timings,
         cells=cells,
     )
 
 
-def _engine(config: Config, backend: Backend | Host) -> VarianceEngine:
-    if isinstance(backend, Host):
+def _engine(config: Config, backend: Backend | CpuBackend) -> VarianceEngine:
+    if isinstance(backend, CpuBackend):
         from roadbed.ground.variance.cpu import VarianceCpu
 
         return VarianceCpu(config.ground.variance)

@@ -45,7 +45,7 @@ def lattice_of(config: VarianceConfig) -> Grid:
 
 def program(config: VarianceConfig) -> Program:
     """Divisions and thresholds round exactly, so that every backend decides every point alike."""
-    limits, lattice = config.pointcloud_limits, lattice_of(config)
+    limits, grid = config.pointcloud_limits, lattice_of(config)
     constants: dict[str, int | float | np.generic] = {
         "GROUP": GROUP,
         "TILE": TILE,
@@ -57,9 +57,9 @@ def program(config: VarianceConfig) -> Program:
         "PROBABILITY": PROBABILITY,
         "HEIGHT": HEIGHT,
         "CELLS_WANTED": CELLS_WANTED,
-        "COLUMNS": lattice.columns,
-        "ROWS": lattice.rows,
-        "CELLS": lattice.size,
+        "COLUMNS": grid.columns,
+        "ROWS": grid.rows,
+        "CELLS": grid.size,
         "X_MIN": limits.x_min,
         "X_MAX": limits.x_max,
         "Y_MIN": limits.y_min,

@@ -52,7 +52,7 @@ KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursor
     int total;
     int before = group_scan(padded, scratch, &total);
     if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[KINDS], total);
-    int place = join_list(cursors, kind, KINDS);
+    int place = append_to_list(cursors, kind, KINDS);
     BARRIER();
     if (cell >= CELLS) return;
     segments[cell] = INT2(first + before, count);

@@ -11,7 +11,7 @@ import numpy as np
 from roadbed.ground.variance.model import FARTHEST_HEIGHT, GROUND, OBSTACLE, UNKNOWN
 from roadbed.kernels.numeric import F, inner, njit
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
-from roadbed.runtime.primitives_cpu import begin_cells
+from roadbed.runtime.primitives_cpu import cell_starts
 
 
 class GridRules(NamedTuple):
@@ -89,7 +89,7 @@ def sort_heights(tasks, points, rules, count, out):
                 count[s, :] = 0
                 _assign(points, rules, out.cell, count[s], first, last)
             elif phase == 1:
-                begin_cells(count, out.start)
+                cell_starts(count, out.start)
             else:
                 _place(points, out.cell, count[s], out.z, first, last)
             s = next_chunk(tasks, phase)

@@ -18,7 +18,8 @@ from roadbed.ground.visibility.model import (
     room_of,
     table_words,
 )  # fmt: skip
-from roadbed.runtime.backend import Backend, CommandGraph, Launch
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch
 
 _ASKING = 9  # work-items that ask what is near a point on a GPU: see squares.cl
 

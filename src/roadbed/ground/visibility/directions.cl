@@ -75,7 +75,7 @@ KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buf
     if (LOCAL_ID == 0) ATOMIC_ADD(&table[RETURNS], total_returns);
     if (LOCAL_ID == 0) ATOMIC_ADD(&table[USED], total_used);
 #else
-    int begin = begin_of_run(GLOBAL_ID, count), end = begin_of_run(GLOBAL_ID + 1, count), last = -1;
+    int begin = chunk_begin(GLOBAL_ID, count), end = chunk_begin(GLOBAL_ID + 1, count), last = -1;
     for (int i = begin; i <= end; ++i) {  // points that follow each other in one cell, from `begin` on, come there at once
         int cell = -1;
         if (i < end) {

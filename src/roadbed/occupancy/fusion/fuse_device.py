@@ -15,7 +15,8 @@ from roadbed.occupancy.fusion.observed_grids import ObservedGrid, ObservedGrids
 from roadbed.occupancy.fusion.program import FUSE, FUSION_STEP, SENSOR_PART
 from roadbed.occupancy.programs import GROUP, check_device, groups_over
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import Backend, CommandGraph, Launch
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch
 from roadbed.runtime.packed_outputs import PackedOutputs
 
 

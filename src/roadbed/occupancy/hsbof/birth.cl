@@ -16,7 +16,7 @@ FUNCTION void prior_velocity(GLOBAL const Step *step, uint k, float *vx, float *
     real reach = choice < rule->traffic + rule->fast ? rule->fast_speed : rule->speed;
     real speed = reach * (real)sqrt(u.y);
     float x, y;
-    turned(u.z, &x, &y);
+    cos_sin_turns(u.z, &x, &y);
     *vx = (float)(speed * (real)x);
     *vy = (float)(speed * (real)y);
 }

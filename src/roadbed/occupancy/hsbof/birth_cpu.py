@@ -19,7 +19,7 @@ from roadbed.occupancy.hsbof.model import (
     SEED_MASS,
 )
 from roadbed.occupancy.hsbof.resample_cpu import next_position, start_draw, units
-from roadbed.runtime.philox_cpu import normals, turned, uniforms
+from roadbed.runtime.philox_cpu import cos_sin_turns, normals, uniforms
 
 _BLOCK = 32  # cells that are skipped together where none is chosen
 
@@ -65,7 +65,7 @@ def prior_velocity(rule, draw, k):
         return direction * rule.ego_x + rule.traffic_spread * nx, direction * rule.ego_y + rule.traffic_spread * ny
     reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed
     speed = reach * math.sqrt(radius)
-    cosine, sine = turned(angle)
+    cosine, sine = cos_sin_turns(angle)
     return speed * cosine, speed * sine
 
 

@@ -25,7 +25,9 @@ from roadbed.occupancy.hsbof.program import STEP, filter_program
 from roadbed.occupancy.programs import GROUP, check_device
 from roadbed.occupancy.registration.arrays import Registered
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Launch
 
 _NAN_BITS = 0x7FC00000
 # The paper's figure 6: what each phase waits for. Particles and priors are propagated side by side.

@@ -43,7 +43,7 @@ FUNCTION int2 run_of_group(int2 run, LOCAL int *bounds) {
             UNROLL for (int k = 0; k < (columns); ++k) (group)->terms[k * CHUNK + i - chunk] = terms[k];         \
         }                                                                                                        \
         BARRIER();                                                                                               \
-        AHEAD for (int i = max((group)->run.x, chunk); i < min((group)->run.y, last); ++i)                       \
+        UNROLL_8 for (int i = max((group)->run.x, chunk); i < min((group)->run.y, last); ++i)                       \
             UNROLL for (int k = 0; k < (columns); ++k) sums[k] += (group)->terms[k * CHUNK + i - chunk];         \
     }
 #else

@@ -20,9 +20,9 @@ class Cloud(NamedTuple):
     points: Float32  # (N, 3) in the scan's frame
     heights: Float32  # (N,) m over the ground
     chosen: NDArray[np.int64]  # which of them it saw
-    rotation: NDArray[np.float64]  # (3, 3) to the lattice frame
+    rotation: NDArray[np.float64]  # (3, 3) to the grid frame
     translation: NDArray[np.float64]  # (3,)
-    origin: NDArray[np.float64]  # (3,) position of the sensor in the lattice frame
+    origin: NDArray[np.float64]  # (3,) position of the sensor in the grid frame
 
 
 class Located(NamedTuple):
@@ -67,7 +67,7 @@ class Collected(NamedTuple):
 
 
 class GridShape(NamedTuple):
-    """The grid's lower left corner (m, lattice frame), its cells, and the rotation of its axes in the lattice frame."""
+    """The grid's lower left corner (m, grid frame), its cells, and the rotation of its axes in the grid frame."""
 
     x: float
     y: float

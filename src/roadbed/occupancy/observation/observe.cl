@@ -47,7 +47,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
         int last = whole((p.distance - v->range_margin) / v->grid_spacing - 0.5) - 1;
         if (last >= 0) {
             int ray = v->table + azimuth_bin(p.dx, p.dy, v->azimuth_bins) * v->range_bins;
-            uint slope = ordered((float)((p.z - v->origin[2]) / p.distance));
+            uint slope = float_to_key((float)((p.z - v->origin[2]) / p.distance));
             GLOBAL uint *passed = &table[ray + min(last, v->range_bins - 1)];
             if (slope < *passed) ATOMIC_MIN(passed, slope);
             int end = whole(p.distance / v->grid_spacing);
@@ -148,19 +148,19 @@ FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL f
     Cover cover = {-NO_BEAM, 0, -1};
 #if LANES > 1
     for (int begin = 0; begin < bins; begin += RAY_TILE) {
-        load_tile(found_in, begin, bins, ordered(NO_BEAM), tile);
+        load_tile(found_in, begin, bins, float_to_key(NO_BEAM), tile);
         int first = LOCAL_ID * RAY_STRIP;
         Cover own = {-NO_BEAM, 0, -1}, before = cover;
         UNROLL for (int k = first; k < first + RAY_STRIP; ++k)
-            own = followed_by(own, cover_of(unordered(tile[k]), begin + k, reach));
+            own = followed_by(own, cover_of(key_to_float(tile[k]), begin + k, reach));
         strips[LOCAL_ID] = own;
         BARRIER();
-        AHEAD for (int j = 0; j < RAY_GROUP; ++j) {
+        UNROLL_8 for (int j = 0; j < RAY_GROUP; ++j) {
             if (j == LOCAL_ID) before = cover;
             cover = followed_by(cover, strips[j]);
         }
         UNROLL for (int k = first; k < first + RAY_STRIP; ++k) {
-            Cover here = cover_of(unordered(tile[k]), begin + k, reach);
+            Cover here = cover_of(key_to_float(tile[k]), begin + k, reach);
             tile[k] = BITS_OF(slope_over(before, begin + k));
             before = followed_by(before, here);
         }
@@ -168,8 +168,8 @@ FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL f
     }
 #else
     for (int k = 0; k < bins; ++k) {
-        float found = unordered(found_in[k]);
-        found_in[k] = ordered(NO_BEAM);
+        float found = key_to_float(found_in[k]);
+        found_in[k] = float_to_key(NO_BEAM);
         beneath[k] = slope_over(cover, k);
         if (found < NO_BEAM) cover = followed_by(cover, cover_of(found, k, reach));
     }
@@ -180,30 +180,30 @@ FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL f
 FUNCTION void pass_beams(GLOBAL const View *v, GLOBAL uint *ended_in, GLOBAL float *passing, LOCAL uint *tile,
                          LOCAL uint *strips) {
     int bins = v->range_bins;
-    uint beyond = ordered(NO_BEAM);
+    uint beyond = float_to_key(NO_BEAM);
 #if LANES > 1
     for (int begin = (bins - 1) / RAY_TILE * RAY_TILE; begin >= 0; begin -= RAY_TILE) {
-        load_tile(ended_in, begin, bins, ordered(NO_BEAM), tile);
+        load_tile(ended_in, begin, bins, float_to_key(NO_BEAM), tile);
         int first = LOCAL_ID * RAY_STRIP;
-        uint own = ordered(NO_BEAM), least = beyond;
+        uint own = float_to_key(NO_BEAM), least = beyond;
         UNROLL for (int k = first; k < first + RAY_STRIP; ++k) own = min(own, tile[k]);
         strips[LOCAL_ID] = own;
         BARRIER();
-        AHEAD for (int j = 0; j < RAY_GROUP; ++j) {
+        UNROLL_8 for (int j = 0; j < RAY_GROUP; ++j) {
             beyond = min(beyond, strips[j]);
             if (j > LOCAL_ID) least = min(least, strips[j]);
         }
         UNROLL for (int k = first + RAY_STRIP - 1; k >= first; --k) {
             least = min(least, tile[k]);
-            tile[k] = BITS_OF(unordered(least));
+            tile[k] = BITS_OF(key_to_float(least));
         }
         store_tile(tile, passing, begin, bins);
     }
 #else
     for (int k = bins - 1; k >= 0; --k) {
         beyond = min(beyond, ended_in[k]);
-        ended_in[k] = ordered(NO_BEAM);
-        passing[k] = unordered(beyond);
+        ended_in[k] = float_to_key(NO_BEAM);
+        passing[k] = key_to_float(beyond);
     }
 #endif
 }

@@ -35,10 +35,10 @@ class Observer:
         self._collected: list[Collected | None] = []  # of every sensor
 
     def __call__(self, given: OccupancyInput) -> Reports:
-        shape = (len(given.sensors), *given.lattice.shape)
+        shape = (len(given.sensors), *given.grid.shape)
         probability, observedness = (np.empty(shape, np.float32) for _ in range(2))
         surface = np.zeros(shape, np.uint16)
-        grid, ground = grid_shape(given.lattice, given.T_lattice_grid), _surface(given.surface)
+        grid, ground = grid_shape(given.grid, given.T_ground_grid), _surface(given.surface)
         self._collected += [None] * (len(given.sensors) - len(self._collected))
         calls = [
             partial(self._observe, k, given, grid, ground, Observation(probability[k], observedness[k], surface[k]))
@@ -49,21 +49,21 @@ class Observer:
 
     def _observe(self, k: int, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation) -> None:
         """The observation grid of sensor k."""
-        view, lattice, pose = given.sensors[k], given.lattice, given.T_lattice_sensor
+        view, cells, pose = given.sensors[k], given.grid, given.T_ground_sensor
         chosen = np.arange(len(given.points)) if view.points is None else view.points
-        model = SensorModel.of(self.config, lattice.spacing, reach_of(view, lattice, given.T_lattice_grid), view.count)
+        model = SensorModel.of(self.config, grid.spacing, reach_of(view, cells, given.T_ground_grid), view.count)
         origin = np.array(view.origin)
         cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, origin)
         if model.face > 0:
             heights, variance = given.heights.copy(), ground.variance.copy()
-            if raise_vertical_faces(cloud, ground, model, lattice.spacing, heights, variance):
+            if raise_vertical_faces(cloud, ground, model, grid.spacing, heights, variance):
                 cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
         located = Located.empty(len(chosen))
         parallel_for(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
-        collected = self._emptied(k, model.azimuth_bins, model.range_bins, lattice.size)
+        collected = self._emptied(k, model.azimuth_bins, model.range_bins, cells.size)
         parallel_for(collect, HALVES, located, collected, out.surface.reshape(-1))
         parallel_for(finish_rays, model.azimuth_bins, collected, model.underside_bins)
-        parallel_for(apply_sensor_model, lattice.rows, collected, origin, grid, ground, model, *out[:2])
+        parallel_for(apply_sensor_model, grid.rows, collected, origin, grid, ground, model, *out[:2])
 
     def _emptied(self, k: int, rays: int, bins: int, cells: int) -> Collected:
         """Empty tables and counts for sensor k; those of its last scan are cleared and used again."""
@@ -77,17 +77,17 @@ class Observer:
         return kept
 
 
-def grid_shape(lattice: Grid, T_lattice_grid: Pose) -> GridShape:
-    x_min, _, y_min, _ = lattice.extent
-    x, y, _ = T_lattice_grid.of(x_min, y_min, 0.0)
-    yaw = T_lattice_grid.yaw
-    return GridShape(x, y, lattice.spacing, lattice.columns, lattice.rows, math.cos(yaw), math.sin(yaw))
+def grid_shape(grid: Grid, T_ground_grid: Pose) -> GridShape:
+    x_min, _, y_min, _ = grid.extent
+    x, y, _ = T_ground_grid.of(x_min, y_min, 0.0)
+    yaw = T_ground_grid.yaw
+    return GridShape(x, y, grid.spacing, grid.columns, grid.rows, math.cos(yaw), math.sin(yaw))
 
 
 def _surface(ground: GroundSurface) -> Surface:
-    lattice = ground.lattice
+    grid = ground.grid
     return Surface(
-        lattice.x0, lattice.y0, lattice.spacing, lattice.columns, lattice.rows,
+        grid.x0, grid.y0, grid.spacing, grid.columns, grid.rows,
         np.ascontiguousarray(ground.elevation, np.float32).reshape(-1),
         np.ascontiguousarray(ground.slope, np.float32).reshape(-1, 2),
         np.ascontiguousarray(ground.variance, np.float32).reshape(-1),
@@ -95,8 +95,8 @@ def _surface(ground: GroundSurface) -> Surface:
     )  # fmt: skip
 
 
-def reach_of(view: SensorView, lattice: Grid, T_lattice_grid: Pose) -> float:
+def reach_of(view: SensorView, grid: Grid, T_ground_grid: Pose) -> float:
     """Metres from the sensor to the farthest corner of the grid."""
-    x_min, x_max, y_min, y_max = lattice.extent
-    x, y, _ = T_lattice_grid.inverse().of(*view.origin)
+    x_min, x_max, y_min, y_max = grid.extent
+    x, y, _ = T_ground_grid.inverse().of(*view.origin)
     return math.hypot(max(abs(x_min - x), abs(x_max - x)), max(abs(y_min - y), abs(y_max - y)))

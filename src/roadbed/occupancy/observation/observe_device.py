@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
+from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.arrays import Reports
@@ -18,7 +19,10 @@ from roadbed.occupancy.observation.model import NO_SENSOR, SensorModel
 from roadbed.occupancy.observation.observe import grid_shape, reach_of
 from roadbed.occupancy.observation.program import NO_HIGHEST, NO_LOWEST, NO_PASSING, OBSERVE, RAY_GROUP, VIEW
 from roadbed.occupancy.programs import GROUP, check_device, groups_over
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Launch, OnDevice, check_points
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.device_errors import check_points
+from roadbed.runtime.graphs import CommandGraph, Launch
 
 _BYTES_PER_POINT = 12 + 4 + 1
 _MOST_GRAPHS = 16  # recorded at a time
@@ -30,9 +34,9 @@ class ObserveDevice:
     `prepare` returns the reports and the graph that computes them.
     """
 
-    def __init__(self, backend: Backend, config: Config, lattice: Grid) -> None:
+    def __init__(self, backend: Backend, config: Config, grid: Grid) -> None:
         check_device(backend)
-        self.backend, self.config, self._cells = backend, config, lattice.size
+        self.backend, self.config, self._cells = backend, config, grid.size
         self._program = backend.build(OBSERVE)
         self._frame = 0
         self._sensors = self._points = self._bins = self._nodes = 0  # capacity; the last two per sensor
@@ -60,42 +64,42 @@ class ObserveDevice:
 
     def _model(self, given: OccupancyInput, view: SensorView) -> SensorModel:
         """Cached: from scan to scan only the range to the grid's farthest corner changes."""
-        spacing, reach = given.lattice.spacing, reach_of(view, given.lattice, given.T_lattice_grid)
+        spacing, reach = given.grid.spacing, reach_of(view, given.grid, given.T_ground_grid)
         kind = SensorModel.kind(self.config.occupancy.observation, spacing, reach, view.count)
         if kind not in self._models:
             self._models[kind] = SensorModel.of(self.config, spacing, reach, view.count)
         return self._models[kind]
 
-    def _readable(self, array: Any, input_buffer: Any) -> OnDevice:
+    def _readable(self, array: Any, input_buffer: Any) -> DeviceArray:
         """An array on the host or of another library is bound to the input buffer; one on the device stays there."""
-        if not isinstance(array, OnDevice):
-            return OnDevice(input_buffer, self.backend.bind(array, input_buffer))
-        return OnDevice(input_buffer, array.address) if array.address else array
+        if not isinstance(array, DeviceArray):
+            return DeviceArray(input_buffer, self.backend.bind(array, input_buffer))
+        return DeviceArray(input_buffer, array.address) if array.address else array
 
-    def _layers(self, surface: GroundSurface) -> OnDevice:
+    def _layers(self, surface: GroundSurface) -> DeviceArray:
         """Elevation, slope (x, y) and variance one after the other, as in the ground's engines."""
-        if isinstance(surface.elevation, OnDevice):
+        if isinstance(surface.elevation, DeviceArray):
             held = surface.elevation
-            return OnDevice(self._elsewhere, held.address) if held.address else held
+            return DeviceArray(self._elsewhere, held.address) if held.address else held
         start = 0
         for layer in (surface.elevation, surface.slope, surface.variance):
             flat = np.ascontiguousarray(layer, np.float32).reshape(-1)
             self.backend.upload(flat, self._ground, start)
             start += flat.size
-        return OnDevice(self._ground)
+        return DeviceArray(self._ground)
 
     def _send(
         self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
     ) -> None:
-        numbers, surface, count = given.T_lattice_sensor.numbers, given.surface, _length(given.points)
-        ground, first = surface.lattice, given.sensors[0]
+        numbers, surface, count = given.T_ground_sensor.numbers, given.surface, _length(given.points)
+        ground, first = surface.grid, given.sensors[0]
         everything = len(given.sensors) == 1 and (first.points is None or first.count == count)
         indices, sensor_index = given.sensor_index, 0
         if indices is None and not everything:
             indices = _sensor_indices(given.sensors, count)
         if indices is not None:
             sensor_index, everything = self.backend.bind(indices, self._sensor_index), False
-        plane, grid = surface.plane.tolist(), grid_shape(given.lattice, given.T_lattice_grid)
+        plane, grid = surface.plane.tolist(), grid_shape(given.grid, given.T_ground_grid)
         for k, (view, model) in enumerate(zip(given.sensors, models)):
             self._arguments.write(
                 k, *addresses, sensor_index, layers,
@@ -108,7 +112,7 @@ class ObserveDevice:
 
     def _reserve(self, given: OccupancyInput, models: Sequence[SensorModel]) -> None:
         """Memory for this scan; new buffers are empty, as every scan leaves them."""
-        sensors, points, nodes = len(given.sensors), _length(given.points), given.surface.lattice.size
+        sensors, points, nodes = len(given.sensors), _length(given.points), given.surface.grid.size
         bins = max(model.azimuth_bins * model.range_bins for model in models)
         if sensors >= NO_SENSOR:
             raise InputError(f"scan of {sensors} sensors: expected fewer than {NO_SENSOR}")
@@ -180,7 +184,7 @@ class ObserveDevice:
 
 
 def _length(array: Any) -> int:
-    return array.count if isinstance(array, OnDevice) else int(array.shape[0])
+    return array.count if isinstance(array, DeviceArray) else int(array.shape[0])
 
 
 def _sensor_indices(views: Sequence[SensorView], count: int) -> NDArray[np.uint8]:

@@ -64,7 +64,7 @@ FUNCTION int end_bin(GLOBAL const View *v, Place p) {
 FUNCTION int is_on_face(GLOBAL const View *v, Place p, float height, GLOBAL const uint *lowest, GLOBAL const uint *highest,
                         double *over) {
     int bin = end_bin(v, p);
-    if (bin < 0 || unordered(highest[bin]) - unordered(lowest[bin]) < v->face) return 0;
+    if (bin < 0 || key_to_float(highest[bin]) - key_to_float(lowest[bin]) < v->face) return 0;
     *over = p.z - plane_at(v, p.x, p.y);
     return v->obstacle_height < *over && *over < v->clearance && !(height > v->obstacle_height);
 }

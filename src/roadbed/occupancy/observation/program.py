@@ -22,7 +22,7 @@ VIEW = np.dtype(
         ("heights", np.uint64),  # (count,) float, m over the ground
         ("sensor_index", np.uint64),  # (count,) uchar, the sensor of each point
         ("layers", np.uint64),  # (4, nodes) float, of the ground
-        ("rotation", np.float64, 9),  # takes points to the ground's lattice frame
+        ("rotation", np.float64, 9),  # takes points to the ground's grid frame
         ("translation", np.float64, 3),
         ("origin", np.float64, 3),  # of the sensor in that frame
         ("plane", np.float64, 3),  # to assume where no ground is known

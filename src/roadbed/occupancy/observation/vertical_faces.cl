@@ -22,7 +22,7 @@ KERNEL bound_bins(GLOBAL const View *views, GLOBAL const float *points_in, GLOBA
         if (!v) continue;
         int bin = end_bin(v, p);
         if (bin < 0) continue;
-        uint up = ordered((float)(p.z - v->origin[2]));
+        uint up = float_to_key((float)(p.z - v->origin[2]));
         if (up < lowest[bin]) ATOMIC_MIN(&lowest[bin], up);
         if (up > highest[bin]) ATOMIC_MAX(&highest[bin], up);
     }

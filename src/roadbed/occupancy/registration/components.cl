@@ -95,7 +95,7 @@ KERNEL draw_lines(GLOBAL const RegistrationPass *pass, GLOBAL address_t *bitmaps
 }
 
 KERNEL join_hits(GLOBAL const RegistrationPass *pass, GLOBAL int *parent) {
-    FOR_EACH(cell, pass->rows * pass->columns) join_before(parent, cell, pass->columns);
+    FOR_EACH(cell, pass->rows * pass->columns) unite_with_previous(parent, cell, pass->columns);
 }
 
 // The root of every hit, and which cells are roots: the first of their components. Clears the progress of the prefix sum

@@ -43,7 +43,7 @@ FUNCTION int mean_shift(const Compared *c, int2 expected, int2 *sum, LOCAL int *
 }
 
 // Refines velocities (m/s) of components that are known, not slow, and faster since.
-KERNEL_OF(REGISTER_GROUP) refine_hits(GLOBAL const RegistrationPass *passes, GLOBAL const address_t *bitmaps,
+KERNEL_OF_SIZE(REGISTER_GROUP) refine_hits(GLOBAL const RegistrationPass *passes, GLOBAL const address_t *bitmaps,
                                       GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
                                       GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *tickets,
                                       GLOBAL float *velocity, int kind) {

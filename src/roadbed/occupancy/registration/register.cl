@@ -51,7 +51,7 @@ FUNCTION int points_of(GLOBAL const RegistrationPass *pass, GLOBAL const address
                        GLOBAL const int *box, int k, int former, GLOBAL int2 *points, LOCAL int *scratch) {
     int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1), own = 0, all;
     int strip = (area - 1) / LOCAL_SIZE + 1, begin = LOCAL_ID * strip, end = min(begin + strip, area);
-    for (int at = begin; at < end; ++at) own += (int)POPULATION(hits_at(pass, bitmap, labels, box, k, at));
+    for (int at = begin; at < end; ++at) own += (int)POPCOUNT(hits_at(pass, bitmap, labels, box, k, at));
     int rank = SUM_BEFORE(own, scratch, &all), stride = max(1, all / pass->points);
     for (int at = begin; at < end; ++at) {
         int row = box[0] + at / wide, column = box[2] + at % wide;
@@ -202,7 +202,7 @@ FUNCTION void set_velocity(GLOBAL float *velocity, int k, double dx, double dy, 
 }
 
 // Velocities of the present components in m/s; known ones stay.
-KERNEL_OF(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *passes, GLOBAL const address_t *bitmaps,
+KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *passes, GLOBAL const address_t *bitmaps,
                                         GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
                                         GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *tickets,
                                         GLOBAL const float *maturity, GLOBAL float *velocity, int kind) {

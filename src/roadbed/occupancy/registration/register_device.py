@@ -18,7 +18,9 @@ from roadbed.occupancy.registration.program import REGISTER_GROUP, REGISTRATION_
 from roadbed.occupancy.registration.register import registration_passes, transform_of
 from roadbed.occupancy.registration.scan_history import HISTORY_LENGTH, PastScan, ScanHistory
 from roadbed.runtime import primitives
-from roadbed.runtime.backend import ArgumentStruct, Backend, CommandGraph, Concurrent, Launch, flattened
+from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import CommandGraph, Concurrent, Launch, flattened
 
 _MATURITY = 3  # index of the maturity among the filter's layers
 _BOX = 5  # numbers that describe where a component lies
@@ -58,7 +60,7 @@ class RegistrationDevice:
         self._labels, self._boxes = zeros(_SCANS * size, np.int32), zeros(_SCANS * self._most * _BOX, np.int32)
         self._counts = zeros(_SCANS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
-        self._progress = zeros(primitives.scan_progress(size), np.int32)
+        self._progress = zeros(primitives.scan_progress_size(size), np.int32)
         self._points = zeros(self._slots * self._groups * _POINT_NUMBERS * model.points, np.int32)
         device = backend.device
         self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
@@ -129,8 +131,8 @@ class RegistrationDevice:
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (passes, *observation, self._bitmaps, *hits, found.velocity, self._tickets)
             number = (passes, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
-            scan = primitives.begun_scan(self._roots, self._before, self._progress, size)
-            scanned = (self._progress, np.int32(primitives.scan_progress(size)))
+            scan = primitives.scan_after_clear(self._roots, self._before, self._progress, size)
+            scanned = (self._progress, np.int32(primitives.scan_progress_size(size)))
             components = [
                 Launch("draw_bitmap", groups, GROUP, draw),
                 Launch("draw_lines", groups, GROUP, (passes, self._bitmaps)),

@@ -67,11 +67,11 @@ FUNCTION void sum_few(const Compared *c, Shifts s, LOCAL int *sums) {
     if (LOCAL_ID < shifts) sums[LOCAL_ID] = 0;
     TOGETHER();
     if (first < every) {
-        AHEAD for (int k = first; k < c->count; k += every) {
+        UNROLL_8 for (int k = first; k < c->count; k += every) {
             int2 was = was_at(c->pass, c->present[k].x - shift.x, c->present[k].y - shift.y);
             total += agreement(c->pass, c->old, was.x, was.y);
         }
-        AHEAD for (int k = first; k < c->old_count; k += every)
+        UNROLL_8 for (int k = first; k < c->old_count; k += every)
             total += agreement(c->pass, c->now, c->former[k].x + shift.x, c->former[k].y + shift.y);
         ATOMIC_ADD(&sums[at], total);
     }
@@ -211,7 +211,7 @@ FUNCTION Word word_at(Shifts s, int k) {
     return word;
 }
 
-FUNCTION int first_of(Word word, uint among) { return word.first + word.stride * (int)POPULATION((among & -among) - 1u); }
+FUNCTION int first_of(Word word, uint among) { return word.first + word.stride * (int)POPCOUNT((among & -among) - 1u); }
 
 // The first of the shifts with the highest score above `best`, as (score, index); (best, NO_CELL) where none is.
 FUNCTION int2 search(const Compared *c, Shifts s, int best, LOCAL int *shared, LOCAL int *sums) {

@@ -14,7 +14,7 @@ from roadbed.core.errors import ConfigError, InputError
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import Key
 from roadbed.mapping.points import GROUND, OBSTACLE
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps.georeference import Georeference
 from roadbed.outputs.maps.geotiff import GeoTiffWriter
@@ -56,7 +56,7 @@ def check_products(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def export_map(
-    stored: StoredMap,
+    stored: MapReader,
     out: OutputFolder,
     products: Sequence[str] = (),
     place: Georeference | None = None,
@@ -101,7 +101,7 @@ def export_map(
 
 def _write_layers(stored, file, place, limits, watch) -> int:  # type: ignore[no-untyped-def]
     """The rasters, all in one pass over the tiles; returns how many nodes are known."""
-    lattice = stored.extent
+    grid = stored.extent
     (first_row, _), (first, _) = stored.block
     names = [name for name in LAYERS if name != "count" or stored.survey is not None]
     known = 0
@@ -110,7 +110,7 @@ def _write_layers(stored, file, place, limits, watch) -> int:  # type: ignore[no
         for name in names:
             dtype = np.uint8 if name == "traversability-reason" else np.float32
             target = stack.enter_context(atomic_write(file(f"{name}.tif")))
-            writers[name] = GeoTiffWriter(target, lattice, place, LAYERS[name], dtype)
+            writers[name] = GeoTiffWriter(target, grid, place, LAYERS[name], dtype)
         for key in watch(stored.keys):
             layers = tile_layers(stored, key, limits)
             known += int(np.isfinite(layers["elevation"]).sum())

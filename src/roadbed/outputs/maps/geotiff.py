@@ -27,12 +27,12 @@ class GeoTiffWriter:
     """
 
     def __init__(
-        self, file: IO[bytes], lattice: Grid, place: Georeference, description: str, dtype: DTypeLike = np.float32
+        self, file: IO[bytes], grid: Grid, place: Georeference, description: str, dtype: DTypeLike = np.float32
     ) -> None:
-        self._file, self._lattice, self._place, self._description = file, lattice, place, description
+        self._file, self._lattice, self._place, self._description = file, grid, place, description
         self._dtype = np.dtype(dtype).newbyteorder("<")
-        self._across, self._down = lattice.columns // SIDE, lattice.rows // SIDE
-        self._big = lattice.size * self._dtype.itemsize > _CLASSIC_LIMIT
+        self._across, self._down = grid.columns // SIDE, grid.rows // SIDE
+        self._big = grid.size * self._dtype.itemsize > _CLASSIC_LIMIT
         self._offsets = np.zeros(self._across * self._down, np.uint64)
         self._sizes = np.zeros_like(self._offsets)
         file.write(struct.pack("<2sHHHQ", b"II", 43, 8, 0, 0) if self._big else struct.pack("<2sHI", b"II", 42, 0))

@@ -12,8 +12,8 @@ import yaml
 from numpy.typing import NDArray
 
 from roadbed.io.atomic import atomic_write
-from roadbed.mapping.cells import CELLS
-from roadbed.mapping.stored import StoredMap, block_of
+from roadbed.mapping.occupancy_tiles import CELLS
+from roadbed.mapping.reader import MapReader, block_of
 from roadbed.outputs.maps.georeference import Georeference
 
 _NODATA = -9999
@@ -21,16 +21,16 @@ _OCCUPIED, _FREE = 0.65, 0.25  # probabilities, Nav2's defaults
 _BLACK, _GREY, _WHITE = 0, 205, 254  # occupied, unknown, free
 
 
-def write_ascii_grid(path: Path, stored: StoredMap, place: Georeference) -> None:
+def write_ascii_grid(path: Path, stored: MapReader, place: Georeference) -> None:
     """Elevation in metres with three digits."""
-    lattice = stored.extent
-    x_min, _, y_min, _ = lattice.extent
+    grid = stored.extent
+    x_min, _, y_min, _ = grid.extent
     header = {
-        "ncols": lattice.columns,
-        "nrows": lattice.rows,
+        "ncols": grid.columns,
+        "nrows": grid.rows,
         "xllcorner": repr(place.easting + x_min),
         "yllcorner": repr(place.northing + y_min),
-        "cellsize": repr(lattice.spacing),
+        "cellsize": repr(grid.spacing),
         "NODATA_value": _NODATA,
     }
     (first_row, last_row), (first, last) = stored.block
@@ -47,7 +47,7 @@ def _write_rows(file: IO[bytes], values: NDArray) -> None:
         file.write((" ".join(words) + "\n").encode())
 
 
-def write_nav2_map(image: Path, description: Path, stored: StoredMap) -> None:
+def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
     """The static world: black occupied, white free, grey unknown. The description goes beside the image."""
     assert stored.survey is not None
     cell = stored.survey.cell
@@ -69,7 +69,7 @@ def write_nav2_map(image: Path, description: Path, stored: StoredMap) -> None:
         file.write(yaml.safe_dump(meta, sort_keys=False).encode())
 
 
-def _strips(stored: StoredMap, rows: range, columns: range) -> Iterator[NDArray[np.uint8]]:
+def _strips(stored: MapReader, rows: range, columns: range) -> Iterator[NDArray[np.uint8]]:
     for row in rows:
         strip = np.full((CELLS, CELLS * len(columns)), _GREY, np.uint8)
         for number, column in enumerate(columns):

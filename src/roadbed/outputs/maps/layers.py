@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from roadbed.config import TraversabilityConfig
 from roadbed.core.traversability import traversability
 from roadbed.mapping.cache import SIDE, Key
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 
 # name of a layer and its file -> what the pixels are
 LAYERS = {
@@ -23,7 +23,7 @@ LAYERS = {
 _BORDER = 1  # nodes of the neighbours that a step or roughness at the edge needs
 
 
-def tile_layers(stored: StoredMap, key: Key, limits: TraversabilityConfig | None = None) -> dict[str, NDArray]:
+def tile_layers(stored: MapReader, key: Key, limits: TraversabilityConfig | None = None) -> dict[str, NDArray]:
     """Every layer of one tile, (64, 64) each; NaN, or 0 for the reason, where nothing is known."""
     wide = stored.planes(key, _BORDER)
     inner = (slice(_BORDER, _BORDER + SIDE),) * 2

@@ -11,13 +11,13 @@ from roadbed.core.errors import missing_extra
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
 from roadbed.mapping.points import GROUND
-from roadbed.mapping.stored import StoredMap, block_of
+from roadbed.mapping.reader import MapReader, block_of
 from roadbed.outputs.maps.georeference import Georeference
 
 _CLASS_GROUND, _CLASS_OTHER = 2, 1  # of the standard: ground, and not classified further
 
 
-def write_laz(path: Path, stored: StoredMap, kind: int, place: Georeference) -> int:
+def write_laz(path: Path, stored: MapReader, kind: int, place: Georeference) -> int:
     """One point per voxel: the mean of its returns, with their mean intensity; returns how many there are."""
     try:
         import laspy

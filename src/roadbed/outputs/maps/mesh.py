@@ -19,7 +19,7 @@ from roadbed import __version__
 from roadbed.core.errors import OutputError
 from roadbed.core.geometry import Float32, Float64
 from roadbed.io.atomic import atomic_write
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 from roadbed.outputs.maps.georeference import Georeference
 
 _FLOAT, _UINT16, _VERTICES, _INDICES = 5126, 5123, 34962, 34963  # glTF
@@ -36,7 +36,7 @@ class TileMesh:
     triangles: NDArray[np.uint16]  # (M, 3)
 
 
-def tile_meshes(stored: StoredMap) -> Iterator[TileMesh]:
+def tile_meshes(stored: MapReader) -> Iterator[TileMesh]:
     for key in stored.keys:
         planes = stored.planes(key, border=1)
         z, slope_x, slope_y = (layer[1:, 1:] for layer in (planes.elevation, planes.slope_x, planes.slope_y))
@@ -50,8 +50,8 @@ def tile_meshes(stored: StoredMap) -> Iterator[TileMesh]:
         quads = np.stack([corner, corner + 1, corner + side + 1, corner + side], axis=1)
         triangles = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
         used, renumbered = np.unique(triangles, return_inverse=True)
-        lattice = stored.lattice(key)
-        origin = np.array([lattice.x0, lattice.y0, np.nanmean(z)])
+        grid = stored.grid(key)
+        origin = np.array([grid.x0, grid.y0, np.nanmean(z)])
         place = np.stack([used % side * stored.spacing, used // side * stored.spacing, z.ravel()[used] - origin[2]], 1)
         normals = np.stack([-slope_x.ravel()[used], -slope_y.ravel()[used], np.ones(len(used))], axis=1)
         normals /= np.linalg.norm(normals, axis=1, keepdims=True)
@@ -63,7 +63,7 @@ def tile_meshes(stored: StoredMap) -> Iterator[TileMesh]:
         )
 
 
-def write_ply(path: Path, stored: StoredMap, place: Georeference) -> None:
+def write_ply(path: Path, stored: MapReader, place: Georeference) -> None:
     """Binary PLY with coordinates in double precision, as they may count from far away."""
     offset = np.array([place.easting, place.northing, place.height])
     vertex = np.dtype([("place", "<f8", 3), ("normal", "<f4", 3)])
@@ -94,7 +94,7 @@ def write_ply(path: Path, stored: StoredMap, place: Georeference) -> None:
         _append(file, tail)
 
 
-def write_glb(path: Path, stored: StoredMap) -> None:
+def write_glb(path: Path, stored: MapReader) -> None:
     """Binary glTF, y up: one node per tile, placed in double precision over coordinates that stay small."""
     parts: dict[str, list[dict[str, Any]]] = {"nodes": [], "meshes": [], "accessors": [], "bufferViews": []}
     centre: Float64 | None = None

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from roadbed.core.geometry import Float32, Grid
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
-from roadbed.mapping.stored import StoredMap
+from roadbed.mapping.reader import MapReader
 
 _MOST_NODES = 500_000  # in a picture; a larger map is thinned
 _LINES = 12  # contour lines, about
@@ -24,38 +24,38 @@ _LIGHT = (-0.54, 0.54, 0.64)  # east, north, up: from the north-west, 40 degrees
 _STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # m between them
 
 
-def thinned_surface(stored: StoredMap, most: int = _MOST_NODES) -> tuple[Grid, Float32]:
+def thinned_surface(stored: MapReader, most: int = _MOST_NODES) -> tuple[Grid, Float32]:
     """Elevation and slopes (3, rows, columns) of the whole map on at most about `most` nodes, every so many-th."""
-    lattice = stored.extent
+    grid = stored.extent
     stride = 1
-    while lattice.size / stride**2 > most and stride < SIDE:
+    while grid.size / stride**2 > most and stride < SIDE:
         stride *= 2
     (first_row, _), (first, _) = stored.block
-    surface = np.full((3, lattice.rows // stride, lattice.columns // stride), np.nan, np.float32)
+    surface = np.full((3, grid.rows // stride, grid.columns // stride), np.nan, np.float32)
     side = SIDE // stride
     for key in stored.keys:
         row, column = (key[0] - first_row) * side, (key[1] - first) * side
         planes = stored.planes(key)
         for layer, values in zip(surface, (planes.elevation, planes.slope_x, planes.slope_y)):
             layer[row : row + side, column : column + side] = values[::stride, ::stride]
-    return Grid(lattice.x0, lattice.y0, lattice.spacing * stride, surface.shape[2], surface.shape[1]), surface
+    return Grid(grid.x0, grid.y0, grid.spacing * stride, surface.shape[2], surface.shape[1]), surface
 
 
-def save_relief(path: Path, stored: StoredMap) -> None:
-    lattice, surface = trimmed(*thinned_surface(stored))
-    x_min, x_max, y_min, y_max = lattice.extent
+def save_relief(path: Path, stored: MapReader) -> None:
+    grid, surface = trimmed(*thinned_surface(stored))
+    x_min, x_max, y_min, y_max = grid.extent
     aspect = (y_max - y_min) / (x_max - x_min)
     width = 12.0 if aspect <= 1 else max(4.0, 12.0 / aspect)
     figure = Figure(figsize=(width, np.clip(width * aspect, 2.0, 14.0) + 0.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    draw_relief(axes, lattice, surface)
-    axes.set_title(f"{np.isfinite(surface[0]).sum() * lattice.spacing**2 / 1e4:.1f} ha of ground", loc="left")
+    draw_relief(axes, grid, surface)
+    axes.set_title(f"{np.isfinite(surface[0]).sum() * grid.spacing**2 / 1e4:.1f} ha of ground", loc="left")
     with atomic_write(path) as file:
         figure.savefig(file, format="png")
 
 
-def draw_relief(axes: Axes, lattice: Grid, surface: Float32) -> None:
+def draw_relief(axes: Axes, grid: Grid, surface: Float32) -> None:
     """Shaded by a light from the north-west, coloured by height, with contour lines at round heights."""
     elevation, slope_x, slope_y = surface
     known = np.isfinite(elevation)
@@ -68,12 +68,12 @@ def draw_relief(axes: Axes, lattice: Grid, surface: Float32) -> None:
     east, north, up = _LIGHT
     shade = np.clip((up - east * across - north * along) / np.sqrt(1 + across**2 + along**2), 0, 1)
     image = np.dstack([np.clip(tint[..., :3] * (0.45 + 0.85 * shade[..., None]), 0, 1), known])
-    axes.imshow(image, extent=lattice.extent, origin="lower", interpolation="nearest")
+    axes.imshow(image, extent=grid.extent, origin="lower", interpolation="nearest")
     step = next((step for step in _STEPS if (high - low) / step <= _LINES), _STEPS[-1])
     levels = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
     if len(levels) and min(elevation.shape) > 1:
         lines = axes.contour(
-            *lattice.mesh(), np.ma.masked_invalid(elevation), levels, colors="#2b1d0e", linewidths=0.6, alpha=0.75
+            *grid.mesh(), np.ma.masked_invalid(elevation), levels, colors="#2b1d0e", linewidths=0.6, alpha=0.75
         )
         axes.clabel(lines, fmt="%g m", fontsize=7)
     axes.set_aspect("equal")
@@ -81,12 +81,12 @@ def draw_relief(axes: Axes, lattice: Grid, surface: Float32) -> None:
     axes.set_ylabel("y, m")
 
 
-def trimmed(lattice: Grid, surface: Float32) -> tuple[Grid, Float32]:
+def trimmed(grid: Grid, surface: Float32) -> tuple[Grid, Float32]:
     """Without the rows and columns around the map in which nothing is known."""
     rows, columns = (_span(np.isfinite(surface[0]).any(axis=axis)) for axis in (1, 0))
     part = surface[:, rows, columns]
-    moved = lattice.shifted(columns.start, rows.start)
-    return Grid(moved.x0, moved.y0, lattice.spacing, part.shape[2], part.shape[1]), part
+    moved = grid.shifted(columns.start, rows.start)
+    return Grid(moved.x0, moved.y0, grid.spacing, part.shape[2], part.shape[1]), part
 
 
 def _span(known: Any) -> slice:

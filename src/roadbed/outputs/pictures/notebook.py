@@ -50,7 +50,7 @@ def picture_of(frame: GroundFrame | OccupancyFrame, *others: Any) -> FramePictur
 def html_of(frame: GroundFrame | OccupancyFrame) -> str:
     """Facts and picture; without its scan a ground frame is facts alone."""
     facts = _ground_facts(frame) if isinstance(frame, GroundFrame) else _occupancy_facts(frame)
-    lines = "".join(f"<li>{escape(note)}</li>" for note in frame.notes)
+    lines = "".join(f"<li>{escape(note)}</li>" for note in frame.diagnostics)
     text = f"<p><b>{type(frame).__name__}</b>: {escape(facts)}</p>" + (f"<ul>{lines}</ul>" if lines else "")
     if isinstance(frame, GroundFrame) and frame.scan is None:
         return text
@@ -63,15 +63,15 @@ def _ground_facts(frame: GroundFrame) -> str:
     known = 100 * float(np.mean(np.isfinite(frame.elevation))) if frame.elevation.size else 0.0
     how = "estimated" if frame.mounting.estimated else "given"
     return (
-        f"{len(frame.label):,} points, {share:.0f} % ground; surface known on {known:.0f} % of {frame.lattice.rows} x "
-        f"{frame.lattice.columns} nodes; sensor {frame.mounting.height:.2f} m over the road ({how})"
+        f"{len(frame.label):,} points, {share:.0f} % ground; surface known on {known:.0f} % of {frame.grid.rows} x "
+        f"{frame.grid.columns} nodes; sensor {frame.mounting.height:.2f} m over the road ({how})"
     )
 
 
 def _occupancy_facts(frame: OccupancyFrame) -> str:
     moving = len(frame.objects)
     return (
-        f"{frame.lattice.rows} x {frame.lattice.columns} cells of {frame.lattice.spacing:g} m at {frame.time:.2f} s, "
+        f"{frame.grid.rows} x {frame.grid.columns} cells of {frame.grid.spacing:g} m at {frame.time:.2f} s, "
         f"{int(frame.moving.sum())} of them moving, {moving} moving object{'' if moving == 1 else 's'}"
     )
 

@@ -13,7 +13,7 @@ from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar, texts_beside
 from roadbed.outputs.pictures.raster import label_image
 from roadbed.outputs.pictures.scene3d import box_corners
-from roadbed.outputs.pictures.vehicle import LENGTH, T_lattice_vehicle, height_at, outline
+from roadbed.outputs.pictures.vehicle import LENGTH, T_grid_vehicle, height_at, outline
 
 _HALF_WIDTH = 40.0  # m shown around the vehicle
 _PIXELS = 360  # of a square panel; about what a panel has on the page, so that no point is lost
@@ -21,8 +21,8 @@ _PIXELS = 360  # of a square panel; about what a panel has on the page, so that 
 
 def shown_extent(ground: GroundFrame) -> tuple[float, float, float, float]:
     """The same square around the vehicle in every map, so that panels can be compared."""
-    x, y, _ = T_lattice_vehicle(ground).translation.tolist()
-    left, right, bottom, top = ground.lattice.extent
+    x, y, _ = T_grid_vehicle(ground).translation.tolist()
+    left, right, bottom, top = ground.grid.extent
     half = min(_HALF_WIDTH, max(right - left, top - bottom) / 2)
     return x - half, x + half, y - half, y + half
 
@@ -30,7 +30,7 @@ def shown_extent(ground: GroundFrame) -> tuple[float, float, float, float]:
 def cloud_from_above(axes: Any, ground: GroundFrame) -> None:
     """Every point in the colour of its label, obstacles on top."""
     extent = shown_extent(ground)
-    points = ground.points_lattice
+    points = ground.points_grid
     image = label_image(points[:, 0], points[:, 1], ground.label, extent, (_PIXELS, _PIXELS))
     axes.imshow(image, origin="lower", extent=extent, interpolation="nearest")
     map_axes(axes, "Segmented cloud, from above", extent)
@@ -42,15 +42,15 @@ def cloud_from_above(axes: Any, ground: GroundFrame) -> None:
 
 def cloud_from_the_side(axes: Any, ground: GroundFrame, half_width: float = 4.0) -> None:
     """A strip along the vehicle's heading: points, and the elevation with two standard deviations."""
-    tilted = T_lattice_vehicle(ground)
+    tilted = T_grid_vehicle(ground)
     pose = Pose.from_euler(*tilted.translation, yaw=tilted.yaw)  # level: a slope must look like one
-    points = pose.inverse() @ ground.points_lattice
+    points = pose.inverse() @ ground.points_grid
     strip = np.abs(points[:, 1]) < half_width
     x_min, x_max = -45.0, 60.0
-    profile_x = np.arange(x_min, x_max, ground.lattice.spacing / 2)
+    profile_x = np.arange(x_min, x_max, ground.grid.spacing / 2)
     along = pose @ np.column_stack([profile_x, np.zeros_like(profile_x), np.zeros_like(profile_x)])
-    z = height_at(ground.lattice, ground.elevation, along[:, 0], along[:, 1]) - pose.translation[2]
-    deviation = np.sqrt(height_at(ground.lattice, ground.variance, along[:, 0], along[:, 1]))
+    z = height_at(ground.grid, ground.elevation, along[:, 0], along[:, 1]) - pose.translation[2]
+    deviation = np.sqrt(height_at(ground.grid, ground.variance, along[:, 0], along[:, 1]))
     known = z[np.isfinite(z)]
     bottom, top = (known.min() - 1.0, known.max() + 4.0) if len(known) else (-2.0, 4.0)
     extent = (x_min, x_max, bottom, top)
@@ -72,15 +72,15 @@ def elevation(axes: Any, ground: GroundFrame) -> None:
     """Height of the ground with contour lines."""
     from matplotlib.ticker import MaxNLocator
 
-    base = T_lattice_vehicle(ground).translation[2]
+    base = T_grid_vehicle(ground).translation[2]
     height = np.ma.masked_invalid(ground.elevation - base)
     sure = np.ma.masked_where(~(ground.variance < 0.2**2), height)
     low, high = _spread(sure, smallest=1.0)
-    shown = axes.imshow(height, origin="lower", extent=ground.lattice.extent, cmap="cividis", vmin=low, vmax=high)
+    shown = axes.imshow(height, origin="lower", extent=ground.grid.extent, cmap="cividis", vmin=low, vmax=high)
     if sure.count() > 3 and min(sure.shape) > 1:
         levels = MaxNLocator(nbins=7).tick_values(low, high)
         lines = axes.contour(
-            ground.lattice.x, ground.lattice.y, sure, levels=levels, colors="white", linewidths=0.7, alpha=0.9
+            ground.grid.x, ground.grid.y, sure, levels=levels, colors="white", linewidths=0.7, alpha=0.9
         )
         axes.clabel(lines, fontsize=6.5, fmt=lambda value: f"{value:g}")
     _bar(axes, shown)
@@ -96,7 +96,7 @@ def uncertainty(axes: Any, ground: GroundFrame) -> None:
 
     deviation = np.ma.masked_where(~np.isfinite(ground.elevation), np.sqrt(ground.variance))
     shown = axes.imshow(
-        deviation, origin="lower", extent=ground.lattice.extent, cmap="magma", norm=LogNorm(0.005, 1.0, clip=True)
+        deviation, origin="lower", extent=ground.grid.extent, cmap="magma", norm=LogNorm(0.005, 1.0, clip=True)
     )
     bar = _bar(axes, shown)
     bar.set_ticks([0.005, 0.01, 0.03, 0.1, 0.3, 1.0], labels=["≤ 0.005", "0.01", "0.03", "0.1", "0.3", "≥ 1"])
@@ -113,7 +113,7 @@ def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
     strength = seen[..., None].astype(np.float64)
     grey = np.clip(1 - p.astype(np.float64), 0, 1)[..., None] * 255
     image = (strength * grey + (1 - strength) * palette.rgb(palette.UNSEEN)).astype(np.uint8)
-    axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
+    axes.imshow(image, origin="lower", extent=occupancy.grid.extent, interpolation="nearest")
     map_axes(axes, "Observation of this frame", shown_extent(ground))
     _vehicle(axes, ground)
     legend(axes, [("occupied", "#000000"), ("free", palette.FREE), ("not seen", palette.UNSEEN)])
@@ -122,9 +122,7 @@ def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
 
 def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     """P(occupied) of the filter."""
-    shown = axes.imshow(
-        occupancy.occupied, origin="lower", extent=occupancy.lattice.extent, cmap="Greys", vmin=0, vmax=1
-    )
+    shown = axes.imshow(occupancy.occupied, origin="lower", extent=occupancy.grid.extent, cmap="Greys", vmin=0, vmax=1)
     _bar(axes, shown)
     map_axes(axes, "P(occupied), filtered over time", shown_extent(ground))
     _vehicle(axes, ground)
@@ -144,14 +142,14 @@ def motion(
 
 def grid_alone(axes: Any, occupancy: OccupancyFrame) -> None:
     """The same for the whole grid, where nothing is known of the ground and the vehicle."""
-    _motion(axes, occupancy, occupancy.lattice.extent, None)
+    _motion(axes, occupancy, occupancy.grid.extent, None)
 
 
 def _motion(
     axes: Any, occupancy: OccupancyFrame, extent: tuple[float, float, float, float], ground: GroundFrame | None
 ) -> None:
     image = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-    axes.imshow(image, origin="lower", extent=occupancy.lattice.extent, interpolation="nearest")
+    axes.imshow(image, origin="lower", extent=occupancy.grid.extent, interpolation="nearest")
     _cell_arrows(axes, occupancy)
     speeds: list[tuple[Float64, str]] = []
     left, right, bottom, top = extent
@@ -178,8 +176,8 @@ def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:
     rows, columns = rows[chosen], columns[chosen]
     velocity = occupancy.velocity[rows, columns]
     axes.quiver(
-        occupancy.lattice.x[columns],
-        occupancy.lattice.y[rows],
+        occupancy.grid.x[columns],
+        occupancy.grid.y[rows],
         *velocity.T,
         color=palette.SURFACE,
         angles="xy",

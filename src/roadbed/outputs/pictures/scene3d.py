@@ -11,14 +11,14 @@ from roadbed.core.geometry import Float64, Grid
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.perspective import Camera, Canvas
-from roadbed.outputs.pictures.vehicle import T_lattice_vehicle, height_at, solid
+from roadbed.outputs.pictures.vehicle import T_grid_vehicle, height_at, solid
 
 Image = NDArray[np.uint8]
 
 
 def chase_camera(ground: GroundFrame, distance: float = 26.0, height: float = 14.0, ahead: float = 9.0) -> Camera:
     """From behind and above the vehicle, looking along its heading."""
-    pose = T_lattice_vehicle(ground)
+    pose = T_grid_vehicle(ground)
     forward = np.array([np.cos(pose.yaw), np.sin(pose.yaw), 0.0])
     eye = pose.translation - distance * forward + (0, 0, height)
     target = pose.translation + ahead * forward
@@ -28,7 +28,7 @@ def chase_camera(ground: GroundFrame, distance: float = 26.0, height: float = 14
 def raw_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Image:
     """The cloud as it comes from the sensor."""
     canvas = Canvas(*size, camera)
-    canvas.points(ground.points_lattice, palette.rgb(palette.RAW))
+    canvas.points(ground.points_grid, palette.rgb(palette.RAW))
     _draw_vehicle(canvas, ground)
     return canvas.image()
 
@@ -36,7 +36,7 @@ def raw_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Imag
 def ground_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Image:
     """Green ground and pink obstacles on the red mesh of the elevation."""
     canvas = Canvas(*size, camera)
-    canvas.points(ground.points_lattice, palette.label_colours(ground.label))
+    canvas.points(ground.points_grid, palette.label_colours(ground.label))
     segments, certainty = mesh_edges(ground)
     canvas.lines(segments, _faded(palette.SURFACE, certainty), nearer=0.0)
     _draw_vehicle(canvas, ground)
@@ -46,10 +46,10 @@ def ground_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> I
 def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camera, size: tuple[int, int]) -> Image:
     """Static, moving, free and unseen cells laid on the elevation, with the tracked objects and their velocities."""
     canvas = Canvas(*size, camera)
-    lattice = occupancy.lattice
+    grid = occupancy.grid
     colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-    places, colours = _samples_of_cells(lattice, _surface(ground, *lattice.mesh()), colours)
-    canvas.points(places, colours, size=lattice.spacing * 0.8, largest=24)
+    places, colours = _samples_of_cells(grid, _surface(ground, *grid.mesh()), colours)
+    canvas.points(places, colours, size=grid.spacing * 0.8, largest=24)
     _draw_columns(canvas, ground, occupancy)
     for thing in occupancy.objects:
         corners = np.column_stack([box_corners(thing), np.zeros(4)])
@@ -62,7 +62,7 @@ def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camer
 
 def mesh_edges(ground: GroundFrame) -> tuple[Float64, Float64]:
     """Edges between known neighbouring nodes, (M, 2, 3), and how certain the surface is there (0 to 1)."""
-    x, y = ground.lattice.mesh()
+    x, y = ground.grid.mesh()
     nodes = np.stack([x, y, ground.elevation.astype(np.float64)], -1)
     sure = surface_certainty(ground)
     along_x = np.stack([nodes[:, :-1], nodes[:, 1:]], 2).reshape(-1, 2, 3)
@@ -80,19 +80,19 @@ def surface_certainty(ground: GroundFrame, half_at: float = 0.15) -> Float64:
 
 
 def box_corners(thing: TrackedObject) -> Float64:
-    """Corners of a tracked object from above, (4, 2) m in the lattice frame."""
+    """Corners of a tracked object from above, (4, 2) m in the grid frame."""
     length, width = thing.extent / 2
     cosine, sine = np.cos(thing.heading), np.sin(thing.heading)
     corners = np.array([(length, width), (-length, width), (-length, -width), (length, -width)])
     return corners @ np.array([[cosine, sine], [-sine, cosine]]) + thing.position
 
 
-def _samples_of_cells(lattice: Grid, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
+def _samples_of_cells(grid: Grid, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
     """Several places in each cell at the cell's height, (N, 3), so that cells near the camera leave no gaps."""
-    offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * lattice.spacing
-    places = np.empty((lattice.rows, per_side, lattice.columns, per_side, 3))
-    places[..., 0] = lattice.x[:, None] + offsets
-    places[..., 1] = (lattice.y[:, None] + offsets)[:, :, None, None]
+    offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * grid.spacing
+    places = np.empty((grid.rows, per_side, grid.columns, per_side, 3))
+    places[..., 0] = grid.x[:, None] + offsets
+    places[..., 1] = (grid.y[:, None] + offsets)[:, :, None, None]
     places[..., 2] = height[:, None, :, None]
     fine = np.broadcast_to(colours[:, None, :, None], (*places.shape[:4], 3))
     return places.reshape(-1, 3), fine.reshape(-1, 3)
@@ -101,12 +101,12 @@ def _samples_of_cells(lattice: Grid, height: Float64, colours: Image, per_side: 
 def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, height: float = 0.8) -> None:
     """Occupied cells stand up from the surface, darker towards their foot."""
     rows, columns = np.nonzero(occupancy.static + occupancy.dynamic > 0.5)
-    spacing = occupancy.lattice.spacing
+    spacing = occupancy.grid.spacing
     moves = occupancy.dynamic[rows, columns] > occupancy.static[rows, columns]
     colours = np.where(moves[:, None], palette.rgb(palette.MOVING), palette.rgb(palette.STATIC))
     corners = np.array([(a, b) for a in (-0.3, 0, 0.3) for b in (-0.3, 0, 0.3)]) * spacing
-    x = occupancy.lattice.x[columns, None] + corners[:, 0]
-    y = occupancy.lattice.y[rows, None] + corners[:, 1]
+    x = occupancy.grid.x[columns, None] + corners[:, 0]
+    y = occupancy.grid.y[rows, None] + corners[:, 1]
     foot = _surface(ground, x, y)
     for level in np.linspace(0, 1, 7):
         points = np.stack([x, y, foot + level * height], -1).reshape(-1, 3)
@@ -117,8 +117,8 @@ def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame
 
 def _surface(ground: GroundFrame, x: Float64, y: Float64) -> Float64:
     """Height of the surface; where it is unknown, the height of the road under the vehicle."""
-    z = height_at(ground.lattice, ground.elevation, x, y)
-    return np.where(np.isfinite(z), z, T_lattice_vehicle(ground).translation[2])
+    z = height_at(ground.grid, ground.elevation, x, y)
+    return np.where(np.isfinite(z), z, T_grid_vehicle(ground).translation[2])
 
 
 def _faded(colour: str, certainty: Float64) -> Image:

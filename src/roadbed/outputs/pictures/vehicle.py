@@ -11,24 +11,24 @@ from roadbed.core.geometry import Float32, Float64, Grid, Pose
 LENGTH, WIDTH, HEIGHT = 4.4, 1.8, 1.5  # m, a passenger car: pictures need a size to compare with
 
 
-def T_lattice_vehicle(ground: GroundFrame) -> Pose:
-    return ground.T_lattice_sensor @ ground.mounting.T_vehicle_sensor.inverse()
+def T_grid_vehicle(ground: GroundFrame) -> Pose:
+    return ground.T_grid_sensor @ ground.mounting.T_vehicle_sensor.inverse()
 
 
 def outline(ground: GroundFrame) -> Float64:
-    """Corners of the vehicle from above, with a pointed nose, (5, 2) m in the lattice frame."""
+    """Corners of the vehicle from above, with a pointed nose, (5, 2) m in the grid frame."""
     front, back, side = LENGTH / 2, -LENGTH / 2, WIDTH / 2
     corners = [(back, side), (front - 0.9, side), (front, 0), (front - 0.9, -side), (back, -side)]
     points = np.array([(x, y, 0.0) for x, y in corners])
-    return (T_lattice_vehicle(ground) @ points)[:, :2]
+    return (T_grid_vehicle(ground) @ points)[:, :2]
 
 
 def solid(ground: GroundFrame, spacing: float = 0.08) -> tuple[Float64, Float64]:
-    """The vehicle as a cloud of points on its body and cabin, (N, 3) m in the lattice frame, and their shade (N,)."""
+    """The vehicle as a cloud of points on its body and cabin, (N, 3) m in the grid frame, and their shade (N,)."""
     body = _box((LENGTH, WIDTH, 0.55 * HEIGHT), (0, 0, 0.15), spacing)
     cabin = _box((0.5 * LENGTH, 0.85 * WIDTH, 0.4 * HEIGHT), (-0.35, 0, 0.15 + 0.55 * HEIGHT), spacing)
     points = np.concatenate([body[0], cabin[0]])
-    return T_lattice_vehicle(ground) @ points, np.concatenate([body[1], 0.75 * cabin[1]])
+    return T_grid_vehicle(ground) @ points, np.concatenate([body[1], 0.75 * cabin[1]])
 
 
 def _box(size: tuple[float, float, float], base: tuple[float, float, float], spacing: float) -> tuple[Float64, Float64]:
@@ -45,14 +45,14 @@ def _box(size: tuple[float, float, float], base: tuple[float, float, float], spa
     return np.concatenate(points), np.concatenate(shades)
 
 
-def height_at(lattice: Grid, elevation: Float32, x: Float64, y: Float64) -> Float64:
-    """Elevation at any place by bilinear interpolation; NaN outside the lattice and where a corner is unknown."""
-    u = (np.asarray(x, np.float64) - lattice.x0) / lattice.spacing
-    v = (np.asarray(y, np.float64) - lattice.y0) / lattice.spacing
-    column = np.clip(np.floor(u), 0, lattice.columns - 2).astype(int)
-    row = np.clip(np.floor(v), 0, lattice.rows - 2).astype(int)
-    # Half a square beyond the outermost nodes still belongs to the lattice.
-    inside = (u >= -0.5) & (u <= lattice.columns - 0.5) & (v >= -0.5) & (v <= lattice.rows - 0.5)
+def height_at(grid: Grid, elevation: Float32, x: Float64, y: Float64) -> Float64:
+    """Elevation at any place by bilinear interpolation; NaN outside the grid and where a corner is unknown."""
+    u = (np.asarray(x, np.float64) - grid.x0) / grid.spacing
+    v = (np.asarray(y, np.float64) - grid.y0) / grid.spacing
+    column = np.clip(np.floor(u), 0, grid.columns - 2).astype(int)
+    row = np.clip(np.floor(v), 0, grid.rows - 2).astype(int)
+    # Half a square beyond the outermost nodes still belongs to the grid.
+    inside = (u >= -0.5) & (u <= grid.columns - 0.5) & (v >= -0.5) & (v <= grid.rows - 0.5)
     a, b = np.clip(u - column, 0, 1), np.clip(v - row, 0, 1)
     near = elevation[row, column] * (1 - a) + elevation[row, column + 1] * a
     far = elevation[row + 1, column] * (1 - a) + elevation[row + 1, column + 1] * a

@@ -27,7 +27,7 @@ class DriveEntry:
     report: str  # its own, relative to this one
     frames: int
     points: int
-    notes: int
+    diagnostics: int
     scores: Mapping[str, float | None]
     stage_seconds: Mapping[str, float]
     median_ms: Mapping[str, float]
@@ -126,9 +126,10 @@ def _score(drive: DriveEntry, name: str) -> str:
 
 
 def _drives(found: Collection) -> str:
-    head = ("drive", "source", "frames", "points", "frames with notes", "processor s")
+    head = ("drive", "source", "frames", "points", "frames with diagnostics", "processor s")
     rows = [
-        (d.name, d.source, str(d.frames), f"{d.points:,}", str(d.notes), f"{d.processor_s:.1f}") for d in found.drives
+        (d.name, d.source, str(d.frames), f"{d.points:,}", str(d.diagnostics), f"{d.processor_s:.1f}")
+        for d in found.drives
     ]
     return table(head, rows)
 

@@ -186,14 +186,16 @@ def _frames(run: RunSummary) -> str:
         *(f"{name} %" for name in labels),
         *(f"{stage} ms" for stage in stages),
         "F1 %",
-        "notes",
+        "diagnostics",
     )
     rows = []
     for frame in run.frames:
         shares = [f"{100 * frame.shares.get(name, 0.0):.1f}" for name in labels]
         times = [f"{1e3 * frame.seconds[stage]:.2f}" if stage in frame.seconds else "-" for stage in stages]
         score = percent(frame.scores.get("F1", np.nan)).removesuffix(" %")
-        rows.append((str(frame.index), frame.name, f"{frame.points:,}", *shares, *times, score, "; ".join(frame.notes)))
+        rows.append(
+            (str(frame.index), frame.name, f"{frame.points:,}", *shares, *times, score, "; ".join(frame.diagnostics))
+        )
     return f'<div class="scroll">{table(head, rows)}</div>'
 
 

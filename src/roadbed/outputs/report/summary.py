@@ -31,7 +31,7 @@ class FrameRecord:
     seconds: Mapping[str, float]  # per stage, in the order of the stages
     scores: Mapping[str, float] = field(default_factory=dict)  # percent, NaN where unknown; empty without truth
     objects: int | None = None  # tracked ones; None without occupancy
-    notes: tuple[str, ...] = ()
+    diagnostics: tuple[str, ...] = ()
     warming: bool = False  # the first frame, and others in which kernels were compiled or loaded
 
 
@@ -130,7 +130,7 @@ class RunRecorder:
             seconds=dict(seconds),
             scores=frame_scores(scan, ground, self.protocol),
             objects=None if occupancy is None else len(occupancy.objects),
-            notes=ground.notes + (occupancy.notes if occupancy else ()),
+            diagnostics=ground.diagnostics + (occupancy.diagnostics if occupancy else ()),
             warming=not self._frames or ready_kernels() > self._kernels,
         )
         self._frames.append(record)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from math import pi
 
-from roadbed.simulate import things as t
-from roadbed.simulate.chance import Dice
-from roadbed.simulate.layers import Band, Bend, Crown, Kerb, Wave
-from roadbed.simulate.motion import Along, Concurrent, Pace
+from roadbed.simulate import objects as o
+from roadbed.simulate.layers import Bend, Crown, Kerb, Strip, Wave
+from roadbed.simulate.motion import Along, Pace, Roadside
+from roadbed.simulate.rng import RandomStream
 from roadbed.simulate.terrain import ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
@@ -30,13 +30,13 @@ def city(seed: int, density: float) -> Scene:
             Kerb(_HALF_ROAD, 0.12, period=_BLOCK, crossing=_SIDE_STREET, offset=_CORNER),
         ),
         bends=(Bend(3.0, 240.0),),
-        bands=(Band(ROAD, 0.0, _HALF_ROAD), Band(SIDEWALK, _HALF_ROAD, 10.0)),
+        strips=(Strip(ROAD, 0.0, _HALF_ROAD), Strip(SIDEWALK, _HALF_ROAD, 10.0)),
         crossing=(_BLOCK, _SIDE_STREET, _CORNER),
         elsewhere=SIDEWALK,
     )
     standing = [*_houses(seed), *_street_furniture(seed, density), *_parked(seed, density)]
     moving = [*_traffic(seed, density), *_people(seed, density)]
-    bridge = t.bridge(Concurrent(_BRIDGE, 0.0), span=23.0)
+    bridge = o.bridge(Roadside(_BRIDGE, 0.0), span=23.0)
     return Scene("city", terrain, (*standing, bridge, *moving), Along(0.0, -_LANE, Pace(SPEED)), DURATION)
 
 
@@ -45,100 +45,100 @@ def _to_side_street(x: float) -> float:
     return abs((x - _CORNER + _BLOCK / 2) % _BLOCK - _BLOCK / 2)
 
 
-def _houses(seed: int) -> list[t.Thing]:
-    found = [t.wall(Concurrent(sum(_WALL) / 2, -9.3), _WALL[1] - _WALL[0], 2.2)]
+def _houses(seed: int) -> list[o.SceneObject]:
+    found = [o.wall(Roadside(sum(_WALL) / 2, -9.3), _WALL[1] - _WALL[0], 2.2)]
     for side in (1, -1):
-        dice = Dice(seed, 1, side + 1)
+        rng = RandomStream(seed, 1, side + 1)
         x = _FIRST
         while x < _LAST:
-            length, depth = dice.uniform(12.0, 20.0), dice.uniform(9.0, 14.0)
+            length, depth = rng.uniform(12.0, 20.0), rng.uniform(9.0, 14.0)
             middle = x + length / 2
             clear_of_bridge = abs(middle - _BRIDGE) > length / 2 + 7.0
             clear_of_wall = side > 0 or middle + length / 2 < _WALL[0] or middle - length / 2 > _WALL[1]
             if _to_side_street(middle) > length / 2 + _SIDE_STREET + 2.0 and clear_of_bridge and clear_of_wall:
-                setback = dice.uniform(9.8, 11.5) + depth / 2
-                found.append(t.building(Concurrent(middle, side * setback), length, depth, dice.uniform(8.0, 18.0)))
-                x += length + (dice.uniform(1.0, 5.0) if dice.chance(0.4) else 0.0)
+                setback = rng.uniform(9.8, 11.5) + depth / 2
+                found.append(o.building(Roadside(middle, side * setback), length, depth, rng.uniform(8.0, 18.0)))
+                x += length + (rng.uniform(1.0, 5.0) if rng.bernoulli(0.4) else 0.0)
             else:
                 x += 4.0
     return found
 
 
-def _street_furniture(seed: int, density: float) -> list[t.Thing]:
-    found: list[t.Thing] = []
+def _street_furniture(seed: int, density: float) -> list[o.SceneObject]:
+    found: list[o.SceneObject] = []
     for side in (1, -1):
-        dice = Dice(seed, 2, side + 1)
+        rng = RandomStream(seed, 2, side + 1)
         x = _FIRST
         while x < _LAST:
-            x += dice.uniform(9.0, 16.0) / max(density, 0.05)
+            x += rng.uniform(9.0, 16.0) / max(density, 0.05)
             if _to_side_street(x) < _SIDE_STREET + 2.0 or abs(x - _BRIDGE) < 6.0:
                 continue
-            kind = dice.uniform()
+            kind = rng.uniform()
             towards_road = -side * pi / 2
             if kind < 0.5:
-                found.append(t.tree(Concurrent(x, side * 7.1), dice.uniform(6.0, 9.0), dice.uniform(1.7, 2.3)))
+                found.append(o.tree(Roadside(x, side * 7.1), rng.uniform(6.0, 9.0), rng.uniform(1.7, 2.3)))
             elif kind < 0.75:
-                found.append(t.pole(Concurrent(x, side * 6.2, towards_road)))
+                found.append(o.pole(Roadside(x, side * 6.2, towards_road)))
             elif kind < 0.9:
-                found.append(t.sign(Concurrent(x, side * 6.3, pi)))
+                found.append(o.sign(Roadside(x, side * 6.3, pi)))
             else:
-                found.append(t.low_box(Concurrent(x, side * 8.8), 0.9))  # a litter bin
+                found.append(o.low_box(Roadside(x, side * 8.8), 0.9))  # a litter bin
     return found
 
 
-def _parked(seed: int, density: float) -> list[t.Thing]:
-    found: list[t.Thing] = []
+def _parked(seed: int, density: float) -> list[o.SceneObject]:
+    found: list[o.SceneObject] = []
     for side in (1, -1):
-        dice = Dice(seed, 3, side + 1)
+        rng = RandomStream(seed, 3, side + 1)
         x = _FIRST
         while x < _LAST:
-            x += dice.uniform(5.4, 7.0)
-            if dice.chance(0.6 * min(density, 1.5)) and _to_side_street(x) > _SIDE_STREET + 4.0:
+            x += rng.uniform(5.4, 7.0)
+            if rng.bernoulli(0.6 * min(density, 1.5)) and _to_side_street(x) > _SIDE_STREET + 4.0:
                 heading = pi if side > 0 else 0.0
-                place = Concurrent(x, side * (4.45 + dice.uniform(-0.08, 0.08)), heading)
-                found.append(t.car(place, scale=dice.uniform(0.94, 1.06), reflectivity=dice.uniform(0.15, 0.8)))
+                place = Roadside(x, side * (4.45 + rng.uniform(-0.08, 0.08)), heading)
+                found.append(o.car(place, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
         corner = _CORNER - 2 * _BLOCK
         while corner < _LAST:  # cars waiting in the side streets
-            if dice.chance(0.5 * density):
-                found.append(t.car(Concurrent(corner + side * 1.9, side * dice.uniform(12.0, 20.0), -side * pi / 2)))
+            if rng.bernoulli(0.5 * density):
+                found.append(o.car(Roadside(corner + side * 1.9, side * rng.uniform(12.0, 20.0), -side * pi / 2)))
             corner += _BLOCK
     return found
 
 
-def _traffic(seed: int, density: float) -> list[t.Thing]:
-    found: list[t.Thing] = []
+def _traffic(seed: int, density: float) -> list[o.SceneObject]:
+    found: list[o.SceneObject] = []
     if density > 0:
-        found.append(t.car(Along(24.0, -_LANE, Pace(SPEED))))
-        found.append(t.car(Along(-19.0, -_LANE, Pace(SPEED))))
-    dice = Dice(seed, 4)
+        found.append(o.car(Along(24.0, -_LANE, Pace(SPEED))))
+        found.append(o.car(Along(-19.0, -_LANE, Pace(SPEED))))
+    rng = RandomStream(seed, 4)
     x = 18.0
     while density > 0 and x < 2 * _LAST:  # oncoming
-        vehicle = t.truck if dice.chance(0.12) else t.car
+        vehicle = o.truck if rng.bernoulli(0.12) else o.car
         found.append(vehicle(Along(x, _LANE + 0.1, Pace(9.0), -1)))
-        x += dice.uniform(40.0, 80.0) / density
+        x += rng.uniform(40.0, 80.0) / density
     x = 14.0
     while density > 0 and x < _LAST:
-        found.append(t.cyclist(Along(x, -3.1, Pace(dice.uniform(4.2, 4.8)))))
-        x += dice.uniform(90.0, 140.0) / density
+        found.append(o.cyclist(Along(x, -3.1, Pace(rng.uniform(4.2, 4.8)))))
+        x += rng.uniform(90.0, 140.0) / density
     return found
 
 
-def _people(seed: int, density: float) -> list[t.Thing]:
-    found: list[t.Thing] = []
+def _people(seed: int, density: float) -> list[o.SceneObject]:
+    found: list[o.SceneObject] = []
     if density > 0:  # beside the wall
-        found.append(t.pedestrian(Along(_WALL[0], -8.6, Pace(1.3))))
+        found.append(o.pedestrian(Along(_WALL[0], -8.6, Pace(1.3))))
     for side in (1, -1):
-        dice = Dice(seed, 5, side + 1)
+        rng = RandomStream(seed, 5, side + 1)
         x = _FIRST
         while density > 0 and x < _LAST:
-            x += dice.uniform(10.0, 24.0) / density
-            offset, height = side * dice.uniform(7.9, 8.4), dice.uniform(1.5, 1.9)
-            pace = Pace(dice.uniform(1.0, 1.6))
-            if dice.chance(0.2):
-                found.append(t.pedestrian(Concurrent(x, side * 6.4, -side * pi / 2), height=height))
+            x += rng.uniform(10.0, 24.0) / density
+            offset, height = side * rng.uniform(7.9, 8.4), rng.uniform(1.5, 1.9)
+            pace = Pace(rng.uniform(1.0, 1.6))
+            if rng.bernoulli(0.2):
+                found.append(o.pedestrian(Roadside(x, side * 6.4, -side * pi / 2), height=height))
             elif not _near_wall(x, side):
-                direction = 1 if dice.chance(0.5) else -1
-                found.append(t.pedestrian(Along(x, offset, pace, direction), height=height))
+                direction = 1 if rng.bernoulli(0.5) else -1
+                found.append(o.pedestrian(Along(x, offset, pace, direction), height=height))
     return found
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from math import pi
 
-from roadbed.simulate.chance import Dice
 from roadbed.simulate.layers import Wave
+from roadbed.simulate.rng import RandomStream
 
 
 def rough(
@@ -19,10 +19,10 @@ def rough(
     fade: tuple[float, float] = (-1.0, -1.0),
 ) -> list[Wave]:
     """Band-limited noise: sines in random directions, wavelengths spread evenly in octaves, long ones higher."""
-    dice = Dice(seed, 99)
+    rng = RandomStream(seed, 99)
     found = []
     for index in range(waves):
         wavelength = shortest * (longest / shortest) ** (index / (waves - 1))
         height = amplitude * (wavelength / longest) ** 0.7
-        found.append(Wave(height, wavelength, dice.uniform(0.0, pi), dice.uniform(0.0, 2 * pi), fade))
+        found.append(Wave(height, wavelength, rng.uniform(0.0, pi), rng.uniform(0.0, 2 * pi), fade))
     return found

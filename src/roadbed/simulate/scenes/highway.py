@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from math import pi
 
-from roadbed.simulate import things as t
-from roadbed.simulate.chance import Dice
-from roadbed.simulate.layers import Band, Bend, Crown, Ditch, Shoulder, Wave
-from roadbed.simulate.motion import Along, Concurrent, Pace
+from roadbed.simulate import objects as o
+from roadbed.simulate.layers import Bend, Crown, Ditch, Shoulder, Strip, Wave
+from roadbed.simulate.motion import Along, Pace, Roadside
+from roadbed.simulate.rng import RandomStream
 from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import ROAD, Terrain
 from roadbed.simulate.world import Scene
@@ -31,38 +31,38 @@ def highway(seed: int, density: float) -> Scene:
             *rough(seed, 0.04, fade=(13.0, 15.0)),
         ),
         bends=(Bend(25.0, 1200.0),),
-        bands=(Band(ROAD, 0.0, _HALF_ROAD),),
+        strips=(Strip(ROAD, 0.0, _HALF_ROAD),),
     )
-    bridges = [t.bridge(Concurrent(x, 0.0), span=30.0, clearance=5.2) for x in (120.0, 520.0, 960.0, 1400.0)]
+    bridges = [o.bridge(Roadside(x, 0.0), span=30.0, clearance=5.2) for x in (120.0, 520.0, 960.0, 1400.0)]
     placed = (*_rails(), *_verges(seed, density), *bridges, *_traffic(seed, density))
     return Scene("highway", terrain, placed, Along(0.0, -_OWN_LANE, Pace(SPEED)), DURATION)
 
 
-def _rails() -> list[t.Thing]:
+def _rails() -> list[o.SceneObject]:
     length = 8.0
     places = [_FIRST + length * step for step in range(int((_LAST - _FIRST) / length))]
-    return [t.guard_rail(Concurrent(x, offset), length) for x in places for offset in (0.0, 13.4, -13.4)]
+    return [o.guard_rail(Roadside(x, offset), length) for x in places for offset in (0.0, 13.4, -13.4)]
 
 
-def _verges(seed: int, density: float) -> list[t.Thing]:
-    found: list[t.Thing] = []
+def _verges(seed: int, density: float) -> list[o.SceneObject]:
+    found: list[o.SceneObject] = []
     for side in (1, -1):
-        dice = Dice(seed, 21, side + 1)
+        rng = RandomStream(seed, 21, side + 1)
         x = _FIRST
         while density > 0 and x < _LAST:
-            x += dice.uniform(5.0, 14.0) / density
-            if dice.chance(0.7):
-                found.append(t.tree(Concurrent(x, side * dice.uniform(22.0, 45.0)), dice.uniform(5.0, 10.0)))
+            x += rng.uniform(5.0, 14.0) / density
+            if rng.bernoulli(0.7):
+                found.append(o.tree(Roadside(x, side * rng.uniform(22.0, 45.0)), rng.uniform(5.0, 10.0)))
             else:
-                found.append(t.sign(Concurrent(x, side * 14.5, pi if side < 0 else 0.0)))
+                found.append(o.sign(Roadside(x, side * 14.5, pi if side < 0 else 0.0)))
     return found
 
 
-def _traffic(seed: int, density: float) -> list[t.Thing]:
+def _traffic(seed: int, density: float) -> list[o.SceneObject]:
     if density <= 0:
         return []
-    dice = Dice(seed, 22)
-    found: list[t.Thing] = []
+    rng = RandomStream(seed, 22)
+    found: list[o.SceneObject] = []
     # The slow are overtaken, so they start ahead; the fast overtake, so they start behind.
     lanes = [
         (-_SLOW_LANE, SLOW, 1, 25.0, 25.0 + DURATION * (SPEED - SLOW) + 150.0),
@@ -73,8 +73,8 @@ def _traffic(seed: int, density: float) -> list[t.Thing]:
     for offset, speed, direction, first, last in lanes:
         x = first
         while x < last:
-            vehicle = t.truck if speed == SLOW and dice.chance(0.4) else t.car
+            vehicle = o.truck if speed == SLOW and rng.bernoulli(0.4) else o.car
             found.append(vehicle(Along(x, offset, Pace(speed), direction)))
-            x += dice.uniform(35.0, 80.0) / density
-    found.append(t.car(Along(45.0, -_OWN_LANE, Pace(SPEED))))
+            x += rng.uniform(35.0, 80.0) / density
+    found.append(o.car(Along(45.0, -_OWN_LANE, Pace(SPEED))))
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from math import pi
 
-from roadbed.simulate import things as t
-from roadbed.simulate.chance import Dice
-from roadbed.simulate.layers import Band, Banking, Bend, Crown, Ditch, Shoulder, Wave
-from roadbed.simulate.motion import Along, Concurrent, Pace
+from roadbed.simulate import objects as o
+from roadbed.simulate.layers import Banking, Bend, Crown, Ditch, Shoulder, Strip, Wave
+from roadbed.simulate.motion import Along, Pace, Roadside
+from roadbed.simulate.rng import RandomStream
 from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import ROAD, Terrain
 from roadbed.simulate.world import Scene
@@ -33,9 +33,9 @@ def mountain(seed: int, density: float) -> Scene:
             *rough(seed, 0.03, fade=(3.6, 6.0)),
         ),
         bends=(Bend(20.0, 260.0), Bend(4.0, 110.0, 1.0)),
-        bands=(Band(ROAD, 0.0, _HALF_ROAD),),
+        strips=(Strip(ROAD, 0.0, _HALF_ROAD),),
     )
-    tunnel = t.tunnel(Concurrent(_TUNNEL[0], 0.0), 11.0, _TUNNEL[1])
+    tunnel = o.tunnel(Roadside(_TUNNEL[0], 0.0), 11.0, _TUNNEL[1])
     placed = (*_verges(seed, density), *_rails(), tunnel, *_traffic(seed, density))
     return Scene("mountain", terrain, placed, Along(0.0, -1.6, Pace(SPEED)), DURATION)
 
@@ -44,40 +44,40 @@ def _in_tunnel(x: float) -> bool:
     return abs(x - _TUNNEL[0]) < _TUNNEL[1] / 2 + 4.0
 
 
-def _rails() -> list[t.Thing]:
+def _rails() -> list[o.SceneObject]:
     """Guard rails over the drop, with gaps."""
     places = [_FIRST + 4.0 * step for step in range(int((_LAST - _FIRST) / 4.0))]
-    return [t.guard_rail(Concurrent(x, -4.1), 4.0) for x in places if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
+    return [o.guard_rail(Roadside(x, -4.1), 4.0) for x in places if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
 
 
-def _verges(seed: int, density: float) -> list[t.Thing]:
+def _verges(seed: int, density: float) -> list[o.SceneObject]:
     """Trees, bushes and rocks on both slopes."""
-    found: list[t.Thing] = []
+    found: list[o.SceneObject] = []
     for side in (1, -1):
-        dice = Dice(seed, 11, side + 1)
+        rng = RandomStream(seed, 11, side + 1)
         x = _FIRST
         while density > 0 and x < _LAST:
-            x += dice.uniform(2.0, 6.0) / density
-            offset, kind = side * dice.uniform(6.5, 40.0), dice.uniform()
+            x += rng.uniform(2.0, 6.0) / density
+            offset, kind = side * rng.uniform(6.5, 40.0), rng.uniform()
             if _in_tunnel(x) and abs(offset) < 9.0:
                 continue
             if kind < 0.55:
-                found.append(t.tree(Concurrent(x, offset), dice.uniform(5.0, 11.0), dice.uniform(1.4, 2.6)))
+                found.append(o.tree(Roadside(x, offset), rng.uniform(5.0, 11.0), rng.uniform(1.4, 2.6)))
             elif kind < 0.85:
-                found.append(t.bush(Concurrent(x, offset), dice.uniform(0.5, 1.2), dice.uniform(0.6, 1.5)))
+                found.append(o.bush(Roadside(x, offset), rng.uniform(0.5, 1.2), rng.uniform(0.6, 1.5)))
             else:
-                found.append(t.stone(Concurrent(x, offset, dice.uniform(0.0, pi)), dice.uniform(0.3, 1.2)))
+                found.append(o.stone(Roadside(x, offset, rng.uniform(0.0, pi)), rng.uniform(0.3, 1.2)))
     return found
 
 
-def _traffic(seed: int, density: float) -> list[t.Thing]:
-    found: list[t.Thing] = []
-    dice = Dice(seed, 12)
+def _traffic(seed: int, density: float) -> list[o.SceneObject]:
+    found: list[o.SceneObject] = []
+    rng = RandomStream(seed, 12)
     x = 60.0
     while density > 0 and x < 2.3 * _LAST:
-        vehicle = (t.car, t.car, t.truck, t.cyclist)[int(dice.uniform(0.0, 4.0))]
+        vehicle = (o.car, o.car, o.truck, o.cyclist)[int(rng.uniform(0.0, 4.0))]
         found.append(vehicle(Along(x, 1.7, Pace(11.0), -1)))
-        x += dice.uniform(70.0, 140.0) / density
+        x += rng.uniform(70.0, 140.0) / density
     if density > 0:
-        found.append(t.car(Along(32.0, -1.6, Pace(SPEED))))
+        found.append(o.car(Along(32.0, -1.6, Pace(SPEED))))
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from math import pi
 
-from roadbed.simulate import things as t
-from roadbed.simulate.chance import Dice
-from roadbed.simulate.layers import Band, Crown, Kerb, Ramp, Shoulder, SpeedBump
-from roadbed.simulate.motion import Along, Concurrent, Fixed, Pace, Straight
+from roadbed.simulate import objects as o
+from roadbed.simulate.layers import Crown, Kerb, Ramp, Shoulder, SpeedBump, Strip
+from roadbed.simulate.motion import Along, Fixed, Pace, Roadside, Straight
+from roadbed.simulate.rng import RandomStream
 from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
@@ -29,54 +29,54 @@ def parking(seed: int, density: float) -> Scene:
             SpeedBump(28.0, 0.9, 0.08),
             Ramp(60.0, 85.0, 2.0),
         ),
-        bands=(Band(ROAD, 0.0, _HALF_ROAD + 0.2), Band(SIDEWALK, 4.4, 9.0, 1), Band(PARKING, 8.0, 60.0, -1)),
+        strips=(Strip(ROAD, 0.0, _HALF_ROAD + 0.2), Strip(SIDEWALK, 4.4, 9.0, 1), Strip(PARKING, 8.0, 60.0, -1)),
     )
     placed = (*_buildings(), *_parked(seed, density), *_passing(), *_people(density))
     return Scene("parking", terrain, placed, Along(0.0, _LANE, Pace(SPEED)), DURATION)
 
 
-def _buildings() -> list[t.Thing]:
+def _buildings() -> list[o.SceneObject]:
     return [
-        t.building(Fixed(-25.0, 16.0), 40.0, 12.0, 10.0),
-        t.building(Fixed(30.0, 18.0), 50.0, 14.0, 14.0),
-        t.building(Fixed(10.0, -50.0), 70.0, 12.0, 9.0),
-        t.wall(Fixed(-35.0, -30.0, pi / 2), 24.0, 1.6),
+        o.building(Fixed(-25.0, 16.0), 40.0, 12.0, 10.0),
+        o.building(Fixed(30.0, 18.0), 50.0, 14.0, 14.0),
+        o.building(Fixed(10.0, -50.0), 70.0, 12.0, 9.0),
+        o.wall(Fixed(-35.0, -30.0, pi / 2), 24.0, 1.6),
     ]
 
 
-def _parked(seed: int, density: float) -> list[t.Thing]:
-    dice = Dice(seed, 31)
-    found: list[t.Thing] = []
+def _parked(seed: int, density: float) -> list[o.SceneObject]:
+    rng = RandomStream(seed, 31)
+    found: list[o.SceneObject] = []
     for row, y in enumerate((-19.0, -24.6, -36.0)):
         x = -30.0
         while x < 50.0:
-            if dice.chance(0.6 * min(density, 1.6)):
-                heading = (pi / 2 if row % 2 else -pi / 2) + dice.uniform(-0.04, 0.04)
-                place = Fixed(x, y + dice.uniform(-0.2, 0.2), heading)
-                found.append(t.car(place, scale=dice.uniform(0.94, 1.06), reflectivity=dice.uniform(0.15, 0.8)))
+            if rng.bernoulli(0.6 * min(density, 1.6)):
+                heading = (pi / 2 if row % 2 else -pi / 2) + rng.uniform(-0.04, 0.04)
+                place = Fixed(x, y + rng.uniform(-0.2, 0.2), heading)
+                found.append(o.car(place, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
             x += 2.7
     if density > 0:
-        found += [t.tree(Concurrent(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0)]
-        found += [t.pole(Concurrent(x, 5.2, -pi / 2)) for x in (-20.0, 10.0, 40.0)]
+        found += [o.tree(Roadside(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0)]
+        found += [o.pole(Roadside(x, 5.2, -pi / 2)) for x in (-20.0, 10.0, 40.0)]
     return found
 
 
-def _passing() -> list[t.Thing]:
+def _passing() -> list[o.SceneObject]:
     """Cars on the right lane, one abreast of the own vehicle every few seconds."""
     found = []
     for number in range(int(DURATION / _EVERY)):
         abreast = _FIRST_PASSES + number * _EVERY
         start = abreast * SPEED - abreast * _PASSING_SPEED
-        found.append(t.car(Along(start, -_LANE, Pace(_PASSING_SPEED))))
+        found.append(o.car(Along(start, -_LANE, Pace(_PASSING_SPEED))))
     return found
 
 
-def _people(density: float) -> list[t.Thing]:
+def _people(density: float) -> list[o.SceneObject]:
     if density <= 0:
         return []
     return [
-        t.pedestrian(Straight(6.0, -30.0, pi / 2, Pace(0.5))),
-        t.pedestrian(Along(-10.0, 6.5, Pace(1.3))),
-        t.pedestrian(Fixed(14.0, 6.8, -pi / 2)),
-        t.car(Straight(-45.0, -30.3, 0.0, Pace(2.0))),
+        o.pedestrian(Straight(6.0, -30.0, pi / 2, Pace(0.5))),
+        o.pedestrian(Along(-10.0, 6.5, Pace(1.3))),
+        o.pedestrian(Fixed(14.0, 6.8, -pi / 2)),
+        o.car(Straight(-45.0, -30.3, 0.0, Pace(2.0))),
     ]

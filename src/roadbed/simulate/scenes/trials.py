@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from math import pi
 
-from roadbed.simulate import things as t
-from roadbed.simulate.chance import Dice
-from roadbed.simulate.layers import Band, Crown, Kerb
-from roadbed.simulate.motion import Along, Concurrent, Fixed, Pace
+from roadbed.simulate import objects as o
+from roadbed.simulate.layers import Crown, Kerb, Strip
+from roadbed.simulate.motion import Along, Fixed, Pace, Roadside
+from roadbed.simulate.rng import RandomStream
 from roadbed.simulate.terrain import ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
@@ -18,24 +18,24 @@ def low_obstacles(seed: int, density: float) -> Scene:
     half_road, speed, duration = 8.0, 5.0, 60.0
     terrain = Terrain(
         layers=(Crown(0.12, half_road), Kerb(half_road, 0.12)),
-        bands=(Band(ROAD, 0.0, half_road), Band(SIDEWALK, half_road, 12.0)),
+        strips=(Strip(ROAD, 0.0, half_road), Strip(SIDEWALK, half_road, 12.0)),
     )
-    dice = Dice(seed, 51)
-    found: list[t.Thing] = []
+    rng = RandomStream(seed, 51)
+    found: list[o.SceneObject] = []
     x = -40.0
     while density > 0 and x < speed * duration + 60.0:
-        x += dice.uniform(3.0, 6.0) / density
-        offset = dice.uniform(2.2, 7.2) * (1 if dice.chance(0.5) else -1)
-        place = Concurrent(x, offset, dice.uniform(0.0, pi))
-        kind, height = int(dice.uniform(0.0, 4.0)), dice.uniform(0.2, 0.4)
+        x += rng.uniform(3.0, 6.0) / density
+        offset = rng.uniform(2.2, 7.2) * (1 if rng.bernoulli(0.5) else -1)
+        place = Roadside(x, offset, rng.uniform(0.0, pi))
+        kind, height = int(rng.uniform(0.0, 4.0)), rng.uniform(0.2, 0.4)
         if kind == 0:
-            found.append(t.low_box(place, height))
+            found.append(o.low_box(place, height))
         elif kind == 1:
-            found.append(t.stone(place, height))
+            found.append(o.stone(place, height))
         elif kind == 2:
-            found.append(t.tyre(place))
+            found.append(o.tyre(place))
         else:
-            found.append(t.kerb_stone(place, dice.uniform(0.2, 0.3)))
+            found.append(o.kerb_stone(place, rng.uniform(0.2, 0.3)))
     return Scene("lowobstacles", terrain, tuple(found), Along(0.0, 0.0, Pace(speed)), duration)
 
 
@@ -44,14 +44,14 @@ def stand_start(seed: int, density: float) -> Scene:
     half_road = 5.5
     terrain = Terrain(
         layers=(Crown(0.08, half_road), Kerb(half_road, 0.12)),
-        bands=(Band(ROAD, 0.0, half_road), Band(SIDEWALK, half_road, 10.0)),
+        strips=(Strip(ROAD, 0.0, half_road), Strip(SIDEWALK, half_road, 10.0)),
     )
     found = [
-        t.car(Along(10.0, 1.75, Pace(12.0, begin=2.0, acceleration=2.0))),
-        t.wall(Concurrent(25.0, 9.5), 50.0, 2.4),
+        o.car(Along(10.0, 1.75, Pace(12.0, begin=2.0, acceleration=2.0))),
+        o.wall(Roadside(25.0, 9.5), 50.0, 2.4),
     ]
-    dice = Dice(seed, 52)
+    rng = RandomStream(seed, 52)
     if density > 0:
-        found += [t.car(Concurrent(x + dice.uniform(-0.3, 0.3), -4.4)) for x in (8.0, 15.0, 29.0)]
-        found += [t.pole(Concurrent(x, 6.3, -pi / 2)) for x in (5.0, 30.0)]
+        found += [o.car(Roadside(x + rng.uniform(-0.3, 0.3), -4.4)) for x in (8.0, 15.0, 29.0)]
+        found += [o.pole(Roadside(x, 6.3, -pi / 2)) for x in (5.0, 30.0)]
     return Scene("standstart", terrain, tuple(found), Fixed(0.0, -1.75), 12.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
 from roadbed.io.foreign import foreign_errors
-from roadbed.sources.bags.ros_poses import (
+from roadbed.sources.bags.transforms import (
     POSE_TYPES,
     STATIC_TRANSFORMS_TYPE,
     TransformGraph,
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class BagPoses:
-    """Trajectories by frame; what is missing for one is said once, in `notes`."""
+    """Trajectories by frame; what is missing for one is said once, in `diagnostics`."""
 
     def __init__(self, reader: BagReader, topic: str | None) -> None:
         """`topic` of odometry or poses; None: /tf, where a moving frame carries the sensor."""
         self._reader, self._topic = reader, topic
         self._known: dict[str, Trajectory | None] = {}
-        self.notes: list[str] = []
+        self.diagnostics: list[str] = []
 
     def of(self, frame: str) -> Trajectory | None:
         """The poses of the sensor whose clouds are in `frame`; None where there are none."""
@@ -45,7 +45,7 @@ class BagPoses:
         body, trajectory = self._odometry
         T_body_sensor = None if not body else self._fixed.between(body, frame)
         if body and T_body_sensor is None:
-            self.notes.append(
+            self.diagnostics.append(
                 f"no transform from {frame_name(body)} to {frame_name(frame)}, expected one in /tf_static "
                 f"(frames that exist: {_listed(self._fixed.frames)}): "
                 f"the poses of {self._topic} are taken as the sensor's"
@@ -81,7 +81,7 @@ class BagPoses:
                 return trajectory.seen_from(T_child_sensor)
         if self._moving:
             frames = _listed(sorted({name for edge in self._moving for name in edge}))
-            self.notes.append(
+            self.diagnostics.append(
                 f"no transform from a moving frame of /tf ({frames}) to {frame_name(frame)} "
                 f"(fixed frames: {_listed(self._fixed.frames)}): every scan stands alone"
             )

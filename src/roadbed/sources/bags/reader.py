@@ -20,11 +20,11 @@ from rosbags.rosbag2.storage_mcap import McapReader
 from roadbed.core.errors import InputError
 from roadbed.io.files import check_regular, open_regular
 from roadbed.io.foreign import foreign_errors
-from roadbed.sources.bags.database import BoundedSqlite3Reader
-from roadbed.sources.bags.folder import read_metadata, unpack_folder
+from roadbed.sources.bags.decompression import Pass, bound_mcap, ros1_chunk, unpack_part
 from roadbed.sources.bags.message_types import message_types
-from roadbed.sources.bags.salvage import salvage
-from roadbed.sources.bags.unpacking import Pass, bound_mcap, ros1_chunk, unpack_part
+from roadbed.sources.bags.metadata import read_metadata, unpack_folder
+from roadbed.sources.bags.recovery import salvage
+from roadbed.sources.bags.sqlite import BoundedSqlite3Reader
 
 _INDEX_ENTRY_BYTES = 12
 _COMPRESSION_OF = {unpack: name for name, unpack in decompressors.items()}
@@ -35,7 +35,7 @@ class BagReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.notes: tuple[str, ...] = ()
+        self.diagnostics: tuple[str, ...] = ()
         self._stack = ExitStack()
         try:
             with foreign_errors(path, "ROS bag"):
@@ -56,7 +56,7 @@ class BagReader:
                 saved = salvage(self.path, folder)
             if saved is None:
                 raise error
-            self.notes = (saved.note,)
+            self.diagnostics = (saved.note,)
             self._open(saved.path)
         except BaseException:
             self.close()

@@ -16,10 +16,10 @@ from roadbed.core.frames import Scan
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.bag_poses import BagPoses
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.ros_poses import CLOUD_TYPE, POSE_TYPES, stamp_seconds
+from roadbed.sources.bags.transforms import CLOUD_TYPE, POSE_TYPES, stamp_seconds
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.poses import Trajectory, read_poses
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 if TYPE_CHECKING:
     from roadbed.sources.bags.reader import BagReader
@@ -54,13 +54,15 @@ class RosbagSource(Source):
             link for link in self._reader.connections if link.topic in self.topics and link.msgtype == CLOUD_TYPE
         ]
         self._poses, self._file = self._find_poses(), self._find_file()
-        known = [self._trajectory(frame) for frame in self._frames()]  # of every sensor, so that notes name them all
+        known = [
+            self._trajectory(frame) for frame in self._frames()
+        ]  # of every sensor, so that diagnostics name them all
         self.sequential = known.count(None) < len(known)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def diagnostics(self) -> tuple[str, ...]:
         """What was missing or lost, one line each."""
-        return self._reader.notes + tuple(self._poses.notes if self._poses is not None else ())
+        return self._reader.diagnostics + tuple(self._poses.diagnostics if self._poses is not None else ())
 
     @property
     def topic(self) -> str:

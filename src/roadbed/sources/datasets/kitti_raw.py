@@ -13,7 +13,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose
 from roadbed.io.files import read_text
-from roadbed.sources.datasets.kitti_scans import read_kitti_scan
+from roadbed.sources.formats.bin import read_bin
 from roadbed.sources.formats.files import FileSource, cloud_files
 from roadbed.sources.poses import Trajectory, make_trajectory, read_calibration, read_poses, read_table, read_times
 
@@ -82,7 +82,7 @@ class KittiRawSource(FileSource):
         return make_trajectory(poses, stamps.tolist(), str(folder))
 
     def read(self, path: Path) -> Scan:
-        return read_kitti_scan(path)
+        return read_bin(path)
 
 
 def _is_number(text: str) -> bool:

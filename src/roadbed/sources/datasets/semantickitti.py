@@ -9,11 +9,11 @@ from typing import ClassVar
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Box, Scan
 from roadbed.core.geometry import Pose
-from roadbed.sources.datasets.kitti_scans import read_kitti_scan
+from roadbed.sources.datasets.annotations import read_annotations
+from roadbed.sources.datasets.rig import on_rig, read_mounts
+from roadbed.sources.formats.bin import read_bin
 from roadbed.sources.formats.files import FileSource, cloud_files
-from roadbed.sources.objects import read_objects
 from roadbed.sources.poses import Trajectory, read_calibration, read_poses, read_times
-from roadbed.sources.rig import on_rig, read_mounts
 
 
 class SemanticKittiSource(FileSource):
@@ -41,7 +41,7 @@ class SemanticKittiSource(FileSource):
             self.trajectory.check_count(len(self))
         self._mounts = read_mounts(folder)
         objects = folder / "objects.jsonl"
-        self._objects = read_objects(objects) if objects.is_file() else None
+        self._objects = read_annotations(objects) if objects.is_file() else None
 
     def _poses_file(self, folder: Path) -> Path | None:
         """Named by the user, SemanticKITTI's own, or KITTI odometry's `poses/NN.txt` beside `sequences/`."""
@@ -53,7 +53,7 @@ class SemanticKittiSource(FileSource):
 
     def read(self, path: Path) -> Scan:
         folder = Path(self.path)
-        scan = read_kitti_scan(path, folder / "labels" / f"{path.stem}.label")
+        scan = read_bin(path, folder / "labels" / f"{path.stem}.label")
         return on_rig(scan, folder, self._mounts)
 
     def objects(self, index: int) -> tuple[Box, ...]:

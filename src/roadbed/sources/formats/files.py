@@ -17,7 +17,7 @@ from roadbed.core.geometry import Pose
 from roadbed.io.files import too_large
 from roadbed.sources.fields import FAR_FROM_ORIGIN_M
 from roadbed.sources.poses import Trajectory, read_poses, read_times
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 # Longest first, so that `a.pcd.bin` is not taken for a `.bin`.
 CLOUD_SUFFIXES = (".pcd.bin", ".pcd", ".ply", ".las", ".laz", ".npy", ".npz", ".bin")

@@ -15,7 +15,7 @@ from roadbed.config.text import load_text
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import Scan
 from roadbed.sources.fields import scan_from_fields
-from roadbed.sources.sensors.ouster_packets import Columns, Ouster, read_metadata
+from roadbed.sources.sensors.ouster import Columns, Ouster, read_metadata
 from roadbed.sources.sensors.udp import UdpSource, listening_address
 
 _METADATA = "/api/v1/sensor/metadata"

@@ -15,7 +15,7 @@ from roadbed.io.files import open_regular
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.poses import read_poses
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 _MAGIC = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"}
 _FARTHEST_RETURN_M = 1000.0

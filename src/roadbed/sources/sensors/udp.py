@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from roadbed.core.errors import DeviceError, InputError
-from roadbed.sources.registry import Source
+from roadbed.sources.source import Source
 
 _WAKE_S = 0.2
 _BUFFER = 2**22  # bytes that may wait: a sensor sends a turn in bursts of a few hundred packets

@@ -158,7 +158,7 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     if (gamma > 0.0f || warm) prior += 3 * (2 * SLOT + frames[SLOT].prior) * NODES;
     GLOBAL float4 *to = to_all + 3 * SLOT * NODES, *surface = surface_all + SLOT * NODES;
     GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
-    int strip = inwards(GROUP_ID, GROUP_COUNT);
+    int strip = from_both_ends(GROUP_ID, GROUP_COUNT);
     int first_row = ROWS * strip / GROUP_COUNT, last_row = ROWS * (strip + 1) / GROUP_COUNT;
     Row rows[3][BLOCKS];  // in turn
     for (int block = 0; block < BLOCKS; ++block) {

@@ -101,7 +101,7 @@ FUNCTION void solve(GLOBAL const float *parts, LOCAL float *scratch, LOCAL float
     BARRIER();
     for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE) {
         float sum = 0.0f;
-        AHEAD for (int group = 0; group < GROUP_COUNT; ++group) sum += scratch[group * SUMS + k];
+        UNROLL_8 for (int group = 0; group < GROUP_COUNT; ++group) sum += scratch[group * SUMS + k];
         sums[k] = sum;
     }
     BARRIER();
@@ -179,5 +179,5 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
         found[2 * SLOT] = found[2 * SLOT + 1] = 0;
     }
     // No counts are left behind: every group has read them.
-    AHEAD for (int k = LOCAL_ID; k < n; k += LOCAL_SIZE) counts[(int)BITS_OF(samples[k].w)] = 0;
+    UNROLL_8 for (int k = LOCAL_ID; k < n; k += LOCAL_SIZE) counts[(int)BITS_OF(samples[k].w)] = 0;
 }

@@ -13,10 +13,10 @@ from roadbed.ground.stcrf.motion.grid_pose import Place
 class ScanAlignment:
     """`roadbed.ground.engine.Alignment` of one scan; its `place` is corrected once it is known how it lies."""
 
-    def __init__(self, config: TimeConfig, place: Place, given: FrameInput, notes: list[str]) -> None:
+    def __init__(self, config: TimeConfig, place: Place, given: FrameInput, diagnostics: list[str]) -> None:
         self.radius, self.trust = config.alignment_radius, config.alignment_trust
         self.place, self.warm = place, given.warm
-        self._given, self._notes = given, notes
+        self._given, self._diagnostics = given, diagnostics
 
     @property
     def poses(self) -> tuple[float, ...]:
@@ -28,7 +28,7 @@ class ScanAlignment:
             self.place = self.place.corrected(found, self.trust)
         elif found is not None:
             near = f"{100 * found.share:.0f} % of its points near it"
-            self._notes.append(f"scan does not fit the prior surface ({near}): started cold")
+            self._diagnostics.append(f"scan does not fit the prior surface ({near}): started cold")
             self.warm = False
         return self.warm
 

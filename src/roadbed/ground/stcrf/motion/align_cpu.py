@@ -21,7 +21,7 @@ from roadbed.kernels.numeric import (
     njit,
     solve3,
 )  # fmt: skip
-from roadbed.runtime.primitives_cpu import along, turn_of
+from roadbed.runtime.primitives_cpu import pose_rows, transform_row
 
 
 class Samples(NamedTuple):
@@ -45,12 +45,12 @@ def sample_residuals(points, standing, stride, rotation, translation, shape, rad
     sample, node, count = samples.values, samples.node, samples.count
     scale, wide, long = F(1) / spacing, F(columns), F(rows)
     some_stand = standing.shape[0] > 0
-    to_x, to_y, to_z = turn_of(rotation, translation)
+    to_x, to_y, to_z = pose_rows(rotation, translation)
     n = 0
     # Without branches: which points lie over firm nodes cannot be foretold. What does not count is written over.
     for i in range(U(0), U(points.shape[0]), U(stride)):
         px, py, pz = points[i, 0], points[i, 1], points[i, 2]
-        x, y = along(to_x, px, py, pz), along(to_y, px, py, pz)
+        x, y = transform_row(to_x, px, py, pz), transform_row(to_y, px, py, pz)
         u, v = x * scale, y * scale
         is_near = (x - centre_x) ** 2 + (y - centre_y) ** 2 < radius * radius
         is_return = (px != F(0)) | (py != F(0)) | (pz != F(0))
@@ -61,7 +61,7 @@ def sample_residuals(points, standing, stride, rotation, translation, shape, rad
         planes = mean[row + ONE]
         h, sx, sy = planes[0, column + ONE], planes[1, column + ONE], planes[2, column + ONE]
         dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
-        dz = along(to_z, px, py, pz) - (h + sx * dx + sy * dy)
+        dz = transform_row(to_z, px, py, pz) - (h + sx * dx + sy * dy)
         counts = inside & (information[row + ONE, 0, column + ONE] >= FIRM) & (abs(dz) < FARTHEST_SAMPLE)
         cell = row * U(columns) + column
         sample[0, n], sample[1, n], sample[2, n], node[n] = x - centre_x, y - centre_y, dz, cell

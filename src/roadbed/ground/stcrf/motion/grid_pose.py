@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
-from roadbed.core.device_arrays import to_host
+from roadbed.core.device_arrays import DeviceArray, to_host
 from roadbed.core.frames import Mounting
 from roadbed.core.geometry import Grid, Pose, rotation_to_level
 from roadbed.core.timeline import Link, Moment
@@ -27,9 +27,8 @@ from roadbed.ground.engine import (
 )
 from roadbed.ground.stcrf.model import KNOWN_PRIOR
 from roadbed.ground.stcrf.sizes import lattice_of
-from roadbed.mapping.recall import Recall
-from roadbed.mapping.tiles import TileMap
-from roadbed.runtime.backend import OnDevice
+from roadbed.mapping.best_estimate import BestEstimate
+from roadbed.mapping.tile_store import TileStore
 
 _HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one: float32 stays fine
 
@@ -72,10 +71,10 @@ class Place:
         """Height of the road under the vehicle over the base."""
         return self.T_lattice_vehicle.xyz[2] - self.base
 
-    def mask(self, cells: Grid, moving: NDArray[np.bool_] | OnDevice) -> MovingMask:
+    def mask(self, cells: Grid, moving: NDArray[np.bool_] | DeviceArray) -> MovingMask:
         (x_min, _, y_min, _), (own_x, own_y, _) = cells.extent, self.corner
         corner = x_min - own_x, y_min - own_y
-        if isinstance(moving, OnDevice):
+        if isinstance(moving, DeviceArray):
             return MovingMask(moving, cells.shape, corner, cells.spacing)
         return MovingMask(np.ascontiguousarray(moving, np.bool_), moving.shape, corner, cells.spacing)
 
@@ -92,18 +91,18 @@ class Place:
 class Places:
     """Follows the vehicle with the lattice, and brings the engine's prior along; nodes that leave go to the map."""
 
-    def __init__(self, config: Config, engine: GroundEngine, long_term_map: TileMap | None) -> None:
+    def __init__(self, config: Config, engine: GroundEngine, long_term_map: TileStore | None) -> None:
         self._rolls = config.ground.time.motion == "rolling"
         self._engine, self._map = engine, long_term_map
         self.around_vehicle = lattice_of(config.ground)
         self._prior_lattice, self._prior_base = self.around_vehicle, 0.0
         self._alone: Place | None = None
-        self._recall = None if long_term_map is None else Recall(self.around_vehicle, long_term_map.surface)
+        self._best = None if long_term_map is None else BestEstimate(self.around_vehicle, long_term_map.surface)
         self.reset()
 
     def reset(self) -> None:
         """The next drive may be level another way; what the prior holds goes to the map when it begins."""
-        self._T_lattice_world = self._map.T_lattice_world if self._map is not None else None
+        self._T_lattice_world = self._map.T_map_world if self._map is not None else None
 
     def of_one_alone(self, mounting: Mounting) -> Place:
         """A scan without odometry: the lattice frame is the vehicle's. The last one where the sensor sits as before."""
@@ -119,8 +118,8 @@ class Places:
         if moment.link is Link.FIRST:
             self._store(np.ones(self._prior_lattice.shape, np.bool_))
             self._engine.forget()
-            if self._recall is not None:
-                self._recall.forget()
+            if self._best is not None:
+                self._best.clear()
         if not self._rolls:
             if moment.link is Link.NEXT:
                 self._engine.move(Turned(moment.T_old_new, self.around_vehicle.x0, self.around_vehicle.y0))
@@ -140,9 +139,9 @@ class Places:
     def keep(self, output: FrameOutput) -> None:
         """The engine's result becomes its prior, and what the map will take is brought up to date."""
         self._engine.keep()
-        if self._recall is not None and self._prior_lattice is not self.around_vehicle:
+        if self._best is not None and self._prior_lattice is not self.around_vehicle:
             elevation, slope = to_host(output.elevation), to_host(output.slope)
-            self._recall.notice(self._engine.prior, elevation - np.float32(self._prior_base), slope)
+            self._best.update(self._engine.prior, elevation - np.float32(self._prior_base), slope)
 
     def save_map(self) -> None:
         """Write everything known to the long-term map."""
@@ -164,8 +163,8 @@ class Places:
                 climb, base = 0.0, self._prior_base
             if columns or rows or climb:
                 self._engine.move(Rolled(columns, rows, climb))
-                if self._recall is not None:
-                    self._recall.roll(columns, rows, climb)
+                if self._best is not None:
+                    self._best.roll(columns, rows, climb)
         self._prior_lattice, self._prior_base = lattice, base
         if self._map is not None:
             self._load(np.ones(lattice.shape, np.bool_) if first else lattice.outside(-columns, -rows))
@@ -173,19 +172,19 @@ class Places:
 
     def _store(self, leaving: NDArray[np.bool_]) -> None:
         """Nodes that leave go to the long-term map, if there is one."""
-        if self._map is None or self._recall is None or self._prior_lattice is self.around_vehicle:
+        if self._map is None or self._best is None or self._prior_lattice is self.around_vehicle:
             return
         if leaving.any():
-            self._map.store(self._prior_lattice, self._recall.information, self._prior_base, leaving)
+            self._map.store(self._prior_lattice, self._best.information, self._prior_base, leaving)
 
     def _load(self, entering: NDArray[np.bool_]) -> None:
         """Nodes that enter are undefined, or what the map knows of them."""
-        if self._map is None or self._recall is None or not entering.any():
+        if self._map is None or self._best is None or not entering.any():
             return
         information = self._engine.prior
         if self._map.load(self._prior_lattice, information, self._prior_base, entering):
             self._engine.prior = information
-            self._recall.take(information, entering)
+            self._best.load(information, entering)
 
     def _knows_something(self) -> bool:
         return bool((self._engine.prior[0] > KNOWN_PRIOR).any())

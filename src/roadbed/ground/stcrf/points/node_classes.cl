@@ -83,8 +83,8 @@ KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL 
         if (here && band >= 0) ATOMIC_ADD(&tallies[BAND_WORDS * pillar + band / 2], 1u << (16 * (band % 2)));
     }
 #else
-    int run = inwards(GROUP_ID, GROUP_COUNT), end = begin_of_run(run + 1, NODES);
-    for (int node = begin_of_run(run, NODES); node < end; ++node) {
+    int run = from_both_ends(GROUP_ID, GROUP_COUNT), end = chunk_begin(run + 1, NODES);
+    for (int node = chunk_begin(run, NODES); node < end; ++node) {
         int2 segment = segments[SLOT * NODES + node];
         GLOBAL const float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
         GLOBAL uint *bands = tallies + BAND_WORDS * PILLARS * node;

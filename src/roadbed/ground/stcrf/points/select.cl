@@ -67,13 +67,13 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         BARRIER();
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
-            ATOMIC_MIN(&lowest[slot * PILLARS + square_of(p.x, p.y, SIDE)], ordered(p.z));
+            ATOMIC_MIN(&lowest[slot * PILLARS + square_of(p.x, p.y, SIDE)], float_to_key(p.z));
         }
         BARRIER();
         for (int k = lane; FIND_WALLS && k < count; k += lanes) {
             float4 p = points[k];
             int pillar = slot * PILLARS + square_of(p.x, p.y, SIDE);
-            float above = p.z - unordered(lowest[pillar]);
+            float above = p.z - key_to_float(lowest[pillar]);
             if (above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
         }
         BARRIER();
@@ -83,13 +83,13 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
             int stands = frame->some_stand && standing[SLOT * capacity + (int)BITS_OF(p.w)];
             int out = in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p);
             if (out) points[k].z = FAR_ABOVE;
-            else ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], ordered(p.z));
+            else ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], float_to_key(p.z));
         }
         BARRIER();
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int part = slot * PARTS + square_of(p.x, p.y, LOW_SIDE);
-            if (p.z < FAR_ABOVE && ordered(p.z) == part_low[part]) ATOMIC_MIN(&part_first[part], BITS_OF(p.w));
+            if (p.z < FAR_ABOVE && float_to_key(p.z) == part_low[part]) ATOMIC_MIN(&part_first[part], BITS_OF(p.w));
         }
         BARRIER();
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
@@ -146,7 +146,7 @@ KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL float4 *sorted, GLOBAL const 
             }
             BARRIER();
             int mine = 0, total;
-            for (int k = 0; k < WORDS_EACH; ++k) mine += POPULATION(marks[LOCAL_ID * WORDS_EACH + k]);
+            for (int k = 0; k < WORDS_EACH; ++k) mine += POPCOUNT(marks[LOCAL_ID * WORDS_EACH + k]);
             before[LOCAL_ID] = earlier + group_scan(mine, scratch, &total);
             earlier += total;
             BARRIER();
@@ -154,8 +154,8 @@ KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL float4 *sorted, GLOBAL const 
                 uint place = BITS_OF(points[k].w) - first;
                 if (points[k].z >= FAR_ABOVE || place >= 32u * WORDS) continue;
                 int word = place / 32, rank = before[word / WORDS_EACH];
-                for (int other = word / WORDS_EACH * WORDS_EACH; other < word; ++other) rank += POPULATION(marks[other]);
-                rank += POPULATION(marks[word] & ((1u << (place % 32)) - 1));
+                for (int other = word / WORDS_EACH * WORDS_EACH; other < word; ++other) rank += POPCOUNT(marks[other]);
+                rank += POPCOUNT(marks[word] & ((1u << (place % 32)) - 1));
                 if (rank % stride) points[k].z = FAR_ABOVE;
             }
             BARRIER();

@@ -74,8 +74,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups,
                      int moving_capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
-    int run = inwards(GROUP_ID, GROUP_COUNT), end = begin_of_run(run + 1, NODES);
-    for (int node = begin_of_run(run, NODES); node < end; ++node) {
+    int run = from_both_ends(GROUP_ID, GROUP_COUNT), end = chunk_begin(run + 1, NODES);
+    for (int node = chunk_begin(run, NODES); node < end; ++node) {
         int2 segment = segments[SLOT * NODES + node];
         float under = ANCHORS_USED ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
         int count = segment.y - (is_finite(under) ? ANCHORS_USED : 0);

@@ -50,7 +50,7 @@ KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOB
     }
 #else
     located += SLOT * capacity, rank += SLOT * capacity, counts += SLOT * NODES;
-    int last = -1, begin = begin_of_run(GLOBAL_ID, count), end = begin;  // of the points in node `last`
+    int last = -1, begin = chunk_begin(GLOBAL_ID, count), end = begin;  // of the points in node `last`
     FOR_EACH(i, count) {
         float4 point = locate_point(frame, points[3 * i], points[3 * i + 1], points[3 * i + 2], 1);
         int node = (int)BITS_OF(point.w);
@@ -111,9 +111,9 @@ KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *seg
     int kind = count <= FEW ? -1 : count <= SOME ? 0 : count <= MANY ? 1 : 2;
     if (frame->warm) {
         int known = here && priors[3 * ((2 * SLOT + frame->prior) * NODES + node)].x > KNOWN_PRIOR;
-        join_list(cursors + CURSORS * SLOT + 4, count > 0 ? known : -1, 2);
+        append_to_list(cursors + CURSORS * SLOT + 4, count > 0 ? known : -1, 2);
     }
-    int listed = LANES > 1 ? join_list(cursors + CURSORS * SLOT + 1, kind, 3) : 0;
+    int listed = LANES > 1 ? append_to_list(cursors + CURSORS * SLOT + 1, kind, 3) : 0;
     BARRIER();
     if (!here) return;
     segments[SLOT * NODES + node] = INT2(first + before, count);

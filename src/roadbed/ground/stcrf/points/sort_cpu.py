@@ -31,7 +31,7 @@ from roadbed.kernels.simd import (
 )  # fmt: skip
 from roadbed.kernels.simd_reductions import chosen, how_many
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
-from roadbed.runtime.primitives_cpu import along, turn_of
+from roadbed.runtime.primitives_cpu import pose_rows, transform_row
 
 SORT_PHASES = 3
 BLOCK = 256  # points that stay in cache
@@ -68,7 +68,11 @@ def _find_nodes(points, first, turn, shape, k, node):
     """Node of points; the one after the last where they are on none, or missing."""
     x, y, z = load_points(points, first)
     scale = F(1) / shape.spacing
-    u, v, w = along(turn[0], x, y, z) * scale, along(turn[1], x, y, z) * scale, along(turn[2], x, y, z)
+    u, v, w = (
+        transform_row(turn[0], x, y, z) * scale,
+        transform_row(turn[1], x, y, z) * scale,
+        transform_row(turn[2], x, y, z),
+    )
     inside = (u >= F(0)) & (u < F(shape.columns)) & (v >= F(0)) & (v < F(shape.rows))
     # Comparisons with NaN are false; (0, 0, 0) is how sensors write a missing return.
     is_return = (F(0) < x * x + y * y + z * z) & (w < FARTHEST_HEIGHT) & (w > -FARTHEST_HEIGHT)
@@ -81,10 +85,10 @@ def _node_place(points, first, turn, shape, k, block):
     """x and y of points from the middle of their node, and their height."""
     x, y, z = load_points(points, first)
     spacing, scale = shape.spacing, F(1) / shape.spacing
-    u, v = along(turn[0], x, y, z), along(turn[1], x, y, z)
+    u, v = transform_row(turn[0], x, y, z), transform_row(turn[1], x, y, z)
     store(block, (0, k), u - (floor(u * scale) + F(0.5)) * spacing)
     store(block, (1, k), v - (floor(v * scale) + F(0.5)) * spacing)
-    store(block, (2, k), along(turn[2], x, y, z))
+    store(block, (2, k), transform_row(turn[2], x, y, z))
 
 
 @inner()
@@ -194,7 +198,7 @@ def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
     """
     count, slices, n = room.count, room.count.shape[0], scan[0].shape[0]
     blocks = (n + BLOCK - 1) // BLOCK
-    turn = turn_of(pose[0], pose[1])
+    turn = pose_rows(pose[0], pose[1])
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 1 else slices
         s = first_chunk(tasks, phase)

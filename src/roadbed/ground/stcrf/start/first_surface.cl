@@ -34,10 +34,10 @@ FUNCTION Place own_place(void) {
 FUNCTION Information told_information(const uint4 *place, uint number) {
     float4 a, b, c;
     do {
-        a = look(place);
-        b = look(place + 1);
-        c = look(place + 2);
-    } while (!is_numbered(a, number) || !is_numbered(b, number) || !is_numbered(c, number));
+        a = peek_message(place);
+        b = peek_message(place + 1);
+        c = peek_message(place + 2);
+    } while (!has_number(a, number) || !has_number(b, number) || !has_number(c, number));
     Information out = {a.x, a.y, a.z, b.x, b.y, b.z, c.x, c.y, c.z};
     return out;
 }
@@ -46,7 +46,7 @@ FUNCTION Information told_information(const uint4 *place, uint number) {
 FUNCTION void tell_information(uint4 *place, Information s, int lane, uint number) {
     float x = lane == 0 ? s.p00 : lane == 1 ? s.p11 : s.x0, y = lane == 0 ? s.p01 : lane == 1 ? s.p12 : s.x1;
     float z = lane == 0 ? s.p02 : lane == 1 ? s.p22 : s.x2;
-    if (lane < 3) tell(place + lane, x, y, z, number);
+    if (lane < 3) send_message(place + lane, x, y, z, number);
 }
 
 FUNCTION int sum_of_lanes(int value) {
@@ -61,14 +61,14 @@ FUNCTION void tell_envelope(uint4 *messages, float *heights, uint number) {
     do {
         waits = 0;
         UNROLL for (int k = 0; k < EACH; ++k)
-            found[k] = look(messages + LOWEST_HEIGHTS + min(LOCAL_ID + k * TEAM, NODES - 1));
-        UNROLL for (int k = 0; k < EACH; ++k) waits |= !is_numbered(found[k], number);
+            found[k] = peek_message(messages + LOWEST_HEIGHTS + min(LOCAL_ID + k * TEAM, NODES - 1));
+        UNROLL for (int k = 0; k < EACH; ++k) waits |= !has_number(found[k], number);
     } while (waits);
     UNROLL for (int k = 0; k < EACH; ++k) heights[min(LOCAL_ID + k * TEAM, NODES - 1)] = found[k].x;
     BARRIER();
     find_envelope(heights);
     for (int node = LOCAL_ID; node < NODES; node += TEAM)
-        tell(messages + ENVELOPE + node, heights[node], 0.0f, 0.0f, number);
+        send_message(messages + ENVELOPE + node, heights[node], 0.0f, 0.0f, number);
 }
 
 // What the climbing start expects of a node, from the envelope of the heights of all nodes.
@@ -85,11 +85,11 @@ FUNCTION float4 climbing_plane(Place own, const float4 *held, const Frame *frame
         first = fmin(first, other);
     }
     float lowest = height_of(frame, own.node, first, second);
-    if (own.lane == 0 && own.tells) tell(messages + LOWEST_HEIGHTS + own.node, lowest, 0.0f, 0.0f, number);
+    if (own.lane == 0 && own.tells) send_message(messages + LOWEST_HEIGHTS + own.node, lowest, 0.0f, 0.0f, number);
     if (GROUP_ID == HALF) tell_envelope(messages, heights, number);
     int inside = is_inside(own.row, own.column), lane = inside ? own.lane : 0;  // {itself, west, east, south, north}
     int other = own.node + (lane == 1 ? -1 : lane == 2 ? 1 : lane == 3 ? -COLUMNS : lane == 4 ? COLUMNS : 0);
-    float height = known_or(told(messages + ENVELOPE + other, number).x, frame->road), around[5];
+    float height = known_or(receive_message(messages + ENVELOPE + other, number).x, frame->road), around[5];
     UNROLL for (int k = 0; k < 5; ++k) around[k] = __shfl_sync(0xffffffffu, height, k, LANES);
     if (!inside) return FLOAT4(around[0], 0.0f, 0.0f, 0.0f);
     return FLOAT4(around[0], slope_between(around[1], around[2]), slope_between(around[3], around[4]), 0.0f);
@@ -132,8 +132,8 @@ FUNCTION void tell_explained(Place own, const float4 *held, float4 plane, uint4 
     all = sum_of_lanes(all);
     explained = sum_of_lanes(explained);
     if (own.lane > 0 || !own.tells) return;
-    if (own.climbs) tell(messages + SLOPES_OF_CLIMBING + own.node, plane.y, plane.z, 0.0f, number);
-    tell(messages + EXPLAINED_BY(own.climbs) + own.node, (float)all, (float)explained, plane.x, number);
+    if (own.climbs) send_message(messages + SLOPES_OF_CLIMBING + own.node, plane.y, plane.z, 0.0f, number);
+    send_message(messages + EXPLAINED_BY(own.climbs) + own.node, (float)all, (float)explained, plane.x, number);
 }
 
 FUNCTION int takes_climbing(Place own, const uint4 *messages, uint number) {
@@ -147,12 +147,12 @@ FUNCTION int takes_climbing(Place own, const uint4 *messages, uint number) {
             int row = own.row + place / ACROSS - CLIMB_REGION, column = own.column + place % ACROSS - CLIMB_REGION;
             int counts = place < ACROSS * ACROSS && row >= 0 && row < ROWS && column >= 0 && column < COLUMNS;
             int other = counts ? row * COLUMNS + column : own.node;
-            level[k] = look(messages + EXPLAINED_BY(0) + other);
-            climbing[k] = look(messages + EXPLAINED_BY(1) + other);
+            level[k] = peek_message(messages + EXPLAINED_BY(0) + other);
+            climbing[k] = peek_message(messages + EXPLAINED_BY(1) + other);
             if (!counts) level[k].x = level[k].y = climbing[k].y = 0.0f;
         }
         UNROLL for (int k = 0; k < PLACES; ++k) {
-            waits |= !is_numbered(level[k], number) || !is_numbered(climbing[k], number);
+            waits |= !has_number(level[k], number) || !has_number(climbing[k], number);
             region.all += (int)level[k].x;
             region.by_level += (int)level[k].y;
             region.by_climbing += (int)climbing[k].y;
@@ -165,12 +165,12 @@ FUNCTION int takes_climbing(Place own, const uint4 *messages, uint number) {
 }
 
 // As many groups for the start that climbs as for the level one, which begins with what is `expected`, or none.
-KERNEL_OF(TEAM) first_surface(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLOBAL const float4 *expected,
+KERNEL_OF_SIZE(TEAM) first_surface(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLOBAL const float4 *expected,
                               GLOBAL float4 *result, GLOBAL uint4 *mail, int iterations) {
     LOCAL_ARRAY float heights[LOCAL_HEIGHTS ? 2 * NODES : 1];
     Place own = own_place();
     uint4 *messages = mail + 1;
-    uint number = first_number(messages);
+    uint number = first_message_number(messages);
     float4 held[HELD];
     UNROLL for (int j = 0; j < HELD; ++j) {
         int place = j * LANES + own.lane;
@@ -182,8 +182,8 @@ KERNEL_OF(TEAM) first_surface(GLOBAL const Frame *frames, GLOBAL const float4 *p
     if (GROUP_COUNT > HALF) {
         tell_explained(own, held, plane, messages, number + 1);
         if (!own.climbs && takes_climbing(own, messages, number + 1)) {
-            float4 slopes = told(messages + SLOPES_OF_CLIMBING + own.node, number + 1);
-            plane = FLOAT4(told(messages + EXPLAINED_BY(1) + own.node, number + 1).z, slopes.x, slopes.y, 0.0f);
+            float4 slopes = receive_message(messages + SLOPES_OF_CLIMBING + own.node, number + 1);
+            plane = FLOAT4(receive_message(messages + EXPLAINED_BY(1) + own.node, number + 1).z, slopes.x, slopes.y, 0.0f);
             uint4 *climbed = messages + INFORMATION_OF(1, CLIMB_ITERATIONS - 1) + 3 * own.node;
             found = told_information(climbed, number + CLIMB_ITERATIONS);
         }

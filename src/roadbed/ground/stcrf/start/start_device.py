@@ -11,7 +11,8 @@ import numpy as np
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FAR_ABOVE
 from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, TEAM, EmLayout, coarse_program, exponent
-from roadbed.runtime.backend import Backend, Launch
+from roadbed.runtime.backend import Backend
+from roadbed.runtime.graphs import Launch
 
 _MESSAGES = 17  # per node, of both starts (first_surface.cl)
 _MOST_HEIGHTS = 4096  # nodes whose heights local memory holds twice (slope_start.cl)
@@ -66,7 +67,7 @@ class CoarseLattice:
         if self._groups:
             groups = self._groups * (2 if coarse.climb and not carried else 1)
             given = frames, self.points, self.expected, self.result, self._mail, np.int32(count)
-            return [replace(self._launch("coarse", "first_surface", groups, *given), size=TEAM, together=True)]
+            return [replace(self._launch("coarse", "first_surface", groups, *given), size=TEAM, cooperative=True)]
         launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
         if self._shaping is not self.points:
             packing = self.points, self._shaping, self._lists
@@ -78,7 +79,7 @@ class CoarseLattice:
         groups = -(-self._nodes * self._backend.device.lanes // TEAM)
         if self._per_node > SOME or self._nodes > _MOST_HEIGHTS or self._backend.device.lanes < _NEIGHBOURS:
             return 0
-        return groups if 2 * groups <= self._backend.groups_at_once(self.program, "first_surface", TEAM) else 0
+        return groups if 2 * groups <= self._backend.resident_groups(self.program, "first_surface", TEAM) else 0
 
     def _iterations_of(self, carried: bool) -> int:
         coarse = self._stcrf.coarse

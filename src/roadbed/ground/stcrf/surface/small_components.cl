@@ -24,7 +24,7 @@ KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOB
 
 KERNEL join_clean(GLOBAL const Frame *frames, GLOBAL int *clean) {
     if (!(frames[SLOT].wanted & LAYERS)) return;
-    FOR_EACH(node, NODES) join_before(clean + SLOT * NODES, node, COLUMNS);
+    FOR_EACH(node, NODES) unite_with_previous(clean + SLOT * NODES, node, COLUMNS);
 }
 
 KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *judged, GLOBAL int *clean, GLOBAL int *sizes_all) {

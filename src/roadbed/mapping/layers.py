@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a map keeps beside the ground: thinned points of ground and obstacles, and which cells stand in the way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.core.errors import InputError
+from roadbed.core.frames import GroundFrame, Label, OccupancyFrame
+from roadbed.core.geometry import Float32
+from roadbed.io.atomic import atomic_write
+from roadbed.io.files import read_text
+from roadbed.mapping.cache import SIDE, Key, TileCache
+from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
+from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
+
+_NAME = "survey.json"
+_TILES_IN_MEMORY = 16  # of each kind: the vehicle's surroundings
+_SURE = 0.5  # mass from which a cell counts as static or free in a scan
+
+
+@dataclass(frozen=True)
+class LayersIndex:
+    """What holds for the survey of a whole map."""
+
+    voxel: float = 0.2  # m, one point of each kind is kept per voxel
+    cell: float = 0.2  # m
+
+    @classmethod
+    def read(cls, folder: Path) -> LayersIndex | None:
+        path = folder / _NAME
+        if not path.exists():
+            return None
+        try:
+            index = json.loads(read_text(path))
+            found = cls(float(index["voxel"]), float(index["cell"]))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(f"{path}: expected the index of a survey ({error})") from None
+        if not (0.01 <= found.voxel <= 10 and 0.01 <= found.cell <= 10):
+            raise InputError(f"{path}: expected voxels and cells of 0.01 to 10 m, found {found.voxel}, {found.cell}")
+        return found
+
+    def write(self, folder: Path) -> None:
+        with atomic_write(folder / _NAME) as file:
+            file.write(json.dumps({"version": 1, "voxel": self.voxel, "cell": self.cell}).encode())
+
+
+def point_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCache[PointTile]:
+    return TileCache(folder, "points", PointTile, most_in_memory)
+
+
+def cell_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCache[OccupancyTile]:
+    return TileCache(folder, "cells", OccupancyTile, most_in_memory)
+
+
+class MapLayers:
+    """`add` the frames of a drive; `flush` writes what is in memory. Frames without odometry have no place in it."""
+
+    def __init__(self, folder: str | Path, spacing: float, cell: float = 0.2) -> None:
+        self.folder, self._tile_m = Path(folder), SIDE * spacing
+        self._points, self._cells = point_tiles(self.folder), cell_tiles(self.folder)
+        known = LayersIndex.read(self.folder)
+        self.index = known or LayersIndex(cell=cell)
+        self._begun = known is not None
+        if self.index.cell != cell:
+            raise InputError(
+                f"{self.folder / _NAME}: expected cells of {cell:g} m as the occupancy has them, "
+                f"found {self.index.cell:g} m"
+            )
+
+    def add(self, ground: GroundFrame, occupancy: OccupancyFrame | None = None) -> None:
+        if ground.T_world_grid is None:
+            return
+        if not self._begun:
+            self.index.write(self.folder)
+            self._begun = True
+        points = ground.points_grid
+        usable = np.isfinite(points).all(axis=1) & np.isin(ground.label, (Label.GROUND, Label.OBSTACLE, Label.OVERHANG))
+        if occupancy is not None:
+            usable &= ~_moves(points, occupancy)
+        points, label = points[usable], ground.label[usable]
+        intensity = None if ground.scan is None else ground.scan.intensity
+        self._add_points(points, label, np.zeros(len(points)) if intensity is None else _whole(intensity[usable]))
+        if occupancy is not None and occupancy.T_ground_grid is None:
+            observed = True if occupancy.observedness is None else occupancy.observedness > 0
+            self._add_cells(
+                *_cells_of(occupancy), (occupancy.static > _SURE) & observed, (occupancy.free > _SURE) & observed
+            )
+        else:
+            self._add_cells(*_cells_hit(points, label, self.index.cell))
+
+    def flush(self) -> None:
+        self._points.flush()
+        self._cells.flush()
+
+    def _add_points(self, points: Float32, label: NDArray, intensity: NDArray) -> None:
+        kind = np.where(label == Label.GROUND, GROUND, OBSTACLE)
+        place = points.astype(np.float64)
+        tile = np.floor(place[:, :2] / self._tile_m).astype(np.int64)
+        for column, row in np.unique(tile, axis=0):
+            here = (tile[:, 0] == column) & (tile[:, 1] == row)
+            key = int(row), int(column)
+            target = self._points.get(key) or self._points.add(key, PointTile())
+            corner = np.array([column, row, 0.0]) * self._tile_m
+            target.add(place[here] - corner, intensity[here], kind[here], self.index.voxel)
+        self._points.trim()
+
+    def _add_cells(self, column: NDArray, row: NDArray, occupied: NDArray, free: NDArray) -> None:
+        """Cells by their numbers in the world, and what each was found to be."""
+        told = occupied | free
+        column, row, occupied, free = column[told], row[told], occupied[told], free[told]
+        tile = np.stack([row, column], axis=-1) // CELLS
+        for key in np.unique(tile, axis=0):
+            here = (tile == key).all(axis=-1)
+            name: Key = int(key[0]), int(key[1])
+            target = self._cells.get(name) or self._cells.add(name, OccupancyTile.empty())
+            at = row[here] - key[0] * CELLS, column[here] - key[1] * CELLS
+            target.occupied[at] += occupied[here]
+            target.free[at] += free[here]
+            target.changed = True
+        self._cells.trim()
+
+
+def _whole(intensity: NDArray) -> NDArray:
+    """Intensities as whole numbers of 0..65535; those that are shares of 1 become such of 255."""
+    values = np.nan_to_num(np.asarray(intensity, np.float64), posinf=0, neginf=0)
+    if len(values) and 0 < values.max() <= 1:
+        values = 255 * values
+    return np.clip(np.round(values), 0, 65535)
+
+
+def _moves(points: Float32, occupancy: OccupancyFrame) -> NDArray[np.bool_]:
+    grid, moving = occupancy.moving_cells()
+    cell = grid.index(points[:, 0], points[:, 1])
+    return (cell >= 0) & moving.ravel()[cell]
+
+
+def _cells_of(occupancy: OccupancyFrame) -> tuple[NDArray, NDArray]:
+    """Numbers of the columns and rows of a grid whose cells lie at (k + 1/2) spacing."""
+    grid = occupancy.grid
+    column = round(grid.x0 / grid.spacing - 0.5) + np.arange(grid.columns)
+    row = round(grid.y0 / grid.spacing - 0.5) + np.arange(grid.rows)
+    columns, rows = np.meshgrid(column, row)
+    return columns, rows
+
+
+def _cells_hit(points: Float32, label: NDArray, cell: float) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Without an occupancy filter: cells with obstacles in them are occupied, those with ground alone are free."""
+    low = label != Label.OVERHANG
+    number = np.floor(points[low, :2].astype(np.float64) / cell).astype(np.int64)
+    hit, inverse = np.unique(number, axis=0, return_inverse=True)
+    obstacle = np.bincount(inverse.ravel(), label[low] == Label.OBSTACLE, len(hit)) > 0
+    return hit[:, 0], hit[:, 1], obstacle, ~obstacle

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maps made of maps: several merged by adding what they know, one cropped. Tile by tile; the index is written last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.core.errors import InputError, OutputError
+from roadbed.core.geometry import Float64, Pose
+from roadbed.mapping.cache import SIDE, Key, T, TileCache
+from roadbed.mapping.index import MapIndex
+from roadbed.mapping.information import rotated, tilted, translated
+from roadbed.mapping.layers import cell_tiles, point_tiles
+from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
+from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
+from roadbed.mapping.reader import MapReader
+from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
+
+_IN_MEMORY = 64  # tiles of the map that is written
+_LARGEST_TILT = 0.1  # rad between the level planes of two maps
+_OWN = ("map.json", "survey.json", "tile_*.npz", "points_*.npz", "cells_*.npz")
+
+
+def new_map_folder(folder: Path, sources: Sequence[Path], force: bool = False) -> Path:
+    """A folder to write a map into: a new or empty one, or with `force` another map, which is removed."""
+    if any(folder.resolve() == source.resolve() for source in sources):
+        raise OutputError(f"{folder}: is read as a map, expected another folder to write to")
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: found a file, expected a folder or a new name")
+    if folder.is_dir() and any(folder.iterdir()):
+        if not (folder / "map.json").exists():
+            raise OutputError(f"{folder}: is not empty and not a map; name another folder with -o")
+        if not force:
+            raise OutputError(f"{folder}: holds a map; name another folder with -o, or replace it with --force")
+        for pattern in _OWN:  # the index first: without it the rest is no map
+            for path in folder.glob(pattern):
+                path.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def foreign_to_map(folder: Path) -> str | None:
+    """The first file in a map's folder that is none of a map; None where there is no such file."""
+    names = sorted(path.name for path in folder.iterdir())
+    return next((name for name in names if not any(fnmatch(name, pattern) for pattern in _OWN)), None)
+
+
+def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path], onto: MapIndex | None = None) -> None:
+    """Add what the maps know of each node, voxel and cell, in the frame of the first of them, or of `onto`.
+
+    `make_folder` is asked for the place of the new map once the maps are known to fit together. Maps that are merged
+    onto one frame can be merged again in any order and any groups: only sums are taken from then on.
+    """
+    first = maps[0]
+    for other in maps[1:]:
+        if other.spacing != first.spacing:
+            raise InputError(
+                f"{other.folder}: node spacing: found {other.spacing:g} m, "
+                f"expected {first.spacing:g} m as in {first.folder}"
+            )
+    survey = next((stored.survey for stored in maps if stored.survey is not None), None)
+    for stored in maps:
+        if stored.survey is not None and stored.survey != survey:
+            raise InputError(f"{stored.folder}: survey: found {stored.survey}, expected {survey}")
+    folder = make_folder()
+    sums = _Sums(
+        ground_tiles(folder, _IN_MEMORY),
+        point_tiles(folder),
+        cell_tiles(folder),
+        first.spacing,
+        survey.voxel if survey else 0.0,
+        survey.cell if survey else 0.0,
+    )
+    index = onto or first.index
+    for stored in maps:
+        T_first_own = index.T_map_world @ stored.index.T_map_world.inverse()
+        scale = index.surface.point_variance / stored.index.surface.point_variance
+        if np.allclose(T_first_own.matrix, np.eye(4), atol=1e-9):
+            sums.add(stored, scale)
+        else:
+            sums.add_moved(stored, T_first_own, scale)
+    sums.flush()
+    if survey is not None:
+        survey.write(folder)
+    index.write(folder)
+
+
+def crop_map(
+    stored: MapReader, make_folder: Callable[[], Path], x: tuple[float, float], y: tuple[float, float]
+) -> None:
+    """Keep what lies within x[0]..x[1] and y[0]..y[1] metres of the map's frame; there must be something."""
+    if not (x[0] < x[1] and y[0] < y[1]):
+        raise InputError(f"crop: expected X_MIN < X_MAX and Y_MIN < Y_MAX, found {x[0]:g} {x[1]:g} {y[0]:g} {y[1]:g}")
+
+    def inside(px: Float64, py: Float64) -> NDArray[np.bool_]:
+        return (px >= x[0]) & (px < x[1]) & (py >= y[0]) & (py < y[1])
+
+    kept = [key for key in stored.keys if (stored.planes(key).known & inside(*stored.grid(key).mesh())).any()]
+    if not kept:
+        raise InputError(f"{stored.folder}: nothing is known within x {x[0]:g}..{x[1]:g}, y {y[0]:g}..{y[1]:g}")
+    folder = make_folder()
+    ground, points, cells = ground_tiles(folder, 1), point_tiles(folder, 1), cell_tiles(folder, 1)
+    for key in kept:
+        tile = stored.ground(key)
+        if tile is not None:
+            tile.information[:, ~inside(*stored.grid(key).mesh())] = 0
+            _keep(ground, key, tile)
+    for key in stored.point_keys:
+        cloud = stored.points(key)
+        if cloud is not None:
+            corner = SIDE * stored.spacing * np.array([key[1], key[0]])
+            part = cloud.only(lambda place, corner=corner: inside(*(place[:, :2] + corner).T))  # type: ignore[misc]
+            if len(part.voxel):
+                _keep(points, key, part)
+    for key in stored.cell_keys:
+        grid, survey = stored.cells(key), stored.survey
+        if grid is not None and survey is not None:
+            column, row = np.meshgrid(np.arange(CELLS) + 0.5, np.arange(CELLS) + 0.5)
+            outside = ~inside((column + key[1] * CELLS) * survey.cell, (row + key[0] * CELLS) * survey.cell)
+            grid.occupied[outside], grid.free[outside] = 0, 0
+            if grid.occupied.any() or grid.free.any():
+                _keep(cells, key, grid)
+    if stored.survey is not None:
+        stored.survey.write(folder)
+    stored.index.write(folder)
+
+
+def _keep(tiles: TileCache[T], key: Key, tile: T) -> None:
+    tile.changed = True
+    tiles.add(key, tile)
+    tiles.flush()
+    tiles.trim()
+
+
+@dataclass
+class _Sums:
+    """The map that is written: tiles to which others are added."""
+
+    ground: TileCache[GroundTile]
+    points: TileCache[PointTile]
+    cells: TileCache[OccupancyTile]
+    spacing: float
+    voxel: float
+    cell: float
+
+    def add(self, stored: MapReader, scale: float) -> None:
+        """A map in the same frame: tile by tile."""
+        for key in stored.keys:
+            tile = stored.ground(key)
+            if tile is not None:
+                target = self.ground.get(key) or self.ground.add(key, GroundTile.empty(tile.base))
+                target.information += np.float32(scale) * tile.over(target.base)
+                target.changed = True
+                self.ground.trim()
+        for key in stored.point_keys:
+            cloud = stored.points(key)
+            if cloud is not None:
+                self._cloud(key).add_rows(*cloud.rows())
+                self.points.trim()
+        for key in stored.cell_keys:
+            grid = stored.cells(key)
+            if grid is not None:
+                (self.cells.get(key) or self.cells.add(key, OccupancyTile.empty())).add(grid)
+                self.cells.trim()
+
+    def add_moved(self, stored: MapReader, T_to_from: Pose, scale: float) -> None:
+        """A map in a frame of its own: each node, voxel and cell goes to the nearest one here."""
+        up = T_to_from.rotation[:, 2]
+        if up[2] < np.cos(_LARGEST_TILT):
+            raise InputError(
+                f"{stored.folder}: its level plane is tilted by {np.degrees(np.arccos(up[2])):.1f} degrees "
+                f"against the first map's, expected at most {np.degrees(_LARGEST_TILT):.1f}"
+            )
+        for key in stored.keys:
+            tile = stored.ground(key)
+            if tile is not None:
+                self._add_moved_ground(stored, key, tile, T_to_from, scale)
+        for key in stored.point_keys:
+            cloud = stored.points(key)
+            corner = SIDE * stored.spacing * np.array([key[1], key[0], 0.0])
+            for kind in (GROUND, OBSTACLE) if cloud is not None else ():
+                place, intensity, count = cloud.means(kind)  # type: ignore[union-attr]
+                self._add_moved_points(T_to_from @ (place + corner), intensity, count, kind)
+        for key in stored.cell_keys:
+            grid = stored.cells(key)
+            if grid is not None:
+                self._add_moved_cells(key, grid, T_to_from)
+
+    def _add_moved_ground(self, stored: MapReader, key: Key, tile: GroundTile, T_to_from: Pose, scale: float) -> None:
+        known = tile.information[0] > KNOWN
+        x, y = (axis[known] for axis in stored.grid(key).mesh())
+        information = scale * tile.information[:, known].astype(np.float64)
+        moved = T_to_from @ np.column_stack([x, y, np.full(len(x), tile.base)])
+        up = T_to_from.rotation[:, 2]
+        # A level plane of the old frame slopes in the new one; heights stay heights, as both are nearly level.
+        information = rotated(information, T_to_from.yaw)
+        information = tilted(information, -up[0] / up[2], -up[1] / up[2], np.zeros(len(x)))
+        column, row = (np.floor(moved[:, axis] / self.spacing).astype(np.int64) for axis in (0, 1))
+        dx, dy = ((n + 0.5) * self.spacing - moved[:, axis] for axis, n in enumerate((column, row)))
+        information = translated(information, dx, dy)
+
+        def put(target: GroundTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
+            lifted = tilted(information[:, here], 0.0, 0.0, moved[here, 2] - target.base)
+            for layer in range(9):
+                np.add.at(target.information[layer], at, lifted[layer].astype(np.float32))
+
+        _spread(self.ground, SIDE, row, column, lambda: GroundTile.empty(float(moved[:, 2].mean())), put)
+
+    def _add_moved_points(self, place: Float64, intensity: NDArray, count: NDArray, kind: int) -> None:
+        side = SIDE * self.spacing
+        column, row = (np.floor(place[:, axis] / side).astype(np.int64) for axis in (0, 1))
+
+        def put(target: PointTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
+            corner = side * np.column_stack([column[here], row[here], np.zeros(here.sum())])
+            target.add(place[here] - corner, intensity[here], kind, self.voxel, count[here])
+
+        _spread(self.points, 1, row, column, PointTile, put)
+
+    def _add_moved_cells(self, key: Key, grid: OccupancyTile, T_to_from: Pose) -> None:
+        known = (grid.occupied > 0) | (grid.free > 0)
+        row, column = (n + k * CELLS + 0.5 for n, k in zip(np.nonzero(known), key))
+        place = T_to_from @ (self.cell * np.column_stack([column, row, np.zeros(len(row))]))
+        column, row = (np.floor(place[:, axis] / self.cell).astype(np.int64) for axis in (0, 1))
+        occupied, free = grid.occupied[known], grid.free[known]
+
+        def put(target: OccupancyTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
+            np.add.at(target.occupied, at, occupied[here])
+            np.add.at(target.free, at, free[here])
+
+        _spread(self.cells, CELLS, row, column, OccupancyTile.empty, put)
+
+    def _cloud(self, key: Key) -> PointTile:
+        return self.points.get(key) or self.points.add(key, PointTile())
+
+    def flush(self) -> None:
+        for tiles in (self.ground, self.points, self.cells):
+            tiles.flush()
+
+
+def _spread(tiles: TileCache, side: int, row: NDArray, column: NDArray, make: Callable, put: Callable) -> None:
+    """Hand the entries of each tile to `put(tile, which, their places in it)`."""
+    for key in set(zip((row // side).tolist(), (column // side).tolist())):
+        here = (row // side == key[0]) & (column // side == key[1])
+        target = tiles.get(key) or tiles.add(key, make())
+        put(target, here, (row[here] - key[0] * side, column[here] - key[1] * side))
+        target.changed = True
+        tiles.trim()

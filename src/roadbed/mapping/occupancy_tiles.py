@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The static world of a map: per cell, in how many scans it was found to stand in the way, and in how many free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.io.arrays import check_numbers
+
+CELLS = 256  # to a side of a tile
+
+
+@dataclass
+class OccupancyTile:
+    """256 x 256 cells. Counts, so maps merge by adding."""
+
+    occupied: NDArray[np.uint32]  # (CELLS, CELLS) scans
+    free: NDArray[np.uint32]
+    changed: bool = False
+
+    @classmethod
+    def empty(cls) -> OccupancyTile:
+        return cls(np.zeros((CELLS, CELLS), np.uint32), np.zeros((CELLS, CELLS), np.uint32))
+
+    @classmethod
+    def of(cls, arrays: dict[str, NDArray]) -> OccupancyTile:
+        counts = [check_numbers(arrays[name], name) for name in ("occupied", "free")]
+        if any(values.shape != (CELLS, CELLS) or values.dtype.kind != "u" for values in counts):
+            raise ValueError(f"expected {CELLS} x {CELLS} counts, twice")
+        occupied, free = (values.astype(np.uint32) for values in counts)
+        return cls(occupied, free)
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"occupied": self.occupied, "free": self.free}
+
+    def add(self, other: OccupancyTile) -> None:
+        self.occupied += other.occupied
+        self.free += other.free
+        self.changed = True
+
+    @property
+    def probability(self) -> NDArray[np.float32]:
+        """That a cell is occupied, NaN where nothing is known: the rule of succession on the two counts."""
+        total = self.occupied.astype(np.float32) + self.free
+        return np.where(total > 0, (self.occupied + np.float32(0.5)) / (total + 1), np.float32(np.nan))

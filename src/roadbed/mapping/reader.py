@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A map as it lies in its folder, read tile by tile; a damaged tile is named and left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import Float32, Float64, Grid
+from roadbed.mapping.cache import SIDE, Key, T, TileCache
+from roadbed.mapping.consistency import consistent_planes
+from roadbed.mapping.index import MapIndex
+from roadbed.mapping.information import Planes, planes_of
+from roadbed.mapping.layers import LayersIndex, cell_tiles, point_tiles
+from roadbed.mapping.occupancy_tiles import OccupancyTile
+from roadbed.mapping.points import GROUND, PointTile
+from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
+
+_MOST_IN_MEMORY = 256  # tiles: three rows of a map of five kilometres, so that neighbours are read once
+_BESIDE = 16  # nodes to each side by which a node is consistent_planes: an island is rarely longer
+
+
+class MapReader:
+    """Reads a map. `damaged` says, one line per tile, what could not be read so far."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.index = MapIndex.of(self.folder)
+        self.survey = LayersIndex.read(self.folder)
+        self.damaged: list[str] = []
+        self._ground = ground_tiles(self.folder, _MOST_IN_MEMORY)
+        self._points, self._cells = point_tiles(self.folder, 1), cell_tiles(self.folder, 1)
+        self.keys = self._ground.keys()
+        self.point_keys, self.cell_keys = self._points.keys(), self._cells.keys()
+
+    @property
+    def spacing(self) -> float:
+        return self.index.spacing
+
+    def ground(self, key: Key) -> GroundTile | None:
+        return self._read(self._ground, key)
+
+    def points(self, key: Key) -> PointTile | None:
+        return self._read(self._points, key)
+
+    def cells(self, key: Key) -> OccupancyTile | None:
+        return self._read(self._cells, key)
+
+    def planes(self, key: Key, border: int = 0) -> Planes:
+        """The surface of a tile, (64 + 2 border) nodes to a side with what its neighbours know."""
+        wide = consistent_planes(self._planes(key, border + _BESIDE), self.spacing, self.index.surface)
+        inner = slice(_BESIDE, -_BESIDE)
+        return Planes(*(layer[inner, inner] for layer in (wide.elevation, wide.slope_x, wide.slope_y, wide.variance)))
+
+    def _planes(self, key: Key, border: int) -> Planes:
+        """The same, each node by its own information alone."""
+        own = self.ground(key)
+        size = SIDE + 2 * border
+        information: Float32 = np.zeros((9, size, size), np.float32)
+        base = 0.0 if own is None else own.base
+        for down in (-1, 0, 1):
+            for right in (-1, 0, 1):
+                tile = own if down == right == 0 else self.ground((key[0] + down, key[1] + right))
+                if tile is not None:
+                    rows, columns = _part(down, border), _part(right, border)
+                    information[:, rows[0], columns[0]] = tile.over(base)[:, rows[1], columns[1]]
+        information[:, information[0] <= KNOWN] = 0
+        return planes_of(information, base, self.index.surface)
+
+    def count(self, key: Key) -> Float64:
+        """(64, 64) returns from the ground per node; NaN where there are none."""
+        counts = np.zeros(SIDE * SIDE)
+        tile = self.points(key) if key in self.point_keys else None
+        if tile is not None:
+            place, _, count = tile.means(GROUND)
+            column, row = np.clip((place[:, :2] / self.spacing).astype(np.int64), 0, SIDE - 1).T
+            counts += np.bincount(row * SIDE + column, count, SIDE * SIDE)
+        return np.where(counts > 0, counts, np.nan).reshape(SIDE, SIDE)
+
+    def grid(self, key: Key) -> Grid:
+        """Where the nodes of a tile lie."""
+        return self.grid_of((key[0], key[0]), (key[1], key[1]))
+
+    def grid_of(self, rows: tuple[int, int], columns: tuple[int, int]) -> Grid:
+        """Where the nodes of a block of tiles lie, from the first to the last row and column of tiles."""
+        x0, y0 = (columns[0] * SIDE + 0.5) * self.spacing, (rows[0] * SIDE + 0.5) * self.spacing
+        across, along = (SIDE * (last - first + 1) for first, last in (columns, rows))
+        return Grid(x0, y0, self.spacing, across, along)
+
+    @property
+    def block(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """First and last row and column of tiles."""
+        return block_of(self.keys, self.folder)
+
+    @property
+    def extent(self) -> Grid:
+        return self.grid_of(*self.block)
+
+    def _read(self, tiles: TileCache[T], key: Key) -> T | None:
+        try:
+            return tiles.get(key)
+        except InputError as error:
+            if str(error) not in self.damaged:
+                self.damaged.append(str(error))
+            return None
+        finally:
+            tiles.trim()
+
+
+def block_of(keys: list[Key], folder: Path) -> tuple[tuple[int, int], tuple[int, int]]:
+    """First and last row and column of tiles; there must be one."""
+    if not keys:
+        raise InputError(f"{folder}: found no tiles, expected at least one: was there odometry, and the method stcrf?")
+    rows, columns = zip(*keys)
+    return (min(rows), max(rows)), (min(columns), max(columns))
+
+
+def _part(side: int, border: int) -> tuple[slice, slice]:
+    """Along one axis: where a neighbour's nodes go in an array with a border, and which of its nodes these are."""
+    if side < 0:
+        return slice(0, border), slice(SIDE - border, SIDE)
+    if side > 0:
+        return slice(SIDE + border, SIDE + 2 * border), slice(0, border)
+    return slice(border, border + SIDE), slice(0, SIDE)

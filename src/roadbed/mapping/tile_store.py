@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The long-term map: nodes that leave the grid go to tiles on disk and come back as prior when the vehicle returns.
+
+A tile is 64 x 64 nodes in one npz file: `information` (9, 64, 64) float32 and `base`, the height it is counted from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.core.geometry import Float32, Grid, Pose
+from roadbed.io.arrays import check_numbers
+from roadbed.mapping.cache import SIDE, Key, TileCache
+from roadbed.mapping.index import MapIndex
+from roadbed.mapping.information import SurfaceParameters, raise_base
+
+KNOWN = 0.05  # effective points a node must hold to be worth storing
+
+
+@dataclass
+class GroundTile:
+    """Information of 64 x 64 nodes."""
+
+    information: Float32  # (9, SIDE, SIDE)
+    base: float  # m
+    changed: bool = False
+
+    @classmethod
+    def empty(cls, base: float) -> GroundTile:
+        return cls(np.zeros((9, SIDE, SIDE), np.float32), base)
+
+    @classmethod
+    def of(cls, arrays: dict[str, NDArray]) -> GroundTile:
+        information = np.array(check_numbers(arrays["information"], "information"), np.float32)
+        base = float(check_numbers(arrays["base"], "base").item())
+        finite = np.isfinite(base) and np.isfinite(information).all()
+        if information.shape != (9, SIDE, SIDE) or not finite:
+            raise ValueError(f"expected 9 x {SIDE} x {SIDE} finite numbers")
+        return cls(information, base)
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"information": self.information, "base": np.array(self.base, np.float64)}
+
+    def over(self, base: float) -> Float32:
+        """A copy of the information with heights counted from another base."""
+        information = self.information.copy()
+        raise_base(information[None], base - self.base)
+        return information
+
+
+def ground_tiles(folder: Path, most_in_memory: int) -> TileCache[GroundTile]:
+    return TileCache(folder, "tile", GroundTile, most_in_memory)
+
+
+class TileStore:
+    """Tiles in a folder, a bounded number of them in memory. `store` nodes that leave, `load` nodes that enter."""
+
+    def __init__(
+        self, folder: str | Path, spacing: float, most_in_memory: int = 64, surface: SurfaceParameters | None = None
+    ) -> None:
+        self.folder, self.spacing = Path(folder), spacing
+        self.surface = surface or SurfaceParameters()
+        self._tiles = ground_tiles(self.folder, most_in_memory)
+        index = MapIndex.read(self.folder, spacing)
+        self.T_map_world = None if index is None else index.T_map_world  # set by the first drive
+
+    def begin(self, T_map_world: Pose) -> None:
+        """Fix the frame of a new map."""
+        self.T_map_world = T_map_world
+        MapIndex(self.spacing, T_map_world, self.surface).write(self.folder)
+
+    def store(self, grid: Grid, information: Float32, base: float, leaving: np.ndarray) -> None:
+        """Keep the nodes of `information` (9, rows, columns) where `leaving` (rows, columns) is set."""
+        worth = leaving & (information[0] > KNOWN)
+        for key, in_tile, in_grid in self._pieces(grid):
+            here = worth[in_grid]
+            if not here.any():
+                continue
+            tile = self._tiles.get(key) or self._tiles.add(key, GroundTile.empty(base))
+            piece = information[(slice(None), *in_grid)].copy()
+            raise_base(piece[None], tile.base - base)
+            target = tile.information[(slice(None), *in_tile)]
+            target[:, here] = piece[:, here]
+            tile.changed = True
+        self._tiles.trim()
+
+    def load(self, grid: Grid, information: Float32, base: float, entering: np.ndarray) -> int:
+        """Fill nodes of `information` where `entering` is set from the map; returns how many are known there."""
+        found = 0
+        for key, in_tile, in_grid in self._pieces(grid):
+            here = entering[in_grid]
+            tile = self._tiles.get(key) if here.any() else None
+            if tile is None:
+                continue
+            piece = tile.information[(slice(None), *in_tile)].copy()
+            raise_base(piece[None], base - tile.base)
+            known = here & (piece[0] > KNOWN)
+            target = information[(slice(None), *in_grid)]
+            target[:, known] = piece[:, known]
+            found += int(known.sum())
+        self._tiles.trim()
+        return found
+
+    def flush(self) -> None:
+        """Write every changed tile."""
+        self._tiles.flush()
+
+    def _pieces(self, grid: Grid) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
+        return pieces(grid, self.spacing)
+
+
+def pieces(grid: Grid, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
+    """Tile keys (row, column) under a grid, with matching slices of the tile and of the grid."""
+    first_column, first_row = round(grid.x0 / spacing - 0.5), round(grid.y0 / spacing - 0.5)
+    for tile_row in range(first_row // SIDE, (first_row + grid.rows - 1) // SIDE + 1):
+        rows = _overlap(tile_row * SIDE, first_row, grid.rows)
+        for tile_column in range(first_column // SIDE, (first_column + grid.columns - 1) // SIDE + 1):
+            columns = _overlap(tile_column * SIDE, first_column, grid.columns)
+            yield (tile_row, tile_column), (rows[0], columns[0]), (rows[1], columns[1])
+
+
+def _overlap(tile_first: int, first: int, size: int) -> tuple[slice, slice]:
+    """Slices of a tile and of a grid axis where the two cover the same nodes."""
+    low, high = max(tile_first, first), min(tile_first + SIDE, first + size)
+    return slice(low - tile_first, high - tile_first), slice(low - first, high - first)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated faults between a sensor and Roadbed, one function per fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from roadbed.config.base import Stage
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
+
+
+class FaultOptions(Stage):
+    """Which scans have the fault, and how strong it is."""
+
+    first: int = Field(10, ge=1, description="number of the first scan with the fault")
+    count: int = Field(5, ge=1, description="how many scans in a row have it")
+    share: float = Field(0.5, gt=0, le=1, description="of a scan's points")
+    metres: float = Field(20.0, description="that a pose jumps sideways")
+    seconds: float = Field(5.0, description="that the clock jumps back")
+    places: int = Field(2, ge=1, description="that a delayed scan comes later in the sequence")
+    sensor: int = Field(0, ge=0, description="number of the sensor of a rig that falls silent")
+    seed: int = Field(0, ge=0, lt=2**31)
+
+    @property
+    def hit(self) -> range:
+        return range(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True)
+class FaultContext:
+    """One faulty scan: the options, the last good scan, and a random generator of its own."""
+
+    options: FaultOptions
+    before: Scan
+    random: np.random.Generator
+
+    def some(self, scan: Scan) -> NDArray[np.bool_]:
+        """(N,) mask of the affected points."""
+        return self.random.random(len(scan)) < self.options.share
+
+
+def dropped(numbers: list[int], options: FaultOptions) -> list[int]:
+    return [number for number in numbers if number not in options.hit]
+
+
+def repeated(numbers: list[int], options: FaultOptions) -> list[int]:
+    return sorted(numbers + [number for number in numbers if number in options.hit])
+
+
+def reversed_order(numbers: list[int], options: FaultOptions) -> list[int]:
+    hit = [number for number in numbers if number in options.hit]
+    return [*numbers[: options.first], *reversed(hit), *numbers[options.first + len(hit) :]]
+
+
+def delayed(numbers: list[int], options: FaultOptions) -> list[int]:
+    """Each faulty scan comes after the next `places` good ones."""
+    arrival = {number: number + (options.places + 0.5 if number in options.hit else 0) for number in numbers}
+    return sorted(numbers, key=arrival.__getitem__)
+
+
+def cut_short(scan: Scan, context: FaultContext) -> Scan:
+    return scan.part(slice(0, round(len(scan) * (1 - context.options.share))))
+
+
+def without_points(scan: Scan, context: FaultContext) -> Scan:
+    return scan.part(slice(0, 0))
+
+
+def with_random_bytes(scan: Scan, context: FaultContext) -> Scan:
+    """Random bytes as coordinates: any float, including NaN, infinity and denormal numbers."""
+    noise = context.random.integers(0, 2**32, scan.points.shape, dtype=np.uint32).view(np.float32)
+    return replace(scan, points=np.where(context.some(scan)[:, None], noise, scan.points))
+
+
+def with_nan(scan: Scan, context: FaultContext) -> Scan:
+    return replace(scan, points=np.where(context.some(scan)[:, None], np.float32("nan"), scan.points))
+
+
+def silent_sensor(scan: Scan, context: FaultContext) -> Scan:
+    """One sensor of a rig; a single sensor gives nothing at all."""
+    if not scan.mounts:
+        return without_points(scan, context)
+    return scan.part(scan.channels["sensor_index"] != context.options.sensor)
+
+
+def in_camera_axes(scan: Scan, context: FaultContext) -> Scan:
+    """x right, y down, z forward."""
+    return replace(scan, points=scan.points[:, [1, 2, 0]] * np.array([-1, -1, 1], np.float32))
+
+
+def in_millimetres(scan: Scan, context: FaultContext) -> Scan:
+    return replace(scan, points=scan.points * np.float32(1000))
+
+
+def jumped_pose(scan: Scan, context: FaultContext) -> Scan:
+    if scan.T_world_sensor is None:
+        return scan
+    return scan.at(Pose.from_euler(0, context.options.metres, 0) @ scan.T_world_sensor)
+
+
+def frozen_pose(scan: Scan, context: FaultContext) -> Scan:
+    return scan.at(context.before.T_world_sensor)
+
+
+def lost_pose(scan: Scan, context: FaultContext) -> Scan:
+    return scan.at(None)
+
+
+def clock_set_back(scan: Scan, context: FaultContext) -> Scan:
+    return replace(scan, time=None if scan.time is None else scan.time - context.options.seconds)
+
+
+def stopped_clock(scan: Scan, context: FaultContext) -> Scan:
+    return replace(scan, time=context.before.time)
+
+
+def no_clock(scan: Scan, context: FaultContext) -> Scan:
+    return replace(scan, time=None)
+
+
+# Faults of the sequence return the numbers of the scans in their order of arrival.
+SEQUENCE_FAULTS: dict[str, Callable[[list[int], FaultOptions], list[int]]] = {
+    "drop": dropped,
+    "repeat": repeated,
+    "reorder": reversed_order,
+    "delay": delayed,
+}
+SCAN_FAULTS: dict[str, Callable[[Scan, FaultContext], Scan]] = {
+    "truncate": cut_short,
+    "empty": without_points,
+    "corrupt": with_random_bytes,
+    "nan": with_nan,
+    "silence": silent_sensor,
+    "axes": in_camera_axes,
+    "millimetres": in_millimetres,
+    "jump": jumped_pose,
+    "freeze": frozen_pose,
+    "lost-pose": lost_pose,
+    "clock-back": clock_set_back,
+    "clock-stopped": stopped_clock,
+    "clock-lost": no_clock,
+}
