@@ -49,7 +49,7 @@ def assert_same(observer, given, config=SMALL):
 @pytest.mark.parametrize("yaw", [0.0, 0.6, 2.2])
 @pytest.mark.parametrize("sensor", ["vlp16", "lux4"])
 def test_no_cell_of_a_simulated_scan_differs(observer, sensor, yaw):
-    """One dense sensor, and four sparse ones at once that look for faces."""
+    """One dense sensor, and four sparse ones at once."""
     for scan, ground in segmented(sensor, 2):
         assert assert_same(observer, looked_at(scan, ground, yaw=yaw)) > 3000
 
@@ -78,7 +78,7 @@ def test_what_is_already_on_the_device_is_read_there(observer):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_points_and_rules(device, seed, monkeypatch):
-    """Points without a number, heights without a ground, beams beneath things, faces, a small grid and a wide one."""
+    """Points without a number, heights without a ground, beams beneath obstacles, a small grid and a wide one."""
     rng = np.random.default_rng(seed)
     side = float(rng.choice([8.0, 24.0]))
     monkeypatch.setattr(model, "_SPARSE_RETURNS", float(rng.choice([0, 1e4])))
@@ -107,7 +107,7 @@ def test_what_a_work_group_finds_in_a_ray_goes_on_in_its_next_tile(device):
     points = np.column_stack([along, rng.uniform(-2, 2, along.size), rng.uniform(0.0, 1.5, along.size)])
     scan = scan_at(points, 0.0)
     given = OccupancyInput.of(scan, flat_ground(scan, Grid.centred(300, 20, 1.0)), grid)
-    assert assert_same(ObserveDevice(device, config, grid), given, config) > 10_000
+    assert assert_same(ObserveDevice(device, config, grid), given, config) > 4000
 
 
 def test_beyond_the_ground_that_is_known_there_is_no_node(device):

@@ -21,9 +21,8 @@ OccupancyRule = Literal[
     "underpass",  # a beam that passed beneath an obstacle frees nothing
     "mixed_cells",  # beams that pass a cell with returns count less
     "unknown_ground",  # beams over unknown ground count less
-    "sparse_sensors",  # sensors with few returns per azimuth: neighbouring rays, vertical faces, surer returns
+    "sparse_sensors",  # sensors with few returns per azimuth: neighbouring rays, surer returns
     "sparse_returns",  # of these, a return is surer
-    "vertical_faces",  # of these, returns above each other are an obstacle even where the ground estimate climbed it
     # masses of a cell
     "exclusive_masses",  # static and arriving dynamic mass exclude each other; without: they are normalised
     "births_in_hit_cells",  # mass is born, or starts to move, in hit cells alone
