@@ -21,8 +21,7 @@ OccupancyRule = Literal[
     "underpass",  # a beam that passed beneath an obstacle frees nothing
     "mixed_cells",  # beams that pass a cell with returns count less
     "unknown_ground",  # beams over unknown ground count less
-    "sparse_sensors",  # sensors with few returns per azimuth: neighbouring rays, surer returns
-    "sparse_returns",  # of these, a return is surer
+    "sparse_sensors",  # low obstacles seen by sensors with few returns cover the neighbouring rays, too
     # masses of a cell
     "exclusive_masses",  # static and arriving dynamic mass exclude each other; without: they are normalised
     "births_in_hit_cells",  # mass is born, or starts to move, in hit cells alone
@@ -59,7 +58,6 @@ OccupancyRule = Literal[
     "tested_particles",  # and count more if free space confirmed their motion
     "free_time_tests",  # free space that was seen free for a while
     "moving_neighbours",  # enough neighbours must move alike
-    "moving_share",  # and enough of the hit ones
     # objects
     "join_bodies",  # parts of one body are one object
     "vehicle_size",  # vehicles seen from one side have at least a usual size

@@ -25,7 +25,6 @@ NO_SENSOR = 255  # sensor index of a point that is left out
 
 _SPARSE_RETURNS = 8.0  # returns per ray under which a sensor is sparse
 _HIT, _FALSE_ALARM = 0.8, 0.2  # P(return | occupied), P(return | empty)
-_SPARSE_HIT = 0.9  # P(return | occupied) of a sparse sensor, and 1 - P(return | empty)
 _UNDERSIDE_REACH = 3.0  # m behind a low obstacle in which a beam may have passed beneath it
 _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "obstacle_heights": {"sure_height": 10.0},
@@ -69,14 +68,13 @@ class SensorModel(NamedTuple):
         config, without = whole.occupancy.observation, whole.occupancy.without
         range_bins, few = cls.kind(config, spacing, reach, points)
         sparse = few and "sparse_sensors" not in without
-        sure = sparse and "sparse_returns" not in without
         model = cls(
             azimuth_bins=round(360 / config.azimuth_step),
             range_bins=range_bins,
             min_range=config.min_range,
             obstacle_height=config.obstacle_height,
             clearance=whole.vehicle.clearance,
-            log_hit_ratio=math.log(_SPARSE_HIT / (1 - _SPARSE_HIT) if sure else _HIT / _FALSE_ALARM),
+            log_hit_ratio=math.log(_HIT / _FALSE_ALARM),
             underside_bins=round(_UNDERSIDE_REACH / spacing),
             neighbour_rays=1 if sparse else 0,
         )
