@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test warm warm-checked fuzz mutate figures audit lint format bench pictures docs gpu-test clean
+.PHONY: demo test test-oldest-numba warm warm-checked fuzz mutate figures audit lint format bench pictures docs gpu-test clean
 
 demo: warm
 	$(BIN)/roadbed demo -o out --force
@@ -11,6 +11,18 @@ demo: warm
 # One process more than cores, as some wait for others; the tests of a file mostly stay together, so that what they share is made once.
 test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
 	$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist worksteal --durations 20
+
+# The kernels with the oldest Numba that pyproject.toml allows, in an environment of its own.
+OLDEST := .venv-oldest-numba
+test-oldest-numba: .stamps/oldest-numba
+	$(OLDEST)/bin/python -m pytest tests/kernels/test_simd.py tests/kernels/test_simd_reductions.py tests/kernels/test_scratch.py \
+		tests/kernels/test_parallel.py tests/kernels/test_frame.py
+
+.stamps/oldest-numba: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e . \
+		"numba==$$(sed -n 's/.*"numba>=\([0-9.]*\).*/\1.*/p' pyproject.toml)" pytest hypothesis
+	@mkdir -p .stamps && touch $@
 
 # Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
 warm: .stamps/roadbed
@@ -97,4 +109,4 @@ $(BIN)/python:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-ros .stamps out build dist
+	rm -rf $(VENV) .venv-ros $(OLDEST) .stamps out build dist

@@ -183,7 +183,7 @@ def given(config: Config, points: Any, warm: bool = False) -> FrameInput:
     """A scan of a vehicle at the lattice's middle, as the engine takes it."""
     x_min, _, y_min, _ = lattice_of(config.ground).extent
     placement = Placement(np.eye(3), np.array([-x_min, -y_min, HEIGHT]), 0.0)
-    return FrameInput(points, placement, Vehicle(-x_min, -y_min, 0.0, 0.0, 0.0), 0.0, warm=warm)
+    return FrameInput(points, placement, Vehicle(-x_min, -y_min), 0.0, warm=warm)
 
 
 def frame(engine: Any, scan: FrameInput, wanted: int) -> None:

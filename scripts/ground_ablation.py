@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 import roadbed
-from roadbed.config.ground import GroundConfig
+from roadbed.config.ground import GroundConfig, GroundRule
 
 # Folder, frames and weight of each scene; 00 and its projection show the same street.
 SCENES = {
@@ -30,23 +30,9 @@ SCENES = {
 GROUND_CLASSES, NOT_SCORED = (40, 44, 48, 49, 60, 72), (0, 1, 70)  # protocol patchwork++
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "without the start that climbs": {"stcrf": {"coarse": {"climb": False}}},
-    "without opaque ground": {"opacity": {"enabled": False}},
-    "without coarse start (zero, 10 iterations)": {"stcrf": {"start": "zero", "iterations": 10}},
-    "without pull of drops in the coarse start": {"stcrf": {"coarse": {"pull": 0.0}}},
-    "without wall pillars out of the EM": {"stcrf": {"walls": {"enabled": False}}},
-    "without limit of points per node": {"stcrf": {"points_per_node": 0}},
-    "without road under the vehicle": {"stcrf": {"footprint": False}},
-    "without smooth road (safety)": {"labels": {"smooth": False}},
-    "without pillar test": {"labels": {"pillars": False}},
-    "without 3 x 3 pillar test": {"labels": {"pillars_around": False}},
-    "without foot by ratio": {"labels": {"foot_by_ratio": False}},
-    "without foot by support": {"labels": {"foot_by_support": False}},
-    "without higher thresholds (clear)": {"labels": {"clear": False}},
-    "without banks": {"labels": {"banks": False}},
-    "without steep banks": {"labels": {"steep_banks": False}},
-    "without open ground": {"labels": {"open_ground": False}},
-    "without vote": {"labels": {"vote": False}},
+    **{f"without {rule}": {"without": [rule]} for rule in get_args(GroundRule)},
+    "without coarse_start": {"without": ["coarse_start"], "stcrf": {"iterations": 10}},
+    "all points of a node": {"stcrf": {"points_per_node": 0}},
 }
 
 

@@ -21,8 +21,8 @@ from roadbed.evaluate.ground import GroundEvaluation, evaluate_ground
 SENSORS, SCENES = ("lux4", "vlp16", "hdl32e", "hdl64e"), ("city", "highway", "mountain", "offroad")
 APART, RANGE = 5, 40.0  # sweeps between two scans; m within which elevation is scored
 WITHOUT: dict[str, Any] = {
-    "opacity": {"enabled": False},
-    "stcrf": {"slope_limit": 0.5, "coarse": {"climb": False}, "islands": 0, "disagreement": 0.0},
+    "without": ["visibility", "slope_aware_start", "small_components", "neighbour_disagreement"],
+    "stcrf": {"slope_limit": 0.5},
 }
 CONFIGS = {"without": Config().with_changes(ground=WITHOUT), "default": Config()}
 

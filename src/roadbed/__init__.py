@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +56,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'roadbed' has no attribute {name!r}")
     module, attribute = _PUBLIC[name].split(":")
-    collects = gc.isenabled()
-    gc.disable()  # what is loaded stays: to look for garbage among it takes a tenth of the time
-    try:
-        value = getattr(import_module(module), attribute)
-    finally:
-        if collects:
-            gc.enable()
+    value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
 

@@ -63,22 +63,20 @@ def test_a_preset_can_be_the_base_of_a_file():
 
 
 def test_changes_are_merged_at_every_depth_from_python_and_from_yaml():
-    changes = {"ground": {"labels": {"vote": True}}, "occupancy": {"filter": {"moving": {"speed": 0.3}}}}
+    changes = {"ground": {"labels": {"highest": 0.7}}, "occupancy": {"filter": {"moving": {"speed": 0.3}}}}
     paper = Config.preset("paper")
     changed = paper.with_changes(**changes)
     assert changed.ground.labels.threshold == paper.ground.labels.threshold == 0.2
     assert changed.occupancy.filter.moving.mahalanobis == paper.occupancy.filter.moving.mahalanobis == 5.99
     assert changed == Config.loads("preset: paper\n" + yaml.safe_dump(changes))
-    labels = paper.ground.labels.with_changes(vote=True)
-    assert paper.with_changes(ground={"labels": labels}) == paper.with_changes(ground={"labels": {"vote": True}})
+    labels = paper.ground.labels.with_changes(highest=0.7)
+    assert paper.with_changes(ground={"labels": labels}) == paper.with_changes(ground={"labels": {"highest": 0.7}})
 
 
 @pytest.mark.parametrize(
     ("text", "now"),
     [
         ("ground: {stcrf: {column: 0.1}}", "pillar"),
-        ("ground: {labels: {columns: false}}", "pillars"),
-        ("ground: {labels: {columns_around: false}}", "pillars_around"),
         ("ground: {labels: {clearance: 2}}", "vehicle.clearance"),
         ("occupancy: {observation: {clearance: 2}}", "vehicle.clearance"),
         ("ground: {time: {longest_pause: 2}}", "timeline.longest_pause"),

@@ -10,6 +10,7 @@ import pytest
 
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.config import Stage
+from roadbed.config.ground import GroundRule
 from roadbed.config.occupancy import OccupancyRule
 from roadbed.core.errors import ConfigError
 from roadbed.occupancy.hsbof.model import FilterModel
@@ -24,37 +25,16 @@ CHANGES = {
     "timeline.largest_speed": 1e9,
     "timeline.largest_step": 1e9,
     "timeline.largest_turn": 180.0,
+    "ground.without": get_args(GroundRule),  # all of them
     "ground.mounting.estimate": False,
-    "ground.opacity.enabled": False,
     "ground.stcrf.length": 120.0,  # table I: 120 x 80 m
     "ground.stcrf.width": 80.0,
     "ground.stcrf.iterations": 10,  # table I
     "ground.stcrf.warm_iterations": 10,
-    "ground.stcrf.sigma_up_early": 0.05,
-    "ground.stcrf.start": "zero",
     "ground.stcrf.slope_limit": 100.0,
     "ground.stcrf.points_per_node": 0,
-    "ground.stcrf.footprint": False,
-    "ground.stcrf.seen_only": False,
-    "ground.stcrf.reach": 10,
-    "ground.stcrf.walls.enabled": False,
-    "ground.stcrf.coarse.climb": False,
-    "ground.stcrf.islands": 0,
-    "ground.stcrf.disagreement": 0.0,
     "ground.time.motion": "vehicle",
-    "ground.time.alignment": False,
     "ground.labels.threshold": 0.20,
-    "ground.labels.low_outlier": 100.0,
-    "ground.labels.smooth": False,
-    "ground.labels.pillars": False,
-    "ground.labels.pillars_around": False,
-    "ground.labels.foot_by_ratio": False,
-    "ground.labels.foot_by_support": False,
-    "ground.labels.clear": False,
-    "ground.labels.banks": False,
-    "ground.labels.steep_banks": False,
-    "ground.labels.open_ground": False,
-    "ground.labels.vote": False,
     "occupancy.without": tuple(rule for rule in get_args(OccupancyRule) if rule not in OBJECTS),
     "occupancy.grid.length": 50.0,  # section 3.1: 30 x 50 m in front of the vehicle
     "occupancy.grid.width": 30.0,

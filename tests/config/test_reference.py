@@ -32,14 +32,14 @@ def test_defaults_bounds_and_units_are_the_models_own():
     assert (spacing.default, spacing.bounds, spacing.unit) == (Config().ground.stcrf.spacing, "≥ 0.1, ≤ 10", "m")
     assert spacing.meaning == "between nodes"
     assert found["backend"].bounds == "cpu, opencl, cuda, auto"
-    assert found["ground.stcrf.footprint"].bounds == "true, false"
+    assert found["ground.mounting.estimate"].bounds == "true, false"
     assert found["timeline.largest_speed"].unit == "m/s"
     assert found["ground.mounting.pitch"].unit == "degrees"
 
 
 def test_the_page_has_a_table_per_stage_and_no_broken_row():
     page = markdown(Config)
-    assert "## ground.stcrf.coarse" in page
+    assert "## ground.mounting" in page
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert len(rows) == len(list(paths(Config)))
     assert all(line.replace("\\|", "").count("|") == 7 for line in rows)

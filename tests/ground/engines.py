@@ -25,5 +25,5 @@ def given(config: Config, points: np.ndarray, warm: bool = False, pose: Pose | N
     middle = np.array([stcrf.length / 2, stcrf.width / 2, 0.0])
     pose = pose or Pose.identity()
     placement = Placement(pose.rotation, pose.translation + middle, 0.0)
-    vehicle = Vehicle(middle[0], middle[1], 0.0, 0.0, 0.0)
+    vehicle = Vehicle(middle[0], middle[1])
     return FrameInput(np.ascontiguousarray(points, np.float32), placement, vehicle, 0.0, warm=warm)

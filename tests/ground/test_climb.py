@@ -63,8 +63,8 @@ def test_the_envelope_is_the_lowest_surface_of_limited_slope():
     np.testing.assert_allclose(planes[2:-2, 1, 2:-2], np.clip(along, -SLOPE, SLOPE), atol=1e-4)
 
 
-def config(**coarse):
-    return Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE, "coarse": coarse}})
+def config(*without):
+    return Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}, "without": without})
 
 
 def flat(step=0.4):
@@ -98,7 +98,7 @@ def ground_share(name, configuration, points, asked, pose=None):
 def test_a_hillside_is_ground_and_without_the_rule_it_is_lost(name):
     points, on_hill = hillside()
     assert ground_share(name, config(), points, on_hill) > 0.99
-    assert ground_share(name, config(climb=False), points, on_hill) < 0.5
+    assert ground_share(name, config("slope_aware_start"), points, on_hill) < 0.5
 
 
 @pytest.mark.parametrize("name", BACKENDS)

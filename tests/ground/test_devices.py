@@ -61,7 +61,7 @@ def assert_alike(found, expected, config):
 
     Where all nodes are reported, those with points are compared: the CPU stops extrapolating somewhere, devices do not.
     """
-    seen_only = config.ground.stcrf.seen_only
+    seen_only = config.ground.uses("seen_only")
     compared = np.ones(expected.grid.shape, bool) if seen_only else nodes_with_points(expected)
     different = np.count_nonzero(found.label != expected.label)
     assert different <= len(expected.label) / 10_000, f"{different} of {len(expected.label)} labels differ"
@@ -250,10 +250,10 @@ def test_batches_keep_order_and_agree_with_single_scans(device, preset):
         assert len(frame.label) == len(scan)
 
 
-@pytest.mark.parametrize("climb", [True, False])
-def test_the_coarse_start_is_the_same_in_one_launch_and_in_many(device, climb):
+@pytest.mark.parametrize("without", [(), ("slope_aware_start",)])
+def test_the_coarse_start_is_the_same_in_one_launch_and_in_many(device, without):
     """Groups that wait for each other take what was told in this frame, whatever lies there of the frames before."""
-    config = Config.parse({"ground": {"stcrf": {"coarse": {"climb": climb}}}})
+    config = Config.parse({"ground": {"without": without}})
     together, launched = StcrfDevice(device, config), StcrfDevice(device, config)
     assert bool(together._graphs._coarse._groups) == (device.device.backend == "cuda")
     launched._graphs._coarse._groups = 0

@@ -37,7 +37,6 @@ class DoubleDrive:
         points = scan.T_world_sensor @ scan.points.astype(np.float64) - [x_min, y_min, 0.0]
         inside = (points[:, :2] >= 0).all(1) & (points[:, 0] < x_max - x_min) & (points[:, 1] < y_max - y_min)
         names = ("beta", "gamma", "neighbours", "sigma_up", "sigma_down", "iterations", "slope_limit")
-        names += ("height_information", "slope_information")
         rules = {name: getattr(self._stcrf, name) for name in names}
         road = float(scan.T_world_vehicle.translation[2])
         P, X, mu = oracle.em(points[inside], SIDE, SIDE, prior=self._prior, expected=road, **rules)

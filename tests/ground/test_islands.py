@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roadbed import Config
-from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
+from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_COMPONENT, SMALL_SHARE
 from roadbed.ground.stcrf.surface.small_components_cpu import drop_islands
 from tests.devices import BACKENDS
 from tests.ground import engines
@@ -19,8 +19,8 @@ def patch(x_from, x_to, y_from, y_to, z):
     return np.column_stack([x, y, np.full(x.size, z)])
 
 
-def surface(name, islands, **changes):
-    config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE, "islands": islands, **changes}})
+def surface(name, *without):
+    config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}, "without": without})
     road, yard = patch(-10, 10, -5, 5, 0.0), patch(15, 22, 8, 15, 0.02)
     parts = [road, yard, patch(-20, -18, 18, 20, 0.05), patch(-9, -8, 5, 6, 0.0)]
     output = engines.engine(name, config).frame(engines.given(config, np.concatenate(parts)))
@@ -30,7 +30,7 @@ def surface(name, islands, **changes):
 def mainland(elevation, doubt, islands):
     """The rule as it reads: a known node beside a clean one of a large component."""
     known, label = np.isfinite(elevation), components(doubt <= CLEAN_VARIANCE)
-    least = min(islands, ISLAND_SHARE * np.count_nonzero(known))
+    least = min(islands, SMALL_SHARE * np.count_nonzero(known))
     large = np.isin(label, np.flatnonzero(np.bincount(label[label >= 0]) >= least))
     padded = np.pad(large, 1)
     beside = np.any([padded[r : r + SIZE, c : c + SIZE] for r in range(3) for c in range(3)], axis=0)
@@ -38,12 +38,11 @@ def mainland(elevation, doubt, islands):
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-@pytest.mark.parametrize("islands", [5, 60])
-def test_islands_are_unknown_and_nothing_else_changes(name, islands):
-    elevation, variance = surface(name, islands=0)
-    found, uncertain = surface(name, islands)
-    _, doubt = surface(name, islands=0, disagreement=0.0)  # these planes agree: no doubt comes from that
-    expected = mainland(elevation, doubt, islands)
+def test_islands_are_unknown_and_nothing_else_changes(name):
+    elevation, variance = surface(name, "small_components")
+    found, uncertain = surface(name)
+    _, doubt = surface(name, "small_components", "neighbour_disagreement")  # these planes agree: no doubt from that
+    expected = mainland(elevation, doubt, SMALL_COMPONENT)
     np.testing.assert_array_equal(np.isfinite(found), expected)
     np.testing.assert_allclose(found[expected], elevation[expected], atol=1e-6)
     np.testing.assert_allclose(uncertain[expected], variance[expected], rtol=1e-5)
@@ -52,7 +51,7 @@ def test_islands_are_unknown_and_nothing_else_changes(name, islands):
 
 def test_a_share_of_all_nodes_is_enough_where_few_are_known():
     """60 nodes are asked of a large surface; 3 % of this small one are ten: the yard stays, two by two nodes do not."""
-    found, _ = surface("cpu", islands=60)
+    found, _ = surface("cpu")
     middle = SIZE // 2
     assert np.isfinite(found[middle + 8 : middle + 15, middle + 15 : middle + 22]).all()
     assert np.isnan(found[middle + 18 : middle + 20, middle - 20 : middle - 18]).all()

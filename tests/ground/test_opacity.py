@@ -8,11 +8,11 @@ import pytest
 
 import roadbed
 from roadbed import Config, GroundFilter, Label, Pose, Scan
-from roadbed.config.ground import OpacityConfig
 from roadbed.core.errors import InputError
 from roadbed.core.frames import SensorMount
 from roadbed.ground.visibility import cpu
 from roadbed.ground.visibility import model as rules
+from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.ground.visibility.views import views_of
 from tests.devices import BACKENDS, backend
 from tests.ground import engines
@@ -27,7 +27,7 @@ def standing_points(scan, T_vehicle_sensor, config):
 
 def oracle(scan, T_vehicle_sensor, config):
     """The rule as it reads, every pair of returns of one sensor and direction."""
-    directions = round(360 / config.direction)
+    directions = config.directions
     origins = [m.T_vehicle_sensor.translation for m in scan.mounts] or [np.zeros(3)]
     sensor = (scan.channels["sensor_index"] if scan.mounts else np.zeros(len(scan))).astype(int)
     offset = (scan.points - np.asarray(origins)[sensor]) @ T_vehicle_sensor.rotation.T
@@ -80,7 +80,7 @@ def lux():
 
 def test_the_mask_is_what_the_rule_says(lux):
     scan, truth = lux
-    config = OpacityConfig()
+    config = VisibilityModel()
     found = standing_points(scan, scan.T_vehicle_sensor, config)
     expected = oracle(scan, scan.T_vehicle_sensor, config)
     assert np.count_nonzero(found != expected) <= 2  # a return on the border of two directions
@@ -110,7 +110,7 @@ def in_one_direction(*returns):
     ],
 )
 def test_what_cannot_be_ground(returns, expected):
-    assert standing_points(in_one_direction(*returns), LEVEL, OpacityConfig()).tolist() == expected
+    assert standing_points(in_one_direction(*returns), LEVEL, VisibilityModel()).tolist() == expected
 
 
 @pytest.mark.parametrize("turned", [-179.9, -90, -0.1, 0.1, 90, 179.9])
@@ -118,10 +118,10 @@ def test_every_direction_is_looked_at(turned):
     """A door all around, in the first and the last direction too, and on the border between two."""
     door = in_one_direction((8, -0.4), (8.05, -0.2), (20, 0.0))
     around = Scan(door.points @ Pose.from_euler(yaw=np.radians(turned)).rotation.T)
-    assert standing_points(around, LEVEL, OpacityConfig()).tolist() == [True, True, False]
+    assert standing_points(around, LEVEL, VisibilityModel()).tolist() == [True, True, False]
 
 
-LAYERED = OpacityConfig(densest=1)
+LAYERED = VisibilityModel(densest=1)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_the_lowest_return_from_a_wall_is_not_ground_where_beams_are_far_apart(r
 
 def foot_oracle(scan, T_vehicle_sensor, config):
     """The rule as it reads: the next beam above returned from right above, and would hardly leave room for ground."""
-    directions = round(360 / config.direction)
+    directions = config.directions
     offset = scan.points.astype(np.float64) @ T_vehicle_sensor.rotation.T
     r, z = np.hypot(offset[:, 0], offset[:, 1]), offset[:, 2]
     turn = ((np.arctan2(offset[:, 1], offset[:, 0]) + np.pi) / (2 * np.pi) * directions).astype(int)
@@ -164,12 +164,12 @@ def foot_oracle(scan, T_vehicle_sensor, config):
 def test_sixteen_layers_see_less_ground_on_walls_and_lose_hardly_any():
     source = roadbed.open("sim:parking?sensor=vlp16&frames=1")
     scan, truth = source[0], source.truth(0)
-    found = standing_points(scan, scan.T_vehicle_sensor, OpacityConfig())
-    assert np.count_nonzero(found != foot_oracle(scan, scan.T_vehicle_sensor, OpacityConfig())) <= 2
+    found = standing_points(scan, scan.T_vehicle_sensor, VisibilityModel())
+    assert np.count_nonzero(found != foot_oracle(scan, scan.T_vehicle_sensor, VisibilityModel())) <= 2
     assert found[truth.is_ground].mean() < 0.01
     on_things, of_them = (
         np.count_nonzero(GroundFilter(config)(scan).is_ground & ~truth.is_ground)
-        for config in (Config().with_changes(ground={"opacity": {"enabled": False}}), Config())
+        for config in (Config().with_changes(ground={"without": ["visibility"]}), Config())
     )
     assert of_them < 0.75 * on_things
 
@@ -180,7 +180,7 @@ def test_what_stands_beside_a_row_of_standing_returns_stands_too():
     door = [np.column_stack([np.full(8, 6.0), y, np.full(8, z)]) for z in (-0.4, -0.3)]
     alone = np.array([[6.0, 0.55, -0.35], [6.0, 1.2, -0.35], [6.0, -0.55, -0.6]])
     scan = Scan(np.concatenate([*door, alone]))
-    assert standing_points(scan, LEVEL, OpacityConfig()).tolist() == [True] * 16 + [True, False, False]
+    assert standing_points(scan, LEVEL, VisibilityModel()).tolist() == [True] * 16 + [True, False, False]
 
 
 @pytest.mark.parametrize(("before", "around", "stands"), [(0.1, 8, False), (0.1, 7, True), (0.0, 8, True)])
@@ -188,7 +188,7 @@ def test_the_road_that_ends_at_a_wall_does_not_stand(before, around, stands):
     """A return at the foot of a wall: before it or not, with as much road of its height around or less."""
     stack = [(10 - before, 0.02, -0.5), (10, 0.02, -0.4), (10, 0.02, -0.3)]
     road = [(9.9, 1.0 + 0.1 * k, -0.48) for k in range(around)]
-    found = standing_points(Scan(np.array([*stack, *road, (9.9, 1.2, -0.44)])), LEVEL, OpacityConfig())
+    found = standing_points(Scan(np.array([*stack, *road, (9.9, 1.2, -0.44)])), LEVEL, VisibilityModel())
     assert found.tolist() == [stands, True, True] + [False] * (around + 1)
 
 
@@ -196,19 +196,19 @@ def test_a_tilted_sensor_sees_the_same():
     upright = in_one_direction((8, -0.4), (8.05, -0.2), (20, -1.0))
     T_vehicle_sensor = Pose.from_euler(z=1.0, pitch=0.3, roll=-0.2)
     tilted = Scan(upright.points @ T_vehicle_sensor.rotation)
-    assert standing_points(tilted, T_vehicle_sensor, OpacityConfig()).tolist() == [True, True, False]
+    assert standing_points(tilted, T_vehicle_sensor, VisibilityModel()).tolist() == [True, True, False]
 
 
 def test_only_sparse_scans_are_asked():
     angle = np.radians(np.arange(0, 60, 0.05))  # eleven per direction and layer
     layers = [np.column_stack([r * np.cos(angle), r * np.sin(angle), np.full(angle.size, -1.0)]) for r in (5, 9, 14)]
-    assert standing_points(Scan(layers[0]), LEVEL, OpacityConfig()) is not None
-    assert standing_points(Scan(np.concatenate(layers)), LEVEL, OpacityConfig(layered=32)) is None
-    assert standing_points(Scan(np.concatenate(layers * 4)), LEVEL, OpacityConfig()) is None
-    assert standing_points(Scan(layers[0]), LEVEL, OpacityConfig(enabled=False)) is None
-    assert standing_points(Scan(np.zeros((0, 3))), LEVEL, OpacityConfig()) is None
+    assert standing_points(Scan(layers[0]), LEVEL, VisibilityModel()) is not None
+    assert standing_points(Scan(np.concatenate(layers)), LEVEL, VisibilityModel(layered=32)) is None
+    assert standing_points(Scan(np.concatenate(layers * 4)), LEVEL, VisibilityModel()) is None
+    assert standing_points(Scan(layers[0]), LEVEL, None) is None
+    assert standing_points(Scan(np.zeros((0, 3))), LEVEL, VisibilityModel()) is None
     missing = Scan(np.array([[0, 0, 0], [np.nan, 1, 1], [np.inf, 0, 0]]))
-    assert not standing_points(missing, LEVEL, OpacityConfig()).any()
+    assert not standing_points(missing, LEVEL, VisibilityModel()).any()
 
 
 def test_every_sensor_of_a_rig_may_hold_as_many():
@@ -218,7 +218,7 @@ def test_every_sensor_of_a_rig_may_hold_as_many():
     mounts = tuple(SensorMount(name, LEVEL) for name in "abcd")
     points, index = np.tile(ring, (8, 1)), np.tile(np.repeat(np.arange(4), len(ring)), 2)
     rig = Scan(points, channels={"sensor_index": index}, mounts=mounts)
-    few = OpacityConfig(layered=4)
+    few = VisibilityModel(layered=4)
     assert standing_points(rig, LEVEL, few) is not None
     assert standing_points(Scan(points), LEVEL, few) is None
 
@@ -226,7 +226,7 @@ def test_every_sensor_of_a_rig_may_hold_as_many():
 def test_a_sensor_that_is_not_mounted_is_named():
     scan = Scan(np.ones((2, 3)), channels={"sensor_index": np.array([0, 1])}, mounts=(SensorMount("front", LEVEL),))
     with pytest.raises(InputError, match=r"sensor_index: found 0 to 1, expected 0 to 0"):
-        standing_points(scan, LEVEL, OpacityConfig())
+        standing_points(scan, LEVEL, VisibilityModel())
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -267,6 +267,6 @@ def test_threads_find_the_same_points_as_one_alone(monkeypatch, layers):
     found = []
     for points in (0, 10**6):
         monkeypatch.setattr(cpu, "_POINTS", points)
-        found.append(standing_points(scan, LEVEL, OpacityConfig()))
+        found.append(standing_points(scan, LEVEL, VisibilityModel()))
     assert 0 < found[0].sum() < len(scan)
     np.testing.assert_array_equal(*found)

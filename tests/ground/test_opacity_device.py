@@ -14,8 +14,9 @@ from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.core.frames import SensorMount
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.ground.visibility import cpu, model
-from roadbed.ground.visibility.device import OpacityDevice, can_find
+from roadbed.ground.visibility import cpu
+from roadbed.ground.visibility.device import VisibilityDevice, can_find
+from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.ground.visibility.views import views_of
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 
@@ -36,9 +37,8 @@ def any_device(request):
 
 def on_cpu(scan, config, T_vehicle_sensor=TILTED):
     """(N,) what stands, nothing where the scan is dense."""
-    opacity = config.ground.opacity
-    views = views_of(scan, T_vehicle_sensor, opacity)
-    found = None if views is None else cpu.standing_points(scan.points, views, opacity)
+    views = views_of(scan, T_vehicle_sensor, config)
+    found = None if views is None else cpu.standing_points(scan.points, views, config)
     return np.zeros(len(scan), bool) if found is None else found
 
 
@@ -47,15 +47,15 @@ class OnDevice:
 
     def __init__(self, device, config, slots=1):
         self._device, self._config = device, config
-        self._buffers = Buffers(device, config, slots)
-        self._opacity = OpacityDevice(device, config.ground.opacity, self._buffers)
+        self._buffers = Buffers(device, Config(), slots)
+        self._opacity = VisibilityDevice(device, config, self._buffers)
         self._frames = np.zeros(slots, FRAME)
 
     def __call__(self, *scans, T_vehicle_sensor=TILTED):
         device, buffers = self._device, self._buffers
         buffers.reserve(max(map(len, scans)))
         for slot, scan in enumerate(scans):
-            frame, views = self._frames[slot : slot + 1], views_of(scan, T_vehicle_sensor, self._config.ground.opacity)
+            frame, views = self._frames[slot : slot + 1], views_of(scan, T_vehicle_sensor, self._config)
             frame["points"] = device.bind(scan.points, buffers.input_buffer, 3 * slot * buffers.capacity)
             frame["count"], frame["some_stand"] = len(scan), views is not None
             if views is not None:
@@ -65,10 +65,6 @@ class OnDevice:
         self._opacity.graph.run()
         found = [device.download(buffers.standing, slot * buffers.capacity, len(s)) for slot, s in enumerate(scans)]
         return [mask.astype(bool) for mask in found]
-
-
-def with_opacity(**changes):
-    return Config().with_changes(ground={"opacity": changes})
 
 
 @pytest.fixture(scope="module", params=["vlp16", "hdl32e", "lux4"])
@@ -84,15 +80,15 @@ def test_a_drive_stands_where_it_stands_on_the_cpu(device, drive, odometry):
         scan = given if odometry else replace(given, T_world_sensor=None)
         ground(scan)
         found = device.download(ground._method.engine._buffers.standing, 0, len(scan)).astype(bool)
-        expected = on_cpu(scan, Config(), scan.T_vehicle_sensor)
+        expected = on_cpu(scan, VisibilityModel(), scan.T_vehicle_sensor)
         assert 0 < np.count_nonzero(expected) < len(scan)
         np.testing.assert_array_equal(found, expected)
 
 
 def test_a_scan_stands_where_it_stands_on_the_cpu(any_device, drive):
     scan = drive[0]
-    found = OnDevice(any_device, Config())(scan, T_vehicle_sensor=scan.T_vehicle_sensor)[0]
-    np.testing.assert_array_equal(found, on_cpu(scan, Config(), scan.T_vehicle_sensor))
+    found = OnDevice(any_device, VisibilityModel())(scan, T_vehicle_sensor=scan.T_vehicle_sensor)[0]
+    np.testing.assert_array_equal(found, on_cpu(scan, VisibilityModel(), scan.T_vehicle_sensor))
 
 
 def scattered(seed, count=1500, around=6.0):
@@ -115,8 +111,8 @@ def rig(seed, sensors, count=1500):
 @pytest.mark.parametrize("rule", ["sparse", "layered"])
 def test_equal_slopes_crowded_directions_and_what_is_no_return(any_device, rule):
     """Wide directions, so that some hold too many returns for the rule, and some more than there is room for."""
-    config = with_opacity(direction=3.0, **({"densest": 20} if rule == "sparse" else {"densest": 2, "layered": 25}))
-    on_device, room = OnDevice(any_device, config), model.room_of(config.ground.opacity)
+    config = VisibilityModel(120, **({"densest": 20} if rule == "sparse" else {"densest": 2, "layered": 25}))
+    on_device, room = OnDevice(any_device, config), config.room
     for seed, crowded in enumerate((30, room + 40, 90, room)):  # left alone: from MOST times the rule's number on
         crowd = np.full((crowded, 3), np.float32((9.0, 0.3, -1.0)))
         crowd[:, 2] += np.float32(0.01) * np.arange(len(crowd), dtype=np.float32)
@@ -136,7 +132,7 @@ def around(directions, far, up):
 
 def test_points_on_the_borders_of_directions(any_device):
     """Axes, diagonals and the borders themselves, as near as floats come; what is too near is in no direction."""
-    config = with_opacity(direction=0.5)
+    config = VisibilityModel(720)
     rings = around(720, (5.0, 5.02, 9.0, 30.0), (-0.6, -0.4, -1.2, -2.0))
     scan = Scan(np.concatenate([rings, [(0.1, 0, 0.3)]]))  # beneath which every beam ahead would pass
     found = OnDevice(any_device, config)(scan, T_vehicle_sensor=LEVEL)[0]
@@ -154,7 +150,7 @@ def test_points_on_the_borders_of_directions(any_device):
 )
 def test_the_first_of_equals_decides(any_device, densest, returns, stands):
     """Two returns of one slope above the first one, equally far from it or as steep: with one of them it stands."""
-    config = with_opacity(densest=densest)
+    config = VisibilityModel(densest=densest)
     on_device = OnDevice(any_device, config)
     first, *others = ((r, 0, z) for r, z in returns)
     for order, expected in zip((others, others[::-1]), stands):
@@ -166,9 +162,9 @@ def test_the_first_of_equals_decides(any_device, densest, returns, stands):
 
 def test_road_in_a_direction_without_room_is_road(any_device):
     """The road that ends at a wall, where eight returns that tell so are the last of a crowded direction."""
-    config = with_opacity(densest=3, layered=3)
+    config = VisibilityModel(densest=3, layered=3)
     stack = [(9.9, 0.02, -0.5), (10, 0.02, -0.4), (10, 0.02, -0.3)]
-    crowd = [(29.7, 3.0, -1.0)] * model.room_of(config.ground.opacity) + [(9.9, 1.0, -0.48)] * 8
+    crowd = [(29.7, 3.0, -1.0)] * config.room + [(9.9, 1.0, -0.48)] * 8
     scan = Scan(np.concatenate([stack, crowd, around(31, (50,), (-2,))]))
     found = OnDevice(any_device, config)(scan, T_vehicle_sensor=LEVEL)[0]
     assert found[:3].tolist() == [False, True, True]
@@ -177,17 +173,17 @@ def test_road_in_a_direction_without_room_is_road(any_device):
 
 def test_slots_look_by_their_own_rules(any_device):
     """A sparse rig, a dense scan that only its directions tell, one that is not asked, and a larger rig at last."""
-    config = with_opacity(direction=5.0, densest=10, layered=30)
+    config = VisibilityModel(72, densest=10, layered=30)
     on_device = OnDevice(any_device, config, slots=4)
     ahead = np.tile([(27, 0.3, -1.7), (27.02, 0.3, -0.8)], (30, 1))  # a wall, whose foot stands in a scan less dense
     assert on_cpu(Scan(ahead[:20]), config).any()
     scans = (rig(1, 2), Scan(ahead), Scan(scattered(3, 3000)), rig(4, 5))
-    assert views_of(scans[1], TILTED, config.ground.opacity) is not None
-    assert views_of(scans[2], TILTED, config.ground.opacity) is None
+    assert views_of(scans[1], TILTED, config) is not None
+    assert views_of(scans[2], TILTED, config) is None
     for turned in (scans, scans[::-1], (*scans[1:], scans[0])):
         expected = [on_cpu(scan, config) for scan in turned]
         for scan, mask, stands in zip(turned, on_device(*turned), expected):
-            if views_of(scan, TILTED, config.ground.opacity) is not None:
+            if views_of(scan, TILTED, config) is not None:
                 np.testing.assert_array_equal(mask, stands)
     assert [bool(on_cpu(scan, config).any()) for scan in scans] == [True, False, False, True]
 
@@ -206,7 +202,7 @@ def test_dense_scans_pay_nothing_and_others_neither_wait_nor_send_a_mask(device)
         now = device.traffic
         return [getattr(now, n) - getattr(before, n) for n in ("graphs", "launches", "uploads", "downloads", "waits")]
 
-    without = with_opacity(enabled=False)
+    without = Config().with_changes(ground={"without": ["visibility"]})
     assert asked(Config(), dense) == asked(without, dense)
     assert np.subtract(asked(Config(), sparse), asked(without, sparse)).tolist() == [0, 4, 0, 0, 0]
 
@@ -214,11 +210,12 @@ def test_dense_scans_pay_nothing_and_others_neither_wait_nor_send_a_mask(device)
 _CHANNELS = ("intensity", "ring", "point_time", "classes")
 
 
-def test_what_a_device_cannot_is_left_to_the_host(device):
-    """More returns of a direction than fit into local memory, and no double precision: the same labels."""
+def test_what_a_device_cannot_is_left_to_the_host(device, monkeypatch):
+    """Without double precision, and with more returns of a direction than local memory holds: the same labels."""
     scan = replace(roadbed.open("sim:city?sensor=lux4&frames=1")[0], T_world_sensor=None)
-    config = with_opacity(layered=300)
-    assert not can_find(device, config.ground.opacity)
-    expected, found = GroundFilter(config)(scan), GroundFilter(config, device)(scan)
+    assert can_find(device, VisibilityModel())
+    assert not can_find(device, VisibilityModel(layered=300))
+    monkeypatch.setattr("roadbed.ground.stcrf.method.can_find", lambda *_: False)
+    expected, found = GroundFilter()(scan), GroundFilter(backend=device)(scan)
     assert np.count_nonzero(found.label != expected.label) <= 2
-    assert (found.label[on_cpu(scan, config, scan.T_vehicle_sensor)] != roadbed.Label.GROUND).all()
+    assert (found.label[on_cpu(scan, VisibilityModel(), scan.T_vehicle_sensor)] != roadbed.Label.GROUND).all()

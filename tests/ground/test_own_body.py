@@ -124,7 +124,7 @@ def test_leaving_points_out_by_their_mask_is_the_same_as_without_them(monkeypatc
     """Dense scans are not copied; what is said of every other point must not depend on it."""
     world = road(np.random.default_rng(3), [posts(np.random.default_rng(4))])
     body = {"front": 2.0, "rear": -1.1, "left": 1.15, "right": -1.15, "top": 2.0}
-    config = Config.parse({"vehicle": {"body": body}, "ground": {"opacity": {"enabled": False}}})
+    config = Config.parse({"vehicle": {"body": body}, "ground": {"without": ["visibility"]}})
     drive = list(scans(world, count=4))
     by_mask, copied = roadbed.GroundFilter(config), roadbed.GroundFilter(config)
     assert by_mask._method.leaves_out(drive[0])

@@ -8,6 +8,7 @@ import roadbed
 from roadbed import Config
 from roadbed.evaluate.elevation import SimulatedElevation
 from roadbed.evaluate.ground import evaluate_ground
+from roadbed.ground.stcrf.model import COARSE_HEIGHT_WEIGHT, SLOPE_WEIGHT
 from tests.devices import BACKENDS
 from tests.ground import engines
 
@@ -15,9 +16,9 @@ SIZE = 30  # m
 STCRF = Config().ground.stcrf
 
 
-def frame(name, disagreement, points):
+def frame(name, points, *without):
     """Ground of an engine over points, seen once."""
-    config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE, "disagreement": disagreement}})
+    config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}, "without": without})
     engine = engines.engine(name, config)
     return engine, engine.frame(engines.given(config, points))
 
@@ -43,7 +44,7 @@ def bumps(height, slope):
 def matrices(information):
     """P + P0 and X of each node, from nine layers."""
     p00, p01, p02, p11, p12, p22, *x = information.astype(np.float64)
-    p00, p11, p22 = p00 + STCRF.coarse_height_information, p11 + STCRF.slope_information, p22 + STCRF.slope_information
+    p00, p11, p22 = p00 + COARSE_HEIGHT_WEIGHT, p11 + SLOPE_WEIGHT, p22 + SLOPE_WEIGHT
     rows = (p00, p01, p02), (p01, p11, p12), (p02, p12, p22)
     return np.stack([np.stack(row, -1) for row in rows], -2), np.stack(x, -1)
 
@@ -55,7 +56,7 @@ def lean_on_own(engine):
     everything, own = (a[inside].transpose(1, 0, 2).astype(np.float64) for a in (fine.posterior, fine.data))
     expected = fine.expected[inside].transpose(0, 2, 1)
     precision, right = matrices(own + (everything - own) / (1 + own[0]))
-    right = right + expected * (STCRF.coarse_height_information, STCRF.slope_information, STCRF.slope_information)
+    right = right + expected * (COARSE_HEIGHT_WEIGHT, SLOPE_WEIGHT, SLOPE_WEIGHT)
     inverse = np.linalg.inv(precision)
     return np.einsum("...ij,...j", inverse, right), inverse
 
@@ -69,7 +70,7 @@ def oracle():
     smooth += np.where(np.isnan(plain.elevation), np.nan, 0.0)[:, None]
     own = bumps(smooth[:, 0], smooth[:, 1:].transpose(0, 2, 1))
     uneven = sum(bump for *_, bump in around(own)) / 9
-    rests_on_slope = STCRF.slope_information**2 * (inverse[..., 0, 1] ** 2 + inverse[..., 0, 2] ** 2)
+    rests_on_slope = SLOPE_WEIGHT**2 * (inverse[..., 0, 1] ** 2 + inverse[..., 0, 2] ** 2)
     told = inverse[..., 0, 0] * (0.0015**2 + 6 * uneven) + 0.5 * own + 0.25**2 * rests_on_slope
     return planes, own, np.minimum(told, STCRF.known_sigma**2)
 
@@ -77,7 +78,7 @@ def oracle():
 @pytest.mark.parametrize("name", BACKENDS)
 def test_points_fix_the_ground_as_well_as_it_is_even_around_them(name, oracle):
     planes, own, variance = oracle
-    (_, plain), (_, told) = frame(name, 0.0, humps()), frame(name, 1.5, humps())
+    (_, plain), (_, told) = frame(name, humps(), "neighbour_disagreement"), frame(name, humps())
     inside = np.isfinite(variance) & np.isfinite(told.elevation)
     assert inside.sum() > 250
     assert np.sqrt(own[inside].max()) > 0.03
@@ -89,7 +90,7 @@ def test_points_fix_the_ground_as_well_as_it_is_even_around_them(name, oracle):
 
 def test_a_crest_is_reported_as_high_as_its_points():
     """Neighbours bend crests and hollows flat; where these were seen, their own points say how high they are."""
-    engine, found = frame("cpu", 1.5, humps())
+    engine, found = frame("cpu", humps())
     wave = np.arange(SIZE) + 0.5 - SIZE / 2
     true = 0.15 * np.sin(0.9 * wave) * np.cos(0.7 * wave)[:, None]
     seen = np.hypot(*np.meshgrid(wave, wave)) < 10
@@ -103,11 +104,11 @@ def test_across_a_slanting_line_of_points_both_slopes_are_in_doubt(name):
     """On level ground nothing disagrees: what is left is what the points fix, and the slope that they do not tell."""
     along = np.arange(-10, 10, 0.05)
     line = np.column_stack([along, 0.6 * along + 0.35, np.zeros(along.size)])
-    engine, _ = frame("cpu", 1.5, line)
+    engine, _ = frame("cpu", line)
     inverse = lean_on_own(engine)[1]
-    rests_on_slope = STCRF.slope_information**2 * (inverse[..., 0, 1] ** 2 + inverse[..., 0, 2] ** 2)
+    rests_on_slope = SLOPE_WEIGHT**2 * (inverse[..., 0, 1] ** 2 + inverse[..., 0, 2] ** 2)
     expected = np.minimum(inverse[..., 0, 0] * 0.0015**2 + 0.25**2 * rests_on_slope, STCRF.known_sigma**2)
-    _, found = frame(name, 1.5, line)
+    _, found = frame(name, line)
     known = np.isfinite(found.elevation) & (engine._fine.data[1:-1, 0, 1 : SIZE + 1] > 1)
     assert known.sum() > 15
     np.testing.assert_allclose(found.variance[known], expected[known], rtol=0.02)
@@ -119,8 +120,8 @@ def test_what_lies_beside_a_single_ring_is_as_uncertain_as_its_slope(name):
     x = np.arange(-12, 12, 0.05)
     line = np.column_stack([x, np.full(x.size, 0.95), np.zeros(x.size)])
     patch = np.concatenate([line + np.array([0, across, 0]) for across in np.arange(-2.9, 3.0, 0.2)])
-    _, ring = frame(name, 1.5, line)
-    _, whole = frame(name, 1.5, patch)
+    _, ring = frame(name, line)
+    _, whole = frame(name, patch)
     row, columns = SIZE // 2, slice(SIZE // 2 - 8, SIZE // 2 + 8)
     assert np.sqrt(np.median(ring.variance[row, columns])) > 0.02
     assert np.sqrt(np.median(whole.variance[row, columns])) < 0.003
@@ -132,7 +133,7 @@ def test_a_gap_is_filled_where_the_planes_around_it_agree(name):
     x, y = (a.ravel() for a in np.meshgrid(np.arange(-12, 12, 0.1), np.arange(-12, 12, 0.1)))
     for drop, known in ((0.0, True), (0.5, False)):
         points = np.column_stack([x, y, np.where(x > 4.5, -drop, 0.0)])[np.floor(x) != 4]
-        _, found = frame(name, 1.5, points)
+        _, found = frame(name, points)
         assert np.isfinite(found.elevation[SIZE // 2 - 6, SIZE // 2 + 4]) == known
 
 

@@ -112,16 +112,9 @@ STCRF = [
         ("few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR", "few = self._warm"),
     ),
     *_of(
-        _CPU.format("select"),
-        _EM,
-        ("planes[node, 0] = plane[0] + plane[1] * x + plane[2] * y", "planes[node, 0] = plane[0]"),
-        ("planes[node, 1], planes[node, 2] = plane[1], plane[2]", "planes[node, 1], planes[node, 2] = F(0), F(0)"),
-    ),
-    *_of(
         "ground/stcrf/device.py",
         _EM,
         ("return known < ENOUGH_PRIOR * max(1, known + unknown)", "return False"),
-        ("record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y", "record.vehicle_slope_x, record.vehicle_slope_y = 0.0, 0.0"),
     ),
     *_of(_CPU.format("em"), _EM, ("nodes, limit = points.listed.nodes, rules.slope_limit", "nodes, limit = points.listed.nodes, F(1e9)")),
     *_of(_CPU.format("report"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
@@ -131,7 +124,6 @@ STCRF = [
     *_of("ground/stcrf/programs.py", _SHARED, ("name: min(points, limit or points) for", "name: points for")),
     *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_what_a_frame_was_given_is_not_written_again",), ("            setattr(self, name, output)\n        self._next = (), []", "            setattr(self, name, output)")),
     *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_a_scan_that_does_not_fit_the_device_leaves_it_as_it_was",), ("        input_buffer = self._backend.input_buffer(", "        self.input_buffer = input_buffer = self._backend.input_buffer(")),
-    *_of(_DEVICE.format("select"), _EM, ("under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y", "under")),
     *_of("ground/variance/variance_cpu.py", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, columns - 1)", "column")),
     *_of("ground/variance/variance.cl", ("ground/test_variance.py::test_a_point_that_rounding_puts_on_the_far_border_belongs_to_the_last_cell",), ("min(column, COLUMNS - 1)", "column")),
 ]  # fmt: skip

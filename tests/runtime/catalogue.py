@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from roadbed.config import Config
-from roadbed.config.ground import OpacityConfig, VarianceConfig
+from roadbed.config.ground import VarianceConfig
 from roadbed.ground.ego import ego_mask_device as own_body_device
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
-from roadbed.ground.visibility import model as opacity
+from roadbed.ground.visibility import model as visibility
 from roadbed.occupancy.fusion.program import FUSE
 from roadbed.occupancy.hsbof.program import filter_program
 from roadbed.occupancy.observation.program import OBSERVE
@@ -21,7 +21,7 @@ PROGRAMS = {
     "stcrf default": fine_program(Config.preset("default")),
     "stcrf coarse": coarse_program(Config.preset("default")),
     "own body": own_body_device.program(Config().vehicle),
-    "opacity": opacity.program(OpacityConfig()),
+    "visibility": visibility.program(visibility.VisibilityModel()),
     "variance": variance.program(VarianceConfig()),
     "occupancy observation": OBSERVE,
     "occupancy fusion": FUSE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the ground stage: mounting, the spatio-temporal CRF, time, labels, and grid variance."""
+"""Parameters of the ground stage. Values that belong to a rule are constants beside the code of that rule."""
 
 from __future__ import annotations
 
@@ -9,64 +9,45 @@ from pydantic import Field, model_validator
 
 from roadbed.config.base import Stage
 
+# Additions to the papers' methods, each of which can be switched off by its name.
+GroundRule = Literal[
+    # The first surface.
+    "coarse_start",  # a first surface from the lowest returns on 3 m nodes; without it: level at the road
+    "pull_to_drops",  # returns far below that surface keep a little weight, so that it finds a drop
+    "slope_aware_start",  # a second first surface that follows slopes up to the limit
+    # Points that shape the surface.
+    "visibility",  # points that a beam passed beneath, or that rise steeply, are not ground (sparse scans)
+    "wall_pillars",  # pillars with a vertical structure do not shape the surface
+    "early_tolerance",  # a larger tolerance above the surface in the first half of the iterations
+    "alignment",  # fit each scan to the prior surface before it is used
+    # The reported surface.
+    "seen_only",  # keep and report ground that was seen, not what neighbours suggest
+    "small_components",  # a reported surface needs 60 connected nodes, or 3 % of all
+    "neighbour_disagreement",  # variance from the differences between neighbouring planes
+    # Labels.
+    "smooth",  # a low threshold where the road is smooth all around: keeps low obstacles
+    "pillars",  # a point is not ground where a connected structure rises in its pillar
+    "pillars_around",  # the same with the 3 x 3 pillars around
+    "foot_by_ratio",  # feet of structures with hardly any ground seen around
+    "clear",  # higher thresholds where nothing rises above: grass, banks
+    "banks",  # firm ground up to the clear threshold even where returns lie above it
+    "open_ground",  # uneven regions without walls: up to the highest threshold
+    "vote",  # neighbours at equal height over the surface get the same label
+    "low_outliers",  # points 1 m below the surface are labelled as noise
+]
+
 
 class MountingConfig(Stage):
-    """The sensor over the road. What is not given is estimated from the first scans and tracked."""
+    """Pose of the sensor over the road. What is not given is estimated from the first scans and tracked."""
 
-    estimate: bool = Field(True, description="find what is not given; off: it has to be given")
+    estimate: bool = Field(True, description="estimate what is not given; off: it has to be given")
     height: float | None = Field(None, gt=-5, lt=30, description="m over the road; None: estimate")
     pitch: float | None = Field(None, ge=-90, le=90, description="degrees, positive lowers the view; None: estimate")
     roll: float | None = Field(None, ge=-90, le=90, description="degrees; None: estimate")
-    radius: float = Field(15.0, gt=2, le=100, description="m, the ground around the sensor that is looked at")
-    cell: float = Field(1.0, gt=0.1, le=5, description="m, one lowest return per cell")
-    trials: int = Field(150, ge=10, le=10000, description="planes tried")
-    smallest_quality: float = Field(0.25, ge=0, le=1, description="below it the estimate is not used")
-    first_scans: int = Field(5, ge=1, le=1000, description="scans of a drive whose median is kept")
 
     @property
     def is_given(self) -> bool:
         return None not in (self.height, self.pitch, self.roll)
-
-
-class CoarseConfig(Stage):
-    """The coarse start: a first surface from the lowest returns on wide nodes (an addition to the paper)."""
-
-    spacing: float = Field(3.0, ge=0.2, le=50, description="m between coarse nodes; a whole number of fine ones")
-    cell: float = Field(0.5, ge=0.05, le=10, description="m, one lowest return per cell enters")
-    iterations: int = Field(12, ge=1, le=1000)
-    warm_iterations: int = Field(5, ge=1, le=1000, description="iterations from the last frame's surface")
-    sigma_up: float = Field(0.07, gt=0, le=5, description="m")
-    pull: float = Field(
-        0.05, ge=0, le=1, description="weight that returns far below the surface keep, so that it finds a drop; 0: none"
-    )
-    most_information: float = Field(20.0, gt=0, description="effective points beyond which nodes blend equally")
-    climb: bool = Field(
-        True, description="a second start that climbs slopes up to the limit, taken where it explains clearly more"
-    )
-    climb_iterations: int = Field(6, ge=1, le=1000)
-    climb_sigma_up: float = Field(0.15, gt=0, le=5, description="m, sigma_up of that start: hillsides are uneven")
-
-
-class WallConfig(Stage):
-    """Pillars with a vertical structure do not shape the surface (an addition to the paper)."""
-
-    enabled: bool = True
-    low: float = Field(0.25, ge=0, le=5, description="m above the pillar's lowest return")
-    high: float = Field(1.0, gt=0, le=10, description="m above the pillar's lowest return")
-
-
-class OpacityConfig(Stage):
-    """The ground is opaque (an addition to the paper): what a beam passed beneath, or what stands, is not ground.
-
-    Asked of scans that are not dense, which measures itself: few returns per sensor and direction.
-    """
-
-    enabled: bool = True
-    direction: float = Field(0.55, ge=0.05, le=10, description="degrees, returns within it are held against each other")
-    densest: int = Field(20, ge=1, le=1000, description="mean returns per direction up to which a scan is sparse")
-    layered: int = Field(
-        120, ge=1, le=1000, description="mean returns per direction up to which its beams are far apart"
-    )
 
 
 class StcrfConfig(Stage):
@@ -84,36 +65,12 @@ class StcrfConfig(Stage):
     iterations: int = Field(6, ge=1, le=1000, description="EM iterations from a cold start")
     warm_iterations: int = Field(3, ge=1, le=1000, description="EM iterations with a prior surface")
     sigma_up: float = Field(0.05, gt=0, le=5, description="m, tolerance above the surface")
-    sigma_up_early: float = Field(0.06, gt=0, le=5, description="m, the same in the first half of the iterations")
     sigma_down: float = Field(0.5, gt=0, le=10, description="m, tolerance below the surface")
-    height_information: float = Field(
-        2.5e-5, gt=0, le=1, description="weight of the expected height without data, effective points"
-    )
-    coarse_height_information: float = Field(
-        2e-4, gt=0, le=1, description="the same where the coarse start gives the expected height"
-    )
-    slope_information: float = Field(0.06, gt=0, le=100, description="weight of the expected slope")
     slope_limit: float = Field(
-        0.8, gt=0, le=100, description="steepest hillside that the start climbs, and slope used in the E-step"
+        0.8, gt=0, le=100, description="steepest slope of the slope-aware start and of planes in the E-step"
     )
-    start: Literal["zero", "coarse"] = Field("coarse", description="first surface: flat, or a coarse lattice's")
-    coarse: CoarseConfig = CoarseConfig()
-    walls: WallConfig = WallConfig()
     pillar: float = Field(0.2, ge=0.02, le=10, description="m, side of a pillar: the fine columns inside a node")
     points_per_node: int = Field(128, ge=0, description="at most this many shape a node's surface; 0: all")
-    footprint: bool = Field(True, description="road height assumed known under the vehicle")
-    reach: int = Field(3, ge=0, le=1000, description="nodes beyond the data to extrapolate to")
-    variance_factor: float = Field(1.0, gt=0, description="doubt about a node over the variance of independent points")
-    disagreement: float = Field(
-        1.5,
-        ge=0,
-        description="doubt added per squared difference from the planes of seen neighbours, which tells the variance "
-        "too; 0: variance of independent points",
-    )
-    seen_only: bool = Field(True, description="keep and report ground that was seen, not what neighbours suggest")
-    islands: int = Field(
-        60, ge=0, description="connected nodes that a surface needs to be reported, or 3 % of all: no crowns; 0: all"
-    )
     known_sigma: float = Field(0.25, gt=0, description="m, surface with a larger standard deviation is unknown")
 
     @model_validator(mode="after")
@@ -129,7 +86,7 @@ class StcrfConfig(Stage):
 
 
 class TimeConfig(Stage):
-    """How a drive is carried from scan to scan."""
+    """How the surface is carried from scan to scan."""
 
     renamed: ClassVar[dict[str, str]] = {
         "longest_pause": "timeline.longest_pause",
@@ -139,51 +96,22 @@ class TimeConfig(Stage):
     }
 
     motion: Literal["rolling", "vehicle"] = Field("rolling", description="lattice axes: the world's or the vehicle's")
-    alignment: bool = Field(True, description="fit each scan to the prior surface before it is used")
-    alignment_radius: float = Field(30.0, gt=1, le=500, description="m")
-    alignment_trust: float = Field(
-        0.95, gt=0, le=1, description="share of the fit that is used; below 1 the poses keep the map from drifting"
-    )
     map_tiles_in_memory: int = Field(64, ge=4, description="64 x 64-node tiles of the long-term map kept in memory")
 
 
 class LabelConfig(Stage):
-    """From heights over the surface to labels. Each switch is an addition to the paper."""
+    """From heights over the surface to labels."""
 
-    renamed: ClassVar[dict[str, str]] = {
-        "clearance": "vehicle.clearance",
-        "columns": "pillars",
-        "columns_around": "pillars_around",
-    }
+    renamed: ClassVar[dict[str, str]] = {"clearance": "vehicle.clearance"}
 
-    threshold: float = Field(0.25, gt=0, le=5, description="m above the surface that still is ground")
-    low_outlier: float = Field(1.0, gt=0, le=100, description="m below the surface: noise")
-    smooth: bool = Field(True, description="safety: a low threshold where the road is smooth all around")
-    smooth_threshold: float = Field(0.12, gt=0, le=5, description="m, that threshold")
-    pillars: bool = Field(True, description="feet of walls: not ground where a connected structure stands above")
-    ratio: int = Field(1, ge=0, le=100, description="returns in the structure per return at its foot")
-    pillars_around: bool = Field(True, description="the same with the 3 x 3 pillars around")
-    ratio_around: int = Field(3, ge=0, le=100, description="the same for the 3 x 3 pillars")
-    foot: float = Field(0.06, ge=0, le=5, description="m, below it a pillar's structure does not matter")
-    foot_around: float = Field(0.10, ge=0, le=5, description="m, the same for the 3 x 3 columns")
-    foot_by_ratio: bool = Field(True, description="feet of structures with hardly any ground seen around")
-    support_ratio: float = Field(8.0, ge=0, description="effective points below which that rule applies")
-    foot_by_support: bool = Field(True, description="feet of structures where the ground is even but was not seen")
-    support_even: float = Field(4.0, ge=0, description="effective points below which that rule applies")
-    clear: bool = Field(True, description="higher thresholds where nothing stands: grass, banks")
-    clear_threshold: float = Field(0.40, gt=0, le=5, description="m, where nothing stands")
-    highest: float = Field(0.65, gt=0, le=10, description="m, on banks and open uneven ground")
-    banks: bool = Field(True, description="firm ground up to the clear threshold even where returns lie above it")
-    steep_banks: bool = Field(True, description="firm ground up to the highest threshold on an unbroken slope")
-    firm: float = Field(10.0, ge=0, description="effective points from which ground is firm")
-    open_ground: bool = Field(True, description="uneven regions without walls: up to the highest threshold")
-    top: float = Field(1.00, gt=0, le=10, description="m, end of the band in which a structure must continue")
-    standing: float = Field(1.30, gt=0, le=20, description="m, returns higher than this do not stand on the ground")
-    vote: bool = Field(True, description="neighbours at equal height over the surface are labelled alike")
+    threshold: float = Field(0.25, ge=0.06, le=1, description="m above the surface that still is ground")
+    smooth_threshold: float = Field(0.12, gt=0, le=5, description="m, where the road is smooth all around")
+    clear_threshold: float = Field(0.40, gt=0, le=1, description="m, where nothing rises above")
+    highest: float = Field(0.65, gt=0, le=1, description="m, on open uneven ground")
 
     @model_validator(mode="after")
     def _ordered(self) -> LabelConfig:
-        names = ("foot", "threshold", "clear_threshold", "highest", "top", "standing")
+        names = ("threshold", "clear_threshold", "highest")
         limits = [getattr(self, name) for name in names]
         if limits != sorted(limits):
             found = ", ".join(f"{name} {value:g}" for name, value in zip(names, limits))
@@ -192,7 +120,7 @@ class LabelConfig(Stage):
 
 
 class PointLimits(Stage):
-    """The area grid variance looks at, along the axes of the points given; by default all around the vehicle."""
+    """The area of grid variance, along the axes of the points given; by default all around the vehicle."""
 
     x_min: float = -80.0
     x_max: float = 80.0
@@ -213,10 +141,10 @@ class HeightThreshold(Stage):
 
 
 class VarianceThresholds(Stage):
-    """What makes a cell and its points ground; the report's names and defaults."""
+    """Limits for ground cells and ground points, with the names and defaults of the report."""
 
     min_variance_threshold: float = Field(0.05, gt=0, description="m^2, cells that vary less are ground")
-    point_number_threshold: int = Field(2, ge=1, description="points a cell needs to be judged")
+    point_number_threshold: int = Field(2, ge=1, description="points a cell needs to be classified by itself")
     height_threshold: HeightThreshold = HeightThreshold()
 
 
@@ -233,12 +161,66 @@ class VarianceConfig(VarianceThresholds):
 
 
 class GroundConfig(Stage):
-    """Which ground method, and its parameters."""
+    """The ground method and its parameters."""
 
     method: Literal["stcrf", "variance"] = "stcrf"
+    without: tuple[GroundRule, ...] = Field((), description="rules of ours to switch off, by name")
     mounting: MountingConfig = MountingConfig()
-    opacity: OpacityConfig = OpacityConfig()
     stcrf: StcrfConfig = StcrfConfig()
     time: TimeConfig = TimeConfig()
     labels: LabelConfig = LabelConfig()
     variance: VarianceConfig = VarianceConfig()
+
+    def uses(self, rule: GroundRule) -> bool:
+        """Whether a rule is switched on."""
+        return rule not in self.without
+
+
+def _switch(rule: str) -> str:
+    return f"removed in 1.0: write ground.without: [{rule}] to switch this rule off"
+
+
+_CONSTANT = "removed in 1.0: its default is a constant now"
+_DELETED = "removed in 1.0: the rule changed no result and was deleted"
+# Keys of earlier versions, and what to say about them.
+REMOVED: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *(f"ground.mounting.{name}" for name in ("radius", "cell", "trials", "smallest_quality", "first_scans")),
+            *(f"ground.opacity.{name}" for name in ("direction", "densest", "layered")),
+            *(f"ground.stcrf.{name}" for name in ("height_information", "coarse_height_information")),
+            *(f"ground.stcrf.{name}" for name in ("slope_information", "reach", "variance_factor")),
+            *(f"ground.stcrf.coarse.{name}" for name in ("spacing", "cell", "iterations", "warm_iterations")),
+            *(f"ground.stcrf.coarse.{name}" for name in ("sigma_up", "climb_iterations", "climb_sigma_up")),
+            *(f"ground.stcrf.walls.{name}" for name in ("low", "high")),
+            *(f"ground.time.{name}" for name in ("alignment_radius", "alignment_trust")),
+            *(f"ground.labels.{name}" for name in ("ratio_around", "foot", "foot_around", "support_ratio")),
+            *(f"ground.labels.{name}" for name in ("firm", "top")),
+        ),
+        _CONSTANT,
+    ),
+    **dict.fromkeys(
+        (
+            "ground.stcrf.footprint",
+            "ground.stcrf.coarse.most_information",
+            *(f"ground.labels.{name}" for name in ("ratio", "foot_by_support", "support_even", "steep_banks")),
+            "ground.labels.standing",
+        ),
+        _DELETED,
+    ),
+    "ground.opacity.enabled": _switch("visibility"),
+    "ground.stcrf.start": _switch("coarse_start"),
+    "ground.stcrf.coarse.pull": _switch("pull_to_drops"),
+    "ground.stcrf.coarse.climb": _switch("slope_aware_start"),
+    "ground.stcrf.walls.enabled": _switch("wall_pillars"),
+    "ground.stcrf.sigma_up_early": _switch("early_tolerance"),
+    "ground.stcrf.disagreement": _switch("neighbour_disagreement"),
+    "ground.stcrf.seen_only": _switch("seen_only"),
+    "ground.stcrf.islands": _switch("small_components"),
+    "ground.time.alignment": _switch("alignment"),
+    "ground.labels.low_outlier": _switch("low_outliers"),
+    **{
+        f"ground.labels.{rule}": _switch(rule)
+        for rule in ("smooth", "pillars", "pillars_around", "foot_by_ratio", "clear", "banks", "open_ground", "vote")
+    },
+}

@@ -141,10 +141,11 @@ class OccupancyConfig(Stage):
     objects: ObjectsConfig = ObjectsConfig()
 
 
+_GONE = "removed in 1.0 with the rule that it belonged to"
 _STAYS = "removed in 1.0: now a constant"
 _RULE = "removed in 1.0: a rule is switched off by its name in occupancy.without"
 _CONSTANTS = """
-observation: range_margin obstacle_height_sigma low_outlier underside underside_reach beneath sparse_hit face
+observation: range_margin obstacle_height_sigma low_outlier underside underside_reach beneath
     height_spread detection ground_detection hit false_alarm hits clip ground_sigma
 filter: empty_to_dynamic static_to_dynamic dynamic_to_static stop_speed acceleration_per_speed2 diffusion survival
     surface_sigma surface_floor
@@ -165,7 +166,7 @@ filter.maturity: enabled free_time
 filter.registration: enabled small standing_time fast_span fast_extent refined_span confirmed static_rate share trusted
     floor
 filter.birth: traffic fast seeded
-filter.moving: old_share neighbours alike untested test_free age
+filter.moving: old_share neighbours untested test_free age
 objects: lag body_gap
 """
 
@@ -177,4 +178,8 @@ def _named(text: str, reason: str) -> dict[str, str]:
 
 
 # Keys of earlier configurations, and why each is refused.
-REMOVED = {**_named(_CONSTANTS, _STAYS), **_named(_SWITCHES, _RULE)}
+REMOVED = {
+    **_named(_CONSTANTS, _STAYS),
+    **_named(_SWITCHES, _RULE),
+    **_named("observation: sparse_hit face\nfilter.moving: alike", _GONE),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from roadbed.config.ground import GroundRule
 from roadbed.config.occupancy import OccupancyRule
 
 _OBJECT_RULES = ("join_bodies", "vehicle_size", "velocity_lag")  # the paper stops before objects
@@ -24,40 +25,18 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
         # Rummelhard et al. 2017, table I.
         "ground": {
+            "without": list(get_args(GroundRule)),
             "mounting": {"estimate": False},
-            "opacity": {"enabled": False},
             "stcrf": {
                 "length": 120.0,
                 "width": 80.0,
                 "iterations": 10,
                 "warm_iterations": 10,
-                "sigma_up_early": 0.05,
-                "start": "zero",
                 "slope_limit": 100.0,
                 "points_per_node": 0,
-                "footprint": False,
-                "seen_only": False,
-                "reach": 10,
-                "walls": {"enabled": False},
-                "coarse": {"climb": False},
-                "islands": 0,
-                "disagreement": 0.0,
             },
-            "time": {"motion": "vehicle", "alignment": False},
-            "labels": {
-                "threshold": 0.20,
-                "low_outlier": 100.0,
-                "smooth": False,
-                "pillars": False,
-                "pillars_around": False,
-                "foot_by_ratio": False,
-                "foot_by_support": False,
-                "clear": False,
-                "banks": False,
-                "steep_banks": False,
-                "open_ground": False,
-                "vote": False,
-            },
+            "time": {"motion": "vehicle"},
+            "labels": {"threshold": 0.20},
         },
         # Rakotovao et al. 2015: a grid in front of the vehicle that turns with it, and a filter without our rules.
         "occupancy": {

@@ -38,22 +38,18 @@ _REASONS = {
     "ground.stcrf.iterations": "fewer for speed; more where hills are cut off in the first frames",
     "ground.stcrf.warm_iterations": "fewer for speed",
     "ground.stcrf.sigma_up": "higher on rough ground or with a noisy sensor",
-    "ground.stcrf.sigma_up_early": "together with sigma_up",
     "ground.stcrf.slope_limit": "terrain is steeper than this",
-    "ground.stcrf.reach": "the surface is wanted further beyond what was seen, or not at all",
     "ground.stcrf.points_per_node": "lower for speed with dense sensors",
     "ground.stcrf.known_sigma": "higher: more of the surface is reported, less sure",
     "ground.stcrf": "hardly ever: chosen on many sensors at once; see the ablation on the page about the ground",
     "ground.time.motion": "`vehicle` for the paper's lattice; `rolling` does not resample",
-    "ground.time.alignment": "off only where poses are exact to centimetres",
     "ground.time": "hardly ever",
     "ground.labels.threshold": "lower to keep low things as obstacles, higher on rough ground",
-    "ground.labels.smooth": "leave it on in a vehicle: it is what keeps low obstacles on roads",
     "ground.labels.smooth_threshold": "lower where even flatter things matter, down to the sensor's noise",
     "ground.labels.clear_threshold": "lower where high grass must not be ground",
     "ground.labels.highest": "lower where high grass or rocks must not be ground",
-    "ground.labels.low_outlier": "higher beside drops and ditches",
-    "ground.labels": "hardly ever: the ablation on the page about the ground says what each switch is worth",
+    "ground.labels": "hardly ever",
+    "ground.without": "to measure a rule; leave `smooth` on in a vehicle: it keeps low obstacles on roads",
     "ground.variance": "to follow the report's params.yaml; finer cells for dense sensors",
     "occupancy.without": "to see what a rule is worth; `underpass` where low branches hide much free road",
     "occupancy.grid.length": "the grid should reach further or cost less",
@@ -140,7 +136,8 @@ def _entry(path: str, field: FieldInfo) -> Entry:
 
 
 def _bounds(field: FieldInfo) -> str:
-    choices = [kind for kind in (field.annotation, *get_args(field.annotation)) if get_origin(kind) is Literal]
+    kinds = (field.annotation, *get_args(field.annotation))
+    choices = [kind for kind in kinds if get_origin(kind) is Literal]
     if choices:
         return ", ".join(str(value) for value in get_args(choices[0]))
     if field.annotation is bool:

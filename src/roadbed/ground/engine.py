@@ -32,13 +32,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """Where the vehicle stands on the lattice, and the plane of its wheels."""
+    """Position of the vehicle on the lattice."""
 
     x: float  # m from the lattice's corner
     y: float
-    yaw: float  # rad
-    slope_x: float
-    slope_y: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +125,7 @@ class Alignment(Protocol):
 
     @property
     def poses(self) -> tuple[float, ...]:
-        """Sensor, then vehicle, from the lattice's corner and the base height: rotation by rows, translation."""
+        """Rotation of the sensor by rows, its position and the vehicle's, from the lattice's corner and base height."""
         ...
 
     def lay(self, found: Misalignment | None) -> bool:

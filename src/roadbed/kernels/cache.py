@@ -1,145 +1,136 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled kernels on disk, in one folder for every environment and checkout of a user, known by their fingerprint.
+"""Where Numba keeps compiled kernels: one folder per module, named by a digest of the sources the module depends on.
 
-A change to a kernel, to one that it calls or to a constant gives another file name: nothing stale is ever loaded.
+Numba invalidates a cached kernel when the file of that kernel changes, but not when a file of a function it calls
+does. A folder name that covers all of these files makes stale machine code impossible.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
-import sys
+import re
+import shutil
+import threading
 import time
-import zlib
-from contextlib import suppress
-from functools import partial
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import sigutils
-from numba.core.compiler import CompileResult
-from numba.core.dispatcher import Dispatcher
-from numba.core.runtime import rtsys
-from numba.core.serialize import dumps
 
-from roadbed.core.errors import OutputError
-from roadbed.io.atomic import atomic_write
-from roadbed.kernels.fingerprint import describe_type, fingerprint
-
-_SUM = 4  # bytes
-_UNUSED_FOR = 60 * 86400.0  # s after which a file that nobody loaded is removed
+_PACKAGE = Path(__file__).parents[1]
+_IMPORT = re.compile(r"^\s*(?:from\s+(roadbed[\w.]*)\s+import\s+(\([^)]*\)|.*)|import\s+(roadbed[\w.]*))", re.MULTILINE)
+_DAY = 86400.0  # s
+_UNUSED_DAYS = 60  # after which a folder is removed
+_config: Any = numba.config
+_lock = threading.RLock()  # numba.config is shared by all threads
 
 
 def folder() -> Path:
-    """NUMBA_CACHE_DIR where it is set, else the user's cache folder."""
-    named = getattr(numba.config, "CACHE_DIR", "")
-    if named:
-        return Path(named) / "roadbed"
+    """The folder of all kernels: in NUMBA_CACHE_DIR if that is set, else in the user's cache folder."""
+    with _lock:
+        if _config.CACHE_DIR:
+            return Path(_config.CACHE_DIR) / "roadbed"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadbed" / "kernels"
 
 
-def kept() -> set[str]:
-    """The prefixes of all kernels in the folder."""
-    try:
-        return {name.rpartition("-")[0] for name in os.listdir(folder()) if name.endswith(".nbc")}
-    except OSError:
-        return set()
+@contextmanager
+def cache_folder_of(file: str) -> Iterator[bool]:
+    """Meanwhile Numba caches decorated functions in the folder of this source file; False if there is no safe one."""
+    with _lock:
+        path = _prepare(folder(), file)
+        before = _config.CACHE_DIR
+        if path is not None:
+            _config.CACHE_DIR = str(path)
+        try:
+            yield path is not None
+        finally:
+            _config.CACHE_DIR = before
 
 
-class KernelCache:
-    """What Numba's dispatcher asks of a cache, for one kernel."""
-
-    def __init__(self, kernel: Dispatcher, loading: Any = None) -> None:
-        self._kernel, self._loading = kernel, loading  # the module of that name where it knows Numba from inside
-        self._name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}"
-        self._enabled = True
-
-    @property
-    def cache_path(self) -> str:
-        return str(folder())
-
-    def enable(self) -> None:
-        self._enabled = True
-
-    def disable(self) -> None:
-        self._enabled = False
-
-    def flush(self) -> None:
-        for path in self._files("*"):
-            path.unlink(missing_ok=True)
-
-    @property
-    def prefix(self) -> str:
-        """How the file names of the kernel as it is now begin, whatever its arguments."""
-        return f"{self._name}-{fingerprint(self._kernel)}"
-
-    def load_overload(self, signature: Any, target_context: Any) -> Any:
-        if not self._enabled:
-            return None
-        path = self._path(signature, target_context.codegen())
-        # Numba's runtime is all that running needs; what compiling needs takes a third of a second.
-        if self._loading is None:
-            rtsys.initialize(target_context)
-        elif not rtsys._init:
-            runtime = _file("numba.runtime", [], target_context.codegen())
-            self._loading.start_runtime(target_context, partial(_read, runtime), partial(_write, runtime))
-        payload = _read(path)
-        if payload is None:
-            return None
-        rebuild = CompileResult._rebuild if self._loading is None else self._loading.rebuild
-        return rebuild(target_context, *payload)
-
-    def save_overload(self, signature: Any, result: Any) -> None:
-        if not self._enabled or result.library.has_dynamic_globals or any(not part.can_cache for part in result.lifted):
-            return
-        # Types beside each line of the source are for reading, and take long to write out.
-        *payload, environments = result._replace(type_annotation="")._reduce()
-        # Of the functions that it calls only those that hold objects of Python read theirs.
-        environments = tuple(one for one in environments if one is result.environment or one.consts)
-        if _write(self._path(signature, result.codegen), (*payload, environments)):
-            for other in self._files("*"):
-                with suppress(OSError):
-                    if time.time() - other.stat().st_mtime > _UNUSED_FOR:
-                        other.unlink(missing_ok=True)
-
-    def _path(self, signature: Any, codegen: Any) -> Path:
-        arguments = [describe_type(kind) for kind in sigutils.normalize_signature(signature)[0]]
-        return _file(self.prefix, arguments, codegen)
-
-    def _files(self, pattern: str) -> list[Path]:
-        return list(folder().glob(f"{self._name}-{pattern}.nbc"))
+def is_cached(file: str, qualname: str) -> bool:
+    """Whether Numba has written an index file (.nbi) for this function of a source file."""
+    return any((folder() / _folder_name(file)).glob(f"*/*.{qualname}-*.nbi"))
 
 
-def _file(prefix: str, arguments: list[str], codegen: Any) -> Path:
-    machine = (*codegen.magic_tuple(), numba.__version__, sys.version_info[:2], sys.implementation.cache_tag)
-    digest = hashlib.sha256(repr((arguments, machine)).encode()).hexdigest()[:16]
-    return folder() / f"{prefix}-{digest}.nbc"
+@cache
+def digest_of(*files: Path) -> str:
+    """Changes with any of these source files, with any Roadbed module they import, and with Numba's settings."""
+    settings = "OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE"
+    found: dict[str, bytes] = {}
+    waiting = list(files)
+    while waiting:
+        file = waiting.pop()
+        name = str(file.relative_to(_PACKAGE)) if file.is_relative_to(_PACKAGE) else file.name
+        if name not in found:
+            found[name], imported = _read(file)
+            waiting += imported
+    described = (numba.__version__, [getattr(_config, name, None) for name in settings], sorted(found.items()))
+    return hashlib.sha256(repr(described).encode()).hexdigest()[:16]
 
 
-def _read(path: Path) -> Any:
-    try:
-        stored = memoryview(path.read_bytes())
-        if stored[:_SUM] != _sum_of(stored[_SUM:]):
-            return None  # damaged: compiled anew
-        content = pickle.loads(stored[_SUM:])
-    except (OSError, AttributeError, ImportError):
-        return None  # not there, or of another version
+@cache
+def _read(file: Path) -> tuple[bytes, tuple[Path, ...]]:
+    """Digest of a source file, and the files of the Roadbed modules that it imports."""
+    source = file.read_bytes()
+    imported: set[Path] = set()
+    for module, names, plain in _IMPORT.findall(source.decode()):
+        parts = (module or plain).split(".")[1:]
+        for candidate in (parts, *([*parts, name] for name in re.findall(r"\w+", names))):
+            path = _PACKAGE.joinpath(*candidate)
+            imported |= {one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()}
+    imported.discard(_PACKAGE / "__init__.py")  # it imports nothing by itself
+    return hashlib.sha256(source).digest(), tuple(imported)
+
+
+@cache
+def _folder_name(file: str) -> str:
+    path = Path(file).resolve()
+    name = path.relative_to(_PACKAGE).with_suffix("") if path.is_relative_to(_PACKAGE) else Path(path.stem)
+    return f"{'.'.join(name.parts)}-{digest_of(path)}"
+
+
+@cache
+def _prepare(base: Path, file: str) -> Path | None:
+    """The folder for a source file, created if needed; None where it would not be safe or cannot be written."""
+    if not _is_usable(base):
+        return None
+    path = base / _folder_name(file)
     with suppress(OSError):
-        os.utime(path)  # it is in use
-    return content
+        if not path.exists():
+            path.mkdir(mode=0o700)
+            remove_unused(base)
+        elif time.time() - path.stat().st_mtime > _DAY:
+            os.utime(path)  # in use
+    return path
 
 
-def _sum_of(stored: bytes | memoryview) -> bytes:
-    """What a file begins with: machine code that was damaged would still be run."""
-    return zlib.crc32(stored).to_bytes(_SUM, "little")
-
-
-def _write(path: Path, content: Any) -> bool:
-    with suppress(OSError, OutputError):  # a disk that is full or not ours: compiled again next time
-        with atomic_write(path) as file:
-            stored = dumps(content)
-            file.write(_sum_of(stored) + stored)
-        return True
+@cache
+def _is_usable(base: Path) -> bool:
+    """Numba unpickles what lies in its cache, so nobody else may write there."""
+    try:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = base.stat()
+        if not os.access(base, os.W_OK | os.X_OK):
+            reason = "is not writable"
+        elif not _config.CACHE_DIR and (facts.st_uid != os.getuid() or facts.st_mode & 0o022):
+            reason = "can be written by other users"
+        else:
+            return True
+    except OSError as error:
+        reason = f"cannot be used: {error.strerror}"
+    warnings.warn(f"roadbed: compiled kernels are not cached: {base} {reason}", stacklevel=2)
     return False
+
+
+def remove_unused(base: Path) -> None:
+    """Remove folders and proof files that no process has used for 60 days."""
+    oldest = time.time() - _UNUSED_DAYS * _DAY
+    for path in base.iterdir():
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -12,11 +12,6 @@ from numba.extending import intrinsic
 
 from roadbed.kernels.jit import inner, njit
 
-__all__ = [
-    "FAST", "HALF_LOG2_E", "ONE", "F", "U", "bits_of_float", "exp2_negative", "fast_normal_equations",
-    "float_from_bits", "inner", "njit", "normal_equations", "solve3",
-]  # fmt: skip
-
 # Everything of fastmath except the promise that no NaN or infinity occurs: raw scans contain both.
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
 F: Any = np.float32

@@ -40,7 +40,7 @@ def parallel_for(kernel: Callable[..., None], count: int, *arguments: Any, grain
         for first in beginnings:
             kernel(first, min(first + size, count), *arguments)
 
-    if not _is_compiled(kernel):
+    if _is_first_call(kernel):
         first = next(beginnings)
         kernel(first, min(first + size, count), *arguments)
     _in_threads(work, threads)
@@ -64,7 +64,7 @@ def parallel_region(kernel: Callable[..., None], phases: int, *arguments: Any, a
             tasks[0, ABANDONED] = 1  # nobody is to wait for the part that failed
             raise
 
-    _in_threads(work, numba.get_num_threads() if _is_compiled(kernel) else 1)
+    _in_threads(work, 1 if _is_first_call(kernel) else numba.get_num_threads())
 
 
 def parallel_invoke(calls: Sequence[Callable[[], None]]) -> None:
@@ -88,11 +88,15 @@ class _AtOnce(threading.local):
 
 
 _at_once = _AtOnce()
+_called: set[Any] = set()  # kernels that were called before
 
 
-def _is_compiled(kernel: Any) -> bool:
-    """Else it is compiled where it is called, not by a helper."""
-    return bool(getattr(kernel, "overloads", True))  # their signatures would be hashed one by one
+def _is_first_call(kernel: Any) -> bool:
+    """Whether the kernel may have to be compiled, which is left to the calling thread."""
+    if kernel in _called or not hasattr(kernel, "py_func"):  # a plain function
+        return False
+    _called.add(kernel)
+    return True
 
 
 class _Errand:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what is compiled and how much is left: it takes a while on first use and never again."""
+"""Reports which kernels Numba compiles and how many are left: the first use takes a while, later ones do not."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from typing import Any
 
 from numba.core import event
 
-from roadbed.kernels import cache as kernel_cache
-from roadbed.kernels.cache import KernelCache
-from roadbed.kernels.fingerprint import called_by
+from roadbed.kernels.cache import is_cached
 
 _LOG = logging.getLogger("roadbed.compilation")
-_PAUSE = 4.0  # s between two lines on the screen
+_INTERVAL = 4.0  # s between two lines on the screen
+_files: dict[str, str] = {}  # source file of every kernel that Python calls, by its full name
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """The state of the compiling when a kernel begins, and once more with `done == total` when all are ready."""
+    """The state when a kernel begins to compile, and once more with `done == total` when all are compiled."""
 
     stage: str  # ground, occupancy, simulate, ...
     kernel: str
     done: int
     total: int  # kernels that this process is expected to compile
-    seconds_left: float | None  # a guess; None before the first is done
+    seconds_left: float | None  # estimate; None before the first kernel is done
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", about {max(1, round(self.seconds_left))} s left"
@@ -40,7 +39,7 @@ Watcher = Callable[[Compilation], None]
 
 
 class _Screen:
-    """Lines on standard error, a few seconds apart: they stay readable in logs and above progress bars."""
+    """Prints lines to standard error, a few seconds apart: readable in logs and above progress bars."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -49,165 +48,127 @@ class _Screen:
     def __call__(self, step: Compilation) -> None:
         now = time.monotonic()
         if step.done == step.total:
-            if self._begun is not None and now - self._begun > _PAUSE:
+            if self._begun is not None and now - self._begun > _INTERVAL:
                 _print(f"compiled {step.total} kernels in {now - self._begun:.0f} s; the next start is fast")
             self._begun = None
         elif self._begun is None or now >= self._next:
             _print(f"compiling {'' if self._begun else 'for this machine, once: '}{step}")
             self._begun = self._begun or now
-            self._next = now + _PAUSE
+            self._next = now + _INTERVAL
 
 
 def _print(line: str) -> None:
     print(f"roadbed: {line}", file=sys.stderr, flush=True)
 
 
-class _Plan:
+class _Progress:
     """Kernels that are expected to be compiled, here or in processes started for it. One for the process."""
 
     def __init__(self) -> None:
-        self.kernels: list[Any] = []
         self.watcher: Watcher | None = _Screen()
-        self._waiting: dict[Any, float] = {}  # expected cost
-        self._done, self._done_cost, self._begun = 0, 0.0, 0.0
+        self._expected: set[str] = set()
+        self._done, self._begun = 0, 0.0
         self._lock = threading.RLock()
 
-    def expect(self, kernels: Iterable[Any]) -> None:
+    def expect(self, names: Iterable[str]) -> None:
         with self._lock:
-            self._waiting |= {kernel: _cost(kernel) for kernel in kernels if kernel not in self._waiting}
+            self._expected.update(names)
 
-    def begin(self, kernel: Any) -> None:
+    def begin(self, name: str) -> None:
         with self._lock:
             now = time.monotonic()
-            if not self._done_cost:
-                self._begun = self._begun or now
-            self._waiting.setdefault(kernel, _cost(kernel))
-            left = None
-            if self._done_cost:
-                left = (now - self._begun) / self._done_cost * sum(self._waiting.values())
-            total = self._done + len(self._waiting)
-            step = Compilation(stage_of(kernel), kernel.py_func.__name__, self._done, total, left)
+            self._begun = self._begun or now
+            self._expected.add(name)
+            left = (now - self._begun) / self._done * len(self._expected) if self._done else None
+            total = self._done + len(self._expected)
+            step = Compilation(stage_of(name), name.rpartition(".")[2], self._done, total, left)
             _LOG.info("compiling %s", step)
             if self.watcher is not None:
                 self.watcher(step)
 
-    def end(self, kernel: Any) -> None:
+    def end(self, name: str) -> None:
         with self._lock:
             self._done += 1
-            self._done_cost += self._waiting.pop(kernel, 0.0)
-            if not self._waiting:
-                self._finish()
+            self._expected.discard(name)
+            self._finish()
 
     def leave(self, stage: str) -> None:
-        """A stage is through: what is still expected of it was not needed."""
-        if not self._waiting:
-            return
         with self._lock:
-            self._waiting = {kernel: cost for kernel, cost in self._waiting.items() if stage_of(kernel) != stage}
-            if not self._waiting:
-                self._finish()
+            self._expected = {name for name in self._expected if stage_of(name) != stage}
+            self._finish()
 
     def _finish(self) -> None:
-        done, self._done, self._done_cost, self._begun = self._done, 0, 0.0, 0.0
-        if done and self.watcher is not None:
+        if self._expected or not self._done:
+            return
+        done, self._done, self._begun = self._done, 0, 0.0
+        if self.watcher is not None:
             self.watcher(Compilation("", "", done, done, 0.0))
 
 
-class _Listener(event.Listener):
-    """Numba tells when a function is compiled; the ones that it calls are compiled meanwhile, and count with it."""
+class KernelListener(event.Listener):
+    """Calls `begin` and `end` with the name of each kernel that Python calls; the functions it calls count with it."""
 
-    def __init__(self) -> None:
-        self._depth = 0  # Numba compiles one function at a time
+    def __init__(self, begin: Callable[[str], None], end: Callable[[str], None]) -> None:
+        self._begin, self._end = begin, end
 
     def on_start(self, event: Any) -> None:
-        if _is_ours(event.data["dispatcher"]):
-            self._depth += 1
-            if self._depth == 1:
-                _plan.begin(event.data["dispatcher"])
+        self._tell(event, self._begin)
 
     def on_end(self, event: Any) -> None:
-        if _is_ours(event.data["dispatcher"]):
-            self._depth -= 1
-            if self._depth == 0:
-                _plan.end(event.data["dispatcher"])
+        self._tell(event, self._end)
+
+    def _tell(self, event: Any, act: Callable[[str], None]) -> None:
+        name = _name_of(event.data["dispatcher"].py_func)
+        if name in _files:
+            act(name)
 
 
-_plan = _Plan()
-event.register("numba:compile", _Listener())
+_progress = _Progress()
+event.register("numba:compile", KernelListener(_progress.begin, _progress.end))
 
 
 def watch(watcher: Watcher | None) -> Watcher | None:
-    """From now on tell `watcher` what is compiled instead of the screen; None: nobody. Returns the one before."""
-    before, _plan.watcher = _plan.watcher, watcher
+    """Report compilations to `watcher` instead of the screen; None: to nobody. Returns the watcher before."""
+    before, _progress.watcher = _progress.watcher, watcher
     return before
 
 
-def enrol(kernel: Any) -> None:
-    """Every kernel of the package is known by the time something is announced."""
-    _plan.kernels.append(kernel)
+def register(function: Any) -> None:
+    """A kernel that Python calls."""
+    _files[_name_of(function)] = function.__code__.co_filename
 
 
-def announce(kernels: Iterable[Any]) -> None:
-    """These kernels and those beside them in their packages are about to be used: what is missing is counted."""
-    packages = {".".join(kernel.py_func.__module__.split(".")[:-2]) for kernel in kernels}
-    _plan.expect(missing(entrances(packages)))
+def announce(*packages: str) -> None:
+    """The kernels of these packages are about to be used: those that are not cached are counted."""
+    _progress.expect(missing(kernels_of(packages)))
 
 
 def ready(stage: str) -> None:
-    """A stage gave its first result: what was not needed for it is not waited for."""
-    _plan.leave(stage)
+    """A stage gave its first result: no further kernels of it are expected."""
+    _progress.leave(stage)
 
 
-def elsewhere(kernels: Iterable[Any]) -> tuple[Callable[[str], None], Callable[[str], None]]:
-    """These kernels are compiled by other processes; returns what to call with a kernel's name at its begin and end."""
-    named = {name_of(kernel): kernel for kernel in kernels}
-    _plan.expect(named.values())
-
-    def tell(act: Callable[[Any], None]) -> Callable[[str], None]:
-        return lambda name: act(named[name]) if name in named else None
-
-    return tell(_plan.begin), tell(_plan.end)
+def expect_elsewhere(names: Iterable[str]) -> tuple[Callable[[str], None], Callable[[str], None]]:
+    """Other processes compile these kernels; returns what to call with a name when one begins and when it ends."""
+    _progress.expect(names)
+    return _progress.begin, _progress.end
 
 
-def name_of(kernel: Any) -> str:
-    return f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}"
+def kernels_of(packages: Iterable[str]) -> list[str]:
+    """Names of the kernels in the imported modules of these packages."""
+    prefixes = tuple(f"{package}." for package in packages)
+    return [name for name in _files if name.startswith(prefixes)]
 
 
-def entrances(packages: Iterable[str]) -> list[Any]:
-    """The kernels of these packages that no other kernel calls: Python calls them."""
-    inner = {id(called) for kernel in _plan.kernels for called in called_by(kernel)}
-    wanted = tuple(f"{package}." for package in packages)
-    return [
-        kernel for kernel in _plan.kernels if id(kernel) not in inner and kernel.py_func.__module__.startswith(wanted)
-    ]
+def missing(names: Iterable[str]) -> list[str]:
+    """The kernels that Numba's cache does not hold for any type of arguments."""
+    return [name for name in names if not is_cached(_files[name], name.rpartition(".")[2])]
 
 
-def missing(kernels: Iterable[Any]) -> list[Any]:
-    """Those that are neither compiled in this process nor kept on disk."""
-    kept = kernel_cache.kept()
-    return [
-        kernel
-        for kernel in kernels
-        if not kernel.signatures and isinstance(kernel._cache, KernelCache) and kernel._cache.prefix not in kept
-    ]
-
-
-def stage_of(kernel: Any) -> str:
+def stage_of(name: str) -> str:
     """The part of the package that a kernel belongs to."""
-    return kernel.py_func.__module__.split(".")[1]
+    return name.split(".")[1]
 
 
-def _is_ours(kernel: Any) -> bool:
-    return (kernel.py_func.__module__ or "").startswith("roadbed.")
-
-
-def _cost(kernel: Any) -> int:
-    """How long a kernel may take to compile, in a unit of its own: by the length of all its code."""
-    seen: dict[int, Any] = {}
-    waiting = [kernel]
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in seen:
-            seen[id(one)] = one
-            waiting += called_by(one)
-    return sum(len(one.py_func.__code__.co_code) for one in seen.values())
+def _name_of(function: Any) -> str:
+    return f"{function.__module__}.{function.__qualname__}"

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Room that a kernel works in, on its stack: nothing is allocated, and no references to arrays have to be counted.
-
-block = scratch(_ROOM, np.float64)
-"""
+"""Scratch arrays on a kernel's stack, which cost no allocation: `block = scratch(64, np.float64)`."""
 
 from __future__ import annotations
 
@@ -16,17 +13,19 @@ from numba.extending import intrinsic
 
 
 def _scratch(_typing_context, count, kind):
-    """An array of `count` zeros, a constant of the module and of some thousands at most; gone when the kernel ends."""
+    """Array of `count` zeros, a constant of some thousands at most; valid until the function that calls it returns."""
     length, number = count.literal_value, kind.dtype
 
     def codegen(context, builder, signature, _arguments):
-        from numba.np.arrayobj import make_array, populate_array  # large, and needed only to compile
-
         whole, size = ir.IntType(64), context.get_abi_sizeof(context.get_value_type(number))
         room = cgutils.alloca_once(builder, context.get_value_type(number), size=whole(length))
         cgutils.memset(builder, room, whole(length * size), 0)
-        array = make_array(signature.return_type)(context, builder)
-        populate_array(array, room, [whole(length)], [whole(size)], whole(size), None)
+        array = context.make_array(signature.return_type)(context, builder)
+        array.data, array.nitems, array.itemsize = room, whole(length), whole(size)
+        array.shape = cgutils.pack_array(builder, [whole(length)])
+        array.strides = cgutils.pack_array(builder, [whole(size)])
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)  # Numba does not own this memory
+        array.parent = cgutils.get_null_value(array.parent.type)
         return array._getvalue()
 
     return types.Array(number, 1, "C")(count, kind), codegen

@@ -18,71 +18,84 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 from roadbed.kernels.jit import inlined
 
 LANES = 8
 STEP = np.uint64(LANES)
 FLAGS = ("contract", "nsz")  # products and sums may be one instruction; no sum is reordered
-_FLOATS, _BITS, _WHOLE = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(1), ir.IntType(32)))
+_F32, _I1, _I32 = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(1), ir.IntType(32)))
 
 
-class _Floats(types.Type):
+class Float32x8(types.Type):
     """Eight numbers; they live in kernels only."""
 
 
-class _Wholes(types.Type):
+class Int32x8(types.Type):
     """Eight whole numbers."""
 
 
-class _Mask(types.Type):
+class Boolx8(types.Type):
     """Eight answers to a comparison."""
 
 
-FLOATS, WHOLES, MASK = _Floats("float32x8"), _Wholes("int32x8"), _Mask("bool_x8")
+FLOAT32X8, INT32X8, BOOLX8 = Float32x8("float32x8"), Int32x8("int32x8"), Boolx8("bool_x8")
 
 
-@register_model(_Floats)
-class _FloatsModel(models.PrimitiveModel):
+@register_model(Float32x8)
+class _Float32x8Model(models.PrimitiveModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, _FLOATS)
+        super().__init__(manager, kind, _F32)
 
 
-@register_model(_Wholes)
-class _WholesModel(models.PrimitiveModel):
+@register_model(Int32x8)
+class _Int32x8Model(models.PrimitiveModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, _WHOLE)
+        super().__init__(manager, kind, _I32)
 
 
-@register_model(_Mask)
-class _MaskModel(models.PrimitiveModel):
+@register_model(Boolx8)
+class _Boolx8Model(models.PrimitiveModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, _BITS)
+        super().__init__(manager, kind, _I1)
 
 
-def _in_all(builder, number):
+def _splat(builder, number):
     """The same number in every lane."""
     undefined = ir.Constant(ir.VectorType(number.type, LANES), ir.Undefined)
     first = builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(_WHOLE, [0] * LANES))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_I32, [0] * LANES))
 
 
-_LANES_OF = {types.float32: FLOATS, types.int32: WHOLES}
-_NUMBERS = (FLOATS, FLOATS), (FLOATS, types.float32), (types.float32, FLOATS)  # one number is in all lanes
-_WHOLE_NUMBERS = (WHOLES, WHOLES), (WHOLES, types.int32)
+_VECTOR_OF = {types.float32: FLOAT32X8, types.int32: INT32X8}
+_SCALAR_OF = {FLOAT32X8: types.float32, INT32X8: types.int32, BOOLX8: None}
 
 
-def _register(function, pairs, result, write):
-    """`write(builder, a, b)` is what an operator does to lanes."""
-    cases = [signature(result, *pair) for pair in pairs]
-    infer_global(function)(type("Lanes", (ConcreteTemplate,), {"key": function, "cases": cases}))
+def _register(function, vector, result, write):
+    """`write(builder, a, b)` emits an operator for two vectors, or for a vector and a number, which is in all lanes."""
+    scalar = _SCALAR_OF[vector]
 
-    def lower(_context, builder, sig, arguments):
-        lanes = [_in_all(builder, a) if kind in _LANES_OF else a for kind, a in zip(sig.args, arguments)]
+    def taken(kind):
+        if kind == vector:
+            return vector
+        return scalar if isinstance(kind, types.Number) else None
+
+    @type_callable(function)
+    def resolve(_context):
+        def typer(a, b):
+            pair = taken(a), taken(b)
+            if vector in pair and None not in pair:
+                return result(*pair)
+            return None
+
+        return typer
+
+    def lower(_context, builder, signature, arguments):
+        lanes = [_splat(builder, a) if kind in _VECTOR_OF else a for kind, a in zip(signature.args, arguments)]
         return write(builder, *lanes)
 
+    pairs = [(vector, vector)] if scalar is None else [(vector, vector), (vector, scalar), (scalar, vector)]
     for pair in pairs:
         lower_builtin(function, *pair)(lower)
 
@@ -91,10 +104,10 @@ def _compared(builder, a, b, sign):
     return builder.fcmp_ordered(sign, a, b, flags=("nsz",))
 
 
-_register(operator.add, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b, flags=FLAGS))
-_register(operator.sub, _NUMBERS, FLOATS, lambda builder, a, b: builder.fsub(a, b, flags=FLAGS))
-_register(operator.mul, _NUMBERS, FLOATS, lambda builder, a, b: builder.fmul(a, b, flags=FLAGS))
-_register(operator.truediv, _NUMBERS, FLOATS, lambda builder, a, b: builder.fdiv(a, b, flags=FLAGS))
+_register(operator.add, FLOAT32X8, FLOAT32X8, lambda builder, a, b: builder.fadd(a, b, flags=FLAGS))
+_register(operator.sub, FLOAT32X8, FLOAT32X8, lambda builder, a, b: builder.fsub(a, b, flags=FLAGS))
+_register(operator.mul, FLOAT32X8, FLOAT32X8, lambda builder, a, b: builder.fmul(a, b, flags=FLAGS))
+_register(operator.truediv, FLOAT32X8, FLOAT32X8, lambda builder, a, b: builder.fdiv(a, b, flags=FLAGS))
 
 
 def rounded_sum(a, b):
@@ -102,15 +115,15 @@ def rounded_sum(a, b):
     return a + b
 
 
-_register(rounded_sum, _NUMBERS, FLOATS, lambda builder, a, b: builder.fadd(a, b))
+_register(rounded_sum, FLOAT32X8, FLOAT32X8, lambda builder, a, b: builder.fadd(a, b))
 for _function, _sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">=")):
-    _register(_function, _NUMBERS, MASK, partial(_compared, sign=_sign))
-_register(operator.add, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.add(a, b))
-_register(operator.mul, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.mul(a, b))
-_register(operator.and_, _WHOLE_NUMBERS, WHOLES, lambda builder, a, b: builder.and_(a, b))
-_register(operator.ne, _WHOLE_NUMBERS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
-_register(operator.and_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.and_(a, b))
-_register(operator.or_, [(MASK, MASK)], MASK, lambda builder, a, b: builder.or_(a, b))
+    _register(_function, FLOAT32X8, BOOLX8, partial(_compared, sign=_sign))
+_register(operator.add, INT32X8, INT32X8, lambda builder, a, b: builder.add(a, b))
+_register(operator.mul, INT32X8, INT32X8, lambda builder, a, b: builder.mul(a, b))
+_register(operator.and_, INT32X8, INT32X8, lambda builder, a, b: builder.and_(a, b))
+_register(operator.ne, INT32X8, BOOLX8, lambda builder, a, b: builder.icmp_signed("!=", a, b))
+_register(operator.and_, BOOLX8, BOOLX8, lambda builder, a, b: builder.and_(a, b))
+_register(operator.or_, BOOLX8, BOOLX8, lambda builder, a, b: builder.or_(a, b))
 
 
 def _pointer(context, builder, signature, arguments, kind=None):
@@ -138,9 +151,9 @@ def load(_typing_context, array, index):
 
     def codegen(context, builder, signature, arguments):
         held = builder.load(_pointer(context, builder, signature, arguments), align=array.dtype.bitwidth // 8)
-        return held if array.dtype in _LANES_OF else builder.zext(held, _WHOLE)
+        return held if array.dtype in _VECTOR_OF else builder.zext(held, _I32)
 
-    return _LANES_OF.get(array.dtype, WHOLES)(array, index), codegen
+    return _VECTOR_OF.get(array.dtype, INT32X8)(array, index), codegen
 
 
 @intrinsic
@@ -149,12 +162,12 @@ def store(_typing_context, array, index, lanes):
 
     def codegen(context, builder, signature, arguments):
         size, kept = array.dtype.bitwidth, arguments[2]
-        if array.dtype not in _LANES_OF:
+        if array.dtype not in _VECTOR_OF:
             kept = builder.trunc(kept, ir.VectorType(ir.IntType(size), LANES))
         builder.store(kept, _pointer(context, builder, signature, arguments), align=size // 8)
         return context.get_dummy_value()
 
-    return types.void(array, index, _LANES_OF.get(array.dtype, WHOLES)), codegen
+    return types.void(array, index, _VECTOR_OF.get(array.dtype, INT32X8)), codegen
 
 
 def _flat_pointer(context, builder, signature, arguments):
@@ -163,7 +176,7 @@ def _flat_pointer(context, builder, signature, arguments):
     if context.enable_boundscheck:
         last = builder.add(place, ir.Constant(place.type, LANES - 1))
         cgutils.do_boundscheck(context, builder, last, held.nitems)
-    return builder.bitcast(builder.gep(held.data, [place]), _FLOATS.as_pointer())
+    return builder.bitcast(builder.gep(held.data, [place]), _F32.as_pointer())
 
 
 @intrinsic
@@ -176,7 +189,7 @@ def load_flat(_typing_context, array, place):
     def codegen(context, builder, signature, arguments):
         return builder.load(_flat_pointer(context, builder, signature, arguments), align=4)
 
-    return FLOATS(array, types.intp), codegen
+    return FLOAT32X8(array, types.intp), codegen
 
 
 @intrinsic
@@ -187,7 +200,7 @@ def store_flat(_typing_context, array, place, lanes):
         builder.store(arguments[2], _flat_pointer(context, builder, signature, arguments), align=4)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, FLOATS), codegen
+    return types.void(array, types.intp, FLOAT32X8), codegen
 
 
 @intrinsic
@@ -196,8 +209,8 @@ def store_first(_typing_context, array, index, lanes, count):
 
     def codegen(context, builder, signature, arguments):
         kind, wanted = signature.args[0], arguments[3]
-        order = ir.Constant(_WHOLE, list(range(LANES)))
-        mask = builder.icmp_signed("<", order, _in_all(builder, builder.trunc(wanted, ir.IntType(32))))
+        order = ir.Constant(_I32, list(range(LANES)))
+        mask = builder.icmp_signed("<", order, _splat(builder, builder.trunc(wanted, ir.IntType(32))))
         held = context.make_array(kind)(context, builder, arguments[0])
         place, checked = context.cast(builder, arguments[1], signature.args[1], types.intp), context.enable_boundscheck
         if checked:
@@ -214,7 +227,7 @@ def store_first(_typing_context, array, index, lanes, count):
         builder.call(cgutils.get_or_insert_function(builder.module, function, name), given)
         return context.get_dummy_value()
 
-    return types.void(array, index, _LANES_OF[array.dtype], types.int64), codegen
+    return types.void(array, index, _VECTOR_OF[array.dtype], types.int64), codegen
 
 
 @intrinsic
@@ -222,22 +235,22 @@ def load_points(_typing_context, points, first):
     """x, y and z of LANES points, from an array (N, 3) in which they lie one after the other."""
 
     def codegen(context, builder, signature, arguments):
-        first = _pointer(context, builder, signature, arguments, _FLOATS)
-        held = [builder.load(builder.gep(first, [ir.Constant(_WHOLE.element, k)]), align=4) for k in range(3)]
+        first = _pointer(context, builder, signature, arguments, _F32)
+        held = [builder.load(builder.gep(first, [ir.Constant(_I32.element, k)]), align=4) for k in range(3)]
         lanes = []
         for axis in range(3):
             # One coordinate lies in another place of each of the three vectors: they are laid over each other, then put
             # in order. As one vector of all, LLVM would take wider ones, for which processors slow down.
             order = [axis + 3 * lane for lane in range(LANES)]
             owner = {place % LANES: place // LANES for place in order}
-            two = ir.Constant(_WHOLE, [k + LANES * (owner[k] == 1) for k in range(LANES)])
-            three = ir.Constant(_WHOLE, [k + LANES * (owner[k] == 2) for k in range(LANES)])
+            two = ir.Constant(_I32, [k + LANES * (owner[k] == 1) for k in range(LANES)])
+            three = ir.Constant(_I32, [k + LANES * (owner[k] == 2) for k in range(LANES)])
             laid = builder.shuffle_vector(builder.shuffle_vector(held[0], held[1], two), held[2], three)
-            order = ir.Constant(_WHOLE, [place % LANES for place in order])
+            order = ir.Constant(_I32, [place % LANES for place in order])
             lanes.append(builder.shuffle_vector(laid, laid, order))
         return context.make_tuple(builder, signature.return_type, lanes)
 
-    return types.UniTuple(FLOATS, 3)(points, first), codegen
+    return types.UniTuple(FLOAT32X8, 3)(points, first), codegen
 
 
 @intrinsic
@@ -245,9 +258,9 @@ def splat(_typing_context, number):
     """The same number in every lane."""
 
     def codegen(_context, builder, _signature, arguments):
-        return _in_all(builder, arguments[0])
+        return _splat(builder, arguments[0])
 
-    return _LANES_OF[number](number), codegen
+    return _VECTOR_OF[number](number), codegen
 
 
 @intrinsic
@@ -257,7 +270,7 @@ def where(_typing_context, mask, lanes, others):
     def codegen(_context, builder, _signature, arguments):
         return builder.select(*arguments)
 
-    return lanes(MASK, lanes, lanes), codegen
+    return lanes(BOOLX8, lanes, lanes), codegen
 
 
 @intrinsic
@@ -266,10 +279,10 @@ def none_of(_typing_context, array, index, bits):
 
     def codegen(context, builder, signature, arguments):
         held = builder.load(_pointer(context, builder, signature, arguments), align=1)
-        marked = builder.and_(held, _in_all(builder, arguments[2]))
+        marked = builder.and_(held, _splat(builder, arguments[2]))
         return builder.icmp_unsigned("==", marked, ir.Constant(held.type, [0] * LANES))
 
-    return MASK(array, index, types.uint8 if array.dtype == types.boolean else array.dtype), codegen
+    return BOOLX8(array, index, types.uint8 if array.dtype == types.boolean else array.dtype), codegen
 
 
 @intrinsic
@@ -294,7 +307,7 @@ def store_mask(_typing_context, array, index, mask):
         builder.store(builder.zext(arguments[2], kind), pointer, align=1)
         return context.get_dummy_value()
 
-    return types.void(array, index, MASK), codegen
+    return types.void(array, index, BOOLX8), codegen
 
 
 @intrinsic
@@ -304,7 +317,7 @@ def bits(_typing_context, mask):
     def codegen(_context, builder, _signature, arguments):
         return builder.zext(builder.bitcast(arguments[0], ir.IntType(LANES)), ir.IntType(64))
 
-    return types.uint64(MASK), codegen
+    return types.uint64(BOOLX8), codegen
 
 
 @intrinsic
@@ -312,9 +325,9 @@ def whole(_typing_context, lanes):
     """Numbers without their fractions; of what is beyond 2^31, or none, anything."""
 
     def codegen(_context, builder, _signature, arguments):
-        return builder.fptosi(arguments[0], _WHOLE)
+        return builder.fptosi(arguments[0], _I32)
 
-    return WHOLES(FLOATS), codegen
+    return INT32X8(FLOAT32X8), codegen
 
 
 @intrinsic
@@ -322,9 +335,9 @@ def numbers(_typing_context):
     """0, 1, 2 and so on, one in each lane."""
 
     def codegen(_context, _builder, _signature, _arguments):
-        return ir.Constant(_FLOATS, [float(lane) for lane in range(LANES)])
+        return ir.Constant(_F32, [float(lane) for lane in range(LANES)])
 
-    return FLOATS(), codegen
+    return FLOAT32X8(), codegen
 
 
 @intrinsic
@@ -332,11 +345,11 @@ def floor(_typing_context, lanes):
     """The next whole number below each."""
 
     def codegen(_context, builder, _signature, arguments):
-        kind = ir.FunctionType(_FLOATS, [_FLOATS])
+        kind = ir.FunctionType(_F32, [_F32])
         floor = cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{LANES}f32")
         return builder.call(floor, arguments)
 
-    return FLOATS(FLOATS), codegen
+    return FLOAT32X8(FLOAT32X8), codegen
 
 
 @intrinsic
@@ -344,11 +357,11 @@ def _power_of_two(_typing_context, whole):
     """2^n for whole numbers -126..127."""
 
     def codegen(_context, builder, _signature, arguments):
-        number = builder.fptosi(arguments[0], _WHOLE)
-        exponent = builder.add(number, ir.Constant(_WHOLE, [127] * LANES))
-        return builder.bitcast(builder.shl(exponent, ir.Constant(_WHOLE, [23] * LANES)), _FLOATS)
+        number = builder.fptosi(arguments[0], _I32)
+        exponent = builder.add(number, ir.Constant(_I32, [127] * LANES))
+        return builder.bitcast(builder.shl(exponent, ir.Constant(_I32, [23] * LANES)), _F32)
 
-    return FLOATS(FLOATS), codegen
+    return FLOAT32X8(FLOAT32X8), codegen
 
 
 @inlined()

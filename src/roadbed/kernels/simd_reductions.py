@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from roadbed.kernels.simd import FLAGS, FLOATS, LANES, MASK, WHOLES
+from roadbed.kernels.simd import BOOLX8, FLAGS, FLOAT32X8, INT32X8, LANES
 
 _CAN_COMPRESS = binding.llvm_version_info >= (19,)  # LLVM, on any machine; older ones know only AVX-512's way
 _I32 = ir.IntType(32)
@@ -34,7 +34,7 @@ def total(_typing_context, lanes):
     def codegen(_context, builder, _signature, arguments):
         return _joined(builder, arguments[0], lambda a, b: builder.fadd(a, b, flags=FLAGS))
 
-    return types.float32(FLOATS), codegen
+    return types.float32(FLOAT32X8), codegen
 
 
 @intrinsic
@@ -44,7 +44,7 @@ def least(_typing_context, lanes):
     def codegen(_context, builder, _signature, arguments):
         return _joined(builder, arguments[0], lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
 
-    return types.float32(FLOATS), codegen
+    return types.float32(FLOAT32X8), codegen
 
 
 @intrinsic
@@ -54,7 +54,7 @@ def how_many(_typing_context, mask):
     def codegen(_context, builder, _signature, arguments):
         return builder.zext(builder.ctpop(builder.bitcast(arguments[0], ir.IntType(LANES))), ir.IntType(64))
 
-    return types.int64(MASK), codegen
+    return types.int64(BOOLX8), codegen
 
 
 def _chosen_by_hand(builder, mask, held):
@@ -76,12 +76,12 @@ def chosen(_typing_context, mask, lanes):
         mask, held = arguments
         if not _CAN_COMPRESS:
             return _chosen_by_hand(builder, mask, held)
-        name = f"llvm.experimental.vector.compress.v{LANES}{'f' if lanes == FLOATS else 'i'}32"
+        name = f"llvm.experimental.vector.compress.v{LANES}{'f' if lanes == FLOAT32X8 else 'i'}32"
         kind = ir.FunctionType(held.type, [held.type, mask.type, held.type])
         compress = cgutils.get_or_insert_function(builder.module, kind, name)
         return builder.call(compress, [held, mask, ir.Constant(held.type, ir.Undefined)])
 
-    return lanes(MASK, lanes), codegen
+    return lanes(BOOLX8, lanes), codegen
 
 
 @intrinsic
@@ -100,7 +100,7 @@ def look_up(_typing_context, array, places, offset):
             found = builder.insert_element(found, builder.load(builder.gep(held.data, [place]), align=4), number)
         return found
 
-    return FLOATS(array, WHOLES, types.intp), codegen
+    return FLOAT32X8(array, INT32X8, types.intp), codegen
 
 
 # Which lanes of two vectors are added to which, in each of three rounds: instructions that stay within half a vector.
@@ -127,7 +127,7 @@ def totals(_typing_context, vectors):
             ]
         return held[0]
 
-    return FLOATS(types.UniTuple(FLOATS, LANES)), codegen
+    return FLOAT32X8(types.UniTuple(FLOAT32X8, LANES)), codegen
 
 
 @intrinsic
@@ -144,4 +144,4 @@ def store_across(_typing_context, array, index, lanes):
             builder.store(builder.extract_element(arguments[2], ir.Constant(_I32, lane)), place)
         return context.get_dummy_value()
 
-    return types.void(array, index, FLOATS), codegen
+    return types.void(array, index, FLOAT32X8), codegen

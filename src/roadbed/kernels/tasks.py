@@ -59,7 +59,15 @@ def _read(_typing_context, tasks, phase, counter):
     return types.int64(tasks, types.int64, types.int64), codegen
 
 
-_give_way = types.ExternalFunction("sched_yield", types.int32())
+@intrinsic
+def _yield_processor(_typing_context):
+    """The C library's sched_yield: another thread may have this processor."""
+
+    def codegen(_context, builder, _signature, _arguments):
+        kind = ir.FunctionType(ir.IntType(32), [])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+
+    return types.int32(), codegen
 
 
 @inlined()
@@ -82,4 +90,4 @@ def barrier(tasks, phase, parts):
     while _read(tasks, phase, DONE) < parts and _read(tasks, 0, ABANDONED) == 0:
         looks += 1
         if looks > _PATIENCE:
-            _give_way()
+            _yield_processor()

@@ -9,11 +9,9 @@ from roadbed.core.timing import timed
 from roadbed.kernels.progress import announce
 from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.fusion.fuse import Fusion
-from roadbed.occupancy.hsbof import filter as hsbof
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.memory import check_memory
-from roadbed.occupancy.observation import observe
 from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.placement import lattice_of
 
@@ -25,7 +23,7 @@ class OccupancyCpu:
         self.config, occupancy = config, config.occupancy
         grid = lattice_of(occupancy.grid)
         check_memory(grid, occupancy)
-        announce((*observe.KERNELS, *hsbof.KERNELS))
+        announce("roadbed.occupancy")
         self._observe = Observer(config)
         self._fusion = Fusion(grid.spacing, occupancy.fusion)
         self._hsbof = Hsbof(grid.shape, grid.spacing, FilterModel.of(occupancy), config.seed)

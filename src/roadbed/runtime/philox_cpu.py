@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined
+from roadbed.kernels.jit import inlined, merged
 from roadbed.kernels.numeric import bits_of_float, float_from_bits
 from roadbed.runtime import philox as contract
 
@@ -29,7 +29,7 @@ _LOG_2_HIGH, _LOG_2_LOW = contract.LOG_2_HIGH, contract.LOG_2_LOW
 _F, _I = np.float32, np.int32
 
 
-@inlined()
+@merged()
 def philox(c0, c1, c2, c3, k0, k1):
     """Four 32-bit words (as uint64) from a counter of four words and a key of two."""
     for _ in range(_ROUNDS):

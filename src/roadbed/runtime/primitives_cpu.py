@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 
-from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.jit import inlined, inner, merged
 
 
-@inner()
+@merged()
 def cell_starts(count, start):
     """Counting sort: from `count` (slices, cells) where each cell begins, and in `count` there each slice."""
     slices, cells = count.shape

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float64, Pose
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.parallel import parallel_for
 from roadbed.kernels.scratch import scratch
 from roadbed.simulate import heightfield
@@ -141,14 +141,14 @@ def _turns(rate: Float64, lags: Float64) -> Float64:
     return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * (cross @ cross)
 
 
-@inner(error_model="numpy")
+@merged()
 def _detection_chance(reflectivity, cosine, distance, range_10_percent):
     """9 of 10 echoes of a 10 % target at `range_10_percent` are seen; grazing surfaces still scatter some back."""
     strength = reflectivity / 0.1 * math.sqrt(cosine) * (range_10_percent / distance) ** 2
     return 1.0 - 10.0 ** (-strength)
 
 
-@inlined(error_model="numpy")
+@merged()
 def _facing_ground(field, origin, ray, distance):
     """Cosine of the angle at which the ray meets the ground."""
     _, h_x, h_y = heightfield.height(field, origin[0] + distance * ray[0], origin[1] + distance * ray[1], True, True)
@@ -156,14 +156,14 @@ def _facing_ground(field, origin, ray, distance):
     return abs(facing_up) / math.sqrt(1.0 + h_x * h_x + h_y * h_y)
 
 
-@inlined(error_model="numpy")
+@merged()
 def _is_under_ground(field, origin, ray, distance):
     """Whether a place on the ray lies well below the ground there."""
     x, y = origin[0] + distance * ray[0], origin[1] + distance * ray[1]
     return origin[2] + distance * ray[2] < heightfield.height(field, x, y, False, True)[0] - 0.2
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _cast(first, last, firings, scene, errors, sweep_key, returns):
     azimuths, elevations, lags, rotations, origins = firings
     field, bounds, solids, movements, grid = scene

@@ -59,7 +59,7 @@ def occupants(
     return owner
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _find_occupants(first, last, band, field, solids, movements, grid, owner):
     nodes, rotation, spacing, above, below = band
     squares = grid.high.shape[0]

@@ -14,7 +14,6 @@ from roadbed.core.geometry import Pose
 from roadbed.kernels import progress as compilation
 from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
 from roadbed.simulate.ground_ray import Bounds
-from roadbed.simulate.heightfield import evaluate
 from roadbed.simulate.motion import Bodies, Odometry
 from roadbed.simulate.rng import make_key
 from roadbed.simulate.sensors import Rig, Sensor
@@ -38,7 +37,7 @@ class Drive:
     mounting_known: bool = True
 
     def __post_init__(self) -> None:
-        compilation.announce((evaluate,))
+        compilation.announce("roadbed.simulate")
         longest = int(self.scene.duration * self.rig.rate)
         if not 0 < self.frames <= longest:
             raise ConfigError(

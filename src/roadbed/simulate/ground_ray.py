@@ -59,7 +59,7 @@ def bound_squares(field: Field, column_0: int, row_0: int, columns: int, rows: i
     return bounds
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _bound_rows(first, last, field, bounds):
     column_0, row_0, low, high, steepest, flat = bounds
     for row in range(first, last):

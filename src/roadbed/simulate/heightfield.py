@@ -155,7 +155,7 @@ def height(field, x, y, with_slope, with_steps):
     return h, h_x, h_y
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def evaluate(first, last, field, x, y, out):
     """(N, 3): height, dz/dx, dz/dy."""
     for index in range(first, last):

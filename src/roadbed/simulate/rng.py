@@ -23,7 +23,7 @@ def _mix(state):
     return state ^ (state >> np.uint64(31))
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def make_key(seed, stream, counter):
     """A 64-bit key from three integers; keys of different triples are unrelated."""
     key = _mix(np.uint64(seed) + _GOLDEN)
@@ -60,12 +60,12 @@ class RandomStream:
         return self.uniform() < probability
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def _uniform(key, draw):
     return uniform(key, draw)
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def gaussian(key, draw):
     """As `normal`, for callers that are not compiled."""
     return normal(key, draw)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 
 BOX, CYLINDER, ELLIPSOID = range(3)
 SQUARE = 2.0  # m, edge of a grid square
@@ -201,7 +201,7 @@ def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     return span(solids.kind[part], half[part, 0], half[part, 1], half[part, 2], px, py, pz, vx, vy, vz)
 
 
-@inner(error_model="numpy")
+@merged()
 def facing(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz, t):
     """Cosine between the ray and the surface's normal where it enters, both in the part's own axes."""
     hx, hy, hz = px + t * ux, py + t * uy, pz + t * uz
@@ -218,7 +218,7 @@ def facing(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz, t):
     return abs(nx * ux + ny * uy + nz * uz) / max(length, 1e-12)
 
 
-@inner(error_model="numpy")
+@merged()
 def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """Cosine of the incidence of a world ray on the part it enters."""
     px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)

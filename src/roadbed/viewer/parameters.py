@@ -26,7 +26,6 @@ FIRST = (
     "ground.labels.threshold",
     "ground.labels.smooth_threshold",
     "ground.labels.clear_threshold",
-    "ground.labels.pillars",
     "ground.variance.min_variance_threshold",
     "ground.variance.spacing",
     "occupancy.grid.spacing",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import F, U, njit
+from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import LANES, bits, load_points, rounded_sum, store_mask
 from roadbed.runtime.primitives_cpu import pose_rows
 
@@ -46,7 +46,7 @@ def _are_inside(turn, box, x, y, z):
     return _is_inside(box, u, v, w)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def mark_inside(first, last, points, rotation, translation, box, inside):
     """Which points of a range lie inside `box`: rear, front, right, left, bottom, top."""
     turn, box = pose_rows(rotation, translation), _limits(box)
@@ -59,7 +59,7 @@ def mark_inside(first, last, points, rotation, translation, box, inside):
         inside[k] = _is_inside(box, _along(to_x, x, y, z), _along(to_y, x, y, z), _along(to_z, x, y, z))
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def copy_without(first, last, points, own, left):
     """A range of points, the own vehicle's as missing returns."""
     for k in range(U(first), U(last)):
@@ -69,7 +69,7 @@ def copy_without(first, last, points, own, left):
             left[k, 0] = left[k, 1] = left[k, 2] = F(np.nan)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def count_look(seen, occupied, fade, least, stays):
     """Occupied cells count once more, and earlier looks a little less. Says whether others `stay` now, by counting at
     least so much, than before."""
@@ -83,7 +83,7 @@ def count_look(seen, occupied, fade, least, stays):
     return changed
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def mark_cells(points, rotation, translation, box, per_metre, occupied):
     """Cells of the box, [x][y] from its rear right corner, that hold a point."""
     turn, box = pose_rows(rotation, translation), _limits(box)

@@ -16,6 +16,10 @@ from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Pose, rotation_to_level
 from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Start, starts
 
+_RADIUS, _CELL = 15.0, 1.0  # m around the sensor, in cells of which each gives its lowest return
+_TRIALS = 150  # planes
+_SMALLEST_QUALITY = 0.25  # of a plane that is used
+_FIRST_SCANS = 5  # of a sequence, whose median is kept
 _DEFAULT_HEIGHT = 1.8  # m, where nothing can be found and nothing is given
 _USUAL_HEIGHTS = (0.3, 4.0)  # m, searched first, below a nearly level sensor
 _ANY_HEIGHT = (0.05, 15.0)  # m, searched where nothing convincing was found there
@@ -97,7 +101,7 @@ class MountingEstimator:
 
     def __init__(self, config: MountingConfig, sensor: str = "lidar") -> None:
         self.config, self.sensor = config, sensor
-        side = math.ceil(2 * config.radius / config.cell)
+        side = math.ceil(2 * _RADIUS / _CELL)
         self._cells = np.empty((3, side * side), np.float64)
         self._T_level_sensor, self._heights = Pose.identity(), _USUAL_HEIGHTS  # of the planes below
         self._planes: list[Plane] = []
@@ -121,7 +125,7 @@ class MountingEstimator:
                 return self._mounting(sight.T_level_sensor, sight.plane), note
             self._T_level_sensor, self._heights = sight.T_level_sensor, sight.heights
             self._planes, self._kept = [sight.plane], None
-        elif len(self._planes) < self.config.first_scans:
+        elif len(self._planes) < _FIRST_SCANS:
             plane = self._plane(self._levelled(points), self._heights)
             if plane.quality > 0:
                 self._planes.append(plane)
@@ -137,7 +141,7 @@ class MountingEstimator:
     @property
     def looks_next(self) -> bool:
         """Whether `track` reads the next scan, and not only counts it."""
-        return len(self._planes) < self.config.first_scans or (self._scans + 1) % _CHECK_EVERY == 0
+        return len(self._planes) < _FIRST_SCANS or (self._scans + 1) % _CHECK_EVERY == 0
 
     def _levelled(self, points: Float32) -> Float32:
         return points if self._T_level_sensor.is_identity else self._T_level_sensor @ points
@@ -145,8 +149,8 @@ class MountingEstimator:
     def _check(self, plane: Plane) -> bool:
         """Replace the kept planes when the latest checks agree that the sensor now sits elsewhere."""
         if plane.quality > 0:
-            self._checks = [*self._checks, plane][-self.config.first_scans :]
-        if len(self._checks) < self.config.first_scans:
+            self._checks = [*self._checks, plane][-_FIRST_SCANS:]
+        if len(self._checks) < _FIRST_SCANS:
             return False
         kept, seen = np.median(self._planes, axis=0), np.median(self._checks, axis=0)
         moved = abs(kept[0] - seen[0]) > _MOVED or np.hypot(*(kept[1:3] - seen[1:3])) > _TILTED
@@ -201,8 +205,8 @@ class MountingEstimator:
         n, low_share = lowest_returns(
             points,
             max(1, len(points) // _ENOUGH),
-            np.float32(config.cell),
-            np.float32(config.radius),
+            np.float32(_CELL),
+            np.float32(_RADIUS),
             np.float32(1.0),
             self._cells,
         )
@@ -211,8 +215,8 @@ class MountingEstimator:
             weight = 1 / (1 + (x**2 + y**2) / 64.0)
             hint = config.height
             low, high = heights if hint is None else (hint - _HINT, hint + _HINT)
-            height, slope_x, slope_y, quality = fit_plane(x, y, z, weight, low, high, _STEEPEST, config.trials)
-            if quality > config.smallest_quality:
+            height, slope_x, slope_y, quality = fit_plane(x, y, z, weight, low, high, _STEEPEST, _TRIALS)
+            if quality > _SMALLEST_QUALITY:
                 trust = quality * min(1.0, 2 * low_share)
                 return Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x, slope_y, quality, trust)
         return _NONE if config.height is None else _NONE._replace(height=config.height)

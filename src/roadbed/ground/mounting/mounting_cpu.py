@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, F, U, exp2_negative, inner, njit, normal_equations, solve3
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, F, U, exp2_negative, normal_equations, solve3
 from roadbed.kernels.simd import LANES, bits, load_points, numbers, smaller, splat, store, where, whole
 from roadbed.kernels.simd_reductions import chosen, how_many, look_up
 
@@ -71,7 +71,7 @@ def _keep_lowest(listed, n, cells):
             second_z[cell], second[cell] = z, listed.index[k]
 
 
-@inner()
+@merged()
 def _look(points, last, stride, rules, cells, listed):
     """Every `stride`-th vector of points, and the `last` one, which is filled up with missing returns; returns how many
     are near, and how many of these low."""

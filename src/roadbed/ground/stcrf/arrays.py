@@ -62,7 +62,7 @@ class SortedPoints(NamedTuple):
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
     stands: NDArray[np.bool_]  # whether a point cannot be ground; empty: any may be
     runs: Runs  # of input points; the node after the last is that of points on none
-    listed: Listed  # nodes that have points or lie under the vehicle
+    listed: Listed  # nodes that have points
 
 
 class ShapingPoints(NamedTuple):

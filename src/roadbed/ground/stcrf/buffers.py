@@ -10,7 +10,7 @@ import numpy as np
 
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.ground.stcrf.programs import SPARE, room_for_anchors, tally_words
+from roadbed.ground.stcrf.programs import SPARE, tally_words
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.runtime.backend import Backend, Output
 from roadbed.runtime.device_errors import check_points
@@ -28,7 +28,6 @@ class Buffers:
         """Where results `stay`, other kernels read them and the scan beside these."""
         self._backend, self.slots, self._device_resident = backend, slots, device_resident
         zeros, nodes = backend.zeros, lattice_of(config.ground).size
-        self._anchors = room_for_anchors(config.ground)
         self.counts = zeros(slots * nodes, np.int32)
         self.cursors = zeros(slots * CURSORS, np.int32)
         self.segments = zeros(slots * nodes * 2, np.int32)
@@ -67,7 +66,7 @@ class Buffers:
             (self.slots, capacity, 3), np.float32, self._device_resident or self.slots > 1
         )
         located, rank = zeros(total * 4, np.float32), zeros(total, np.int32)
-        by_node = zeros((total + self.slots * self._anchors + SPARE) * 4, np.float32)
+        by_node = zeros((total + SPARE) * 4, np.float32)
         decisions, standing = zeros(total, np.uint8), zeros(total, np.uint8)
         label = output((self.slots, capacity), np.uint8)
         probability, height = (output((self.slots, capacity), np.float32) for _ in range(2))

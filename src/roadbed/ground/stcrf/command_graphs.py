@@ -11,15 +11,8 @@ import numpy as np
 
 from roadbed.config import Config
 from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
-from roadbed.ground.stcrf.model import FIT_SIGMAS
-from roadbed.ground.stcrf.programs import (
-    GROUP,
-    EmLayout,
-    exponent,
-    fine_program,
-    room_for_anchors,
-    selects,
-)  # fmt: skip
+from roadbed.ground.stcrf.model import EARLY_SIGMA_UP, FIT_SIGMAS
+from roadbed.ground.stcrf.programs import GROUP, EmLayout, exponent, fine_program, selects
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.ground.stcrf.start.start_device import CoarseLattice
@@ -35,10 +28,10 @@ class CommandGraphs:
 
     def __init__(self, backend: Backend, config: Config, buffers: Buffers) -> None:
         self._backend, self._config, self._buffers = backend, config, buffers
-        self._stcrf, self._slots = config.ground.stcrf, buffers.slots
+        self._ground, self._stcrf, self._slots = config.ground, config.ground.stcrf, buffers.slots
         self._nodes = lattice_of(config.ground).size
         self._program = backend.build(fine_program(config))
-        self._coarse = CoarseLattice(backend, config, buffers.slots) if self._stcrf.start == "coarse" else None
+        self._coarse = CoarseLattice(backend, config, buffers.slots) if config.ground.uses("coarse_start") else None
         self.record()
 
     def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> tuple[CommandGraph, CommandGraph]:
@@ -139,11 +132,12 @@ class CommandGraphs:
         """EM launches from one state buffer to the other; the posterior is left in the first."""
         stcrf, b = self._stcrf, self._buffers
         layout = EmLayout.of(self._backend.device, *lattice_of(self._config.ground).shape, stcrf.points_per_node)
-        per_slot = np.int32(b.capacity + room_for_anchors(self._config.ground))
+        per_slot = np.int32(b.capacity)
+        early = EARLY_SIGMA_UP if self._ground.uses("early_tolerance") and not warm else stcrf.sigma_up
         launches = []
         for k in range(iterations):
             source, target = b.states[(iterations - k) % 2], b.states[(iterations - 1 - k) % 2]
-            sigma = stcrf.sigma_up_early if not warm and 2 * k < iterations else stcrf.sigma_up
+            sigma = early if 2 * k < iterations else stcrf.sigma_up
             arguments = (
                 b.frames, source, target, b.priors, b.expected, b.segments, b.sorted, b.lists, b.cursors, b.surface,
                 b.seen, per_slot, np.int32(layout.whole), np.int32(layout.per_kind), np.float32(exponent(sigma)),
@@ -170,11 +164,11 @@ class CommandGraphs:
         islands = (("join_clean", b.clean), ("count_clean", b.judged, b.clean, b.clean_sizes))
         ends = b.states[1], b.states[0], b.expected, b.reported  # the EM before its last iteration, and after
         judge = ("find_clean", b.surface, b.seen, *ends, b.judged, b.clean, b.clean_sizes)
-        reported = b.reported if self._stcrf.seen_only else b.surface
-        if self._stcrf.seen_only:
+        reported = b.reported if self._ground.uses("seen_only") else b.surface
+        if self._ground.uses("seen_only"):
             launches += [
                 replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="islands")
-                for kernel, *arguments in (judge, *(islands if self._stcrf.islands else ()))
+                for kernel, *arguments in (judge, *(islands if self._ground.uses("small_components") else ()))
             ]
         nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes
         given = (b.frames, b.located, *nodes, b.tallies, b.standing, b.decisions)

@@ -25,19 +25,25 @@ from roadbed.ground.engine import (
     nothing,
 )  # fmt: skip
 from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, Runs, ShapingPoints, SortedPoints
-from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, expectation_maximization, run_em
+from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, run_em
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.labels.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels.labels_cpu import LabelArrays, label_points
 from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, places_in_node
 from roadbed.ground.stcrf.model import (
-    ANCHORS,
+    DISAGREEMENT_WEIGHT,
+    EARLY_SIGMA_UP,
     ENOUGH_PRIOR,
     FEWEST_SAMPLES,
+    HEIGHT_WEIGHT,
     KNOWN_PRIOR,
     LARGEST_LIFT,
     LARGEST_TILT,
+    SLOPE_WEIGHT,
+    SMALL_COMPONENT,
     SMALLEST_FIT,
+    WALL_HIGH,
+    WALL_LOW,
 )  # fmt: skip
 from roadbed.ground.stcrf.motion.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, solve_field, transport
@@ -51,10 +57,18 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
     share_points,
 )  # fmt: skip
 from roadbed.ground.stcrf.points.node_classes_cpu import SUMS
-from roadbed.ground.stcrf.points.select_cpu import PAD, Selection, mark_anchors, select_points
+from roadbed.ground.stcrf.points.select_cpu import PAD, Selection, select_points
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK, SORT_PHASES, SortRoom, sort_by_node
 from roadbed.ground.stcrf.rules import LabelRules
-from roadbed.ground.stcrf.sizes import alignment_stride, check_memory_for, lattice_of, low_side_of, side_of
+from roadbed.ground.stcrf.sizes import (
+    alignment_stride,
+    check_memory_for,
+    height_weight,
+    lattice_of,
+    low_side_of,
+    reach_of,
+    side_of,
+)  # fmt: skip
 from roadbed.ground.stcrf.start.coarse_cpu import CoarseStart
 from roadbed.ground.stcrf.surface.small_components_cpu import drop_islands
 from roadbed.ground.stcrf.surface.surface_cpu import (
@@ -64,7 +78,6 @@ from roadbed.ground.stcrf.surface.surface_cpu import (
     describe_surface,
     tell_variance,
 )
-from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.parallel import parallel_for, parallel_region
 from roadbed.kernels.progress import announce
 from roadbed.kernels.simd import LANES
@@ -81,15 +94,15 @@ class StcrfCpu:
     """`roadbed.ground.engine.GroundEngine` on one lattice. A frame is sort, select, start, em, label, surface."""
 
     def __init__(self, config: Config) -> None:
-        self.config, self._enter = config.ground, Entrances()
+        self.config = config.ground
         check_memory_for(self.config)
-        announce((sort_by_node, select_points, expectation_maximization, label_points))
+        announce("roadbed.ground.stcrf")
         stcrf = self.config.stcrf
         rows, columns = lattice_of(self.config).shape
         nodes = rows * columns
         self._fine = Field(rows, columns, stcrf.spacing, CHUNKS, VECTOR)
         self._side = side_of(self.config)
-        self._coarse = CoarseStart(self.config, self._fine.shape) if stcrf.start == "coarse" else None
+        self._coarse = CoarseStart(self.config, self._fine.shape) if self.config.uses("coarse_start") else None
         self._start = np.zeros(nodes + 1, np.int32)
         self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
         self._sort_alone = SortRoom(*(room[:1] for room in self._sort_room))  # of one slice
@@ -103,8 +116,6 @@ class StcrfCpu:
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
         self._listed, self._listed_before = Listed.none(rows, columns), Listed.none(rows, columns)
         self._kinds, (self._near_count, self._band_count) = np.zeros(nodes, np.uint8), np.zeros((2, nodes), np.int32)
-        self._anchored = np.zeros(nodes, np.uint8)
-        self._anchor_plane = np.zeros((nodes, 3), F)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
@@ -124,7 +135,7 @@ class StcrfCpu:
         self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
         self._ground, self._stands = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
-        self._shaping = np.empty((3, capacity + (PAD + ANCHORS) * self._kinds.size), F)
+        self._shaping = np.empty((3, capacity + PAD * self._kinds.size), F)
 
     def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
         return self.begin(given, alignment)
@@ -142,7 +153,6 @@ class StcrfCpu:
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm, self._alone = given.warm, count < _POINTS
         with timed(timings, "sort"):
-            self._mark_anchors(given.vehicle, given.road)
             points = self._sort(given)
         with timed(timings, "select"):
             shaping = self._select(points, given.moving)
@@ -176,58 +186,50 @@ class StcrfCpu:
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
         room = self._sort_alone if self._alone else self._sort_room
-        sorting = scan, known, pose, self._fine.shape, self._anchored, room, out
-        parallel_region(self._enter(sort_by_node, points, scan[1], known), SORT_PHASES, *sorting, alone=self._alone)
+        sorting = scan, known, pose, self._fine.shape, room, out
+        parallel_region(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
-        """Which points shape the surface: no walls, nothing that moves, at most so many per node; known road added."""
+        """Which points shape the surface: no walls, nothing that moves, at most so many per node."""
         stcrf, fine = self.config.stcrf, self._fine
         fine.cut(self._alone)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
-        room = self._anchored, fine.shape, fine.reserved, fine.row_chunks, chunks
-        self._enter(share_points)(points.start, points.listed, stcrf.points_per_node, *room)
+        room = fine.shape, fine.reserved, fine.row_chunks, chunks
+        share_points(points.start, points.listed, stcrf.points_per_node, *room)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
-        anchors = self._anchored, self._anchor_plane
-        given = chunks, points, fine.shape, self._selection, anchors, moves, self._low, shaping
-        parallel_region(self._enter(select_points, moves.mask), 1, *given, alone=self._alone)
+        given = chunks, points, fine.shape, self._selection, moves, self._low, shaping
+        parallel_region(select_points, 1, *given, alone=self._alone)
         return shaping
 
     def _make_selection(self) -> Selection:
         """Which points may shape the surface, as plain numbers."""
-        stcrf, walls = self.config.stcrf, self.config.stcrf.walls
+        walls_out = self.config.uses("wall_pillars")
         return Selection(
-            limit=stcrf.points_per_node,
+            limit=self.config.stcrf.points_per_node,
             side=np.int32(self._side),
-            wall_low=F(walls.low),
-            wall_high=F(walls.high if walls.enabled or self._rules.around else 0),
-            walls_out=walls.enabled,
+            wall_low=F(WALL_LOW),
+            wall_high=F(WALL_HIGH if walls_out or self._rules.around else 0),
+            walls_out=walls_out,
             low_side=np.int32(low_side_of(self.config) if self._coarse else 0),
         )
-
-    def _mark_anchors(self, vehicle: Vehicle, road: float) -> None:
-        """Nodes under the vehicle, and the plane (h, sx, sy) of its wheels there."""
-        self._anchored[:] = 0
-        if self.config.stcrf.footprint:
-            place, plane = (vehicle.x, vehicle.y, vehicle.yaw), (road, vehicle.slope_x, vehicle.slope_y)
-            self._enter(mark_anchors)(self._fine.shape, *place, plane, self._anchored, self._anchor_plane)
 
     def _begin(self, points: SortedPoints, vehicle: Vehicle, road: float) -> None:
         """First surface: the prior's where there is one, else flat at height `road` or a coarse lattice's.
 
         The coarse lattice starts level, or from the last frame's surface where that was carried here.
         """
-        stcrf, fine, coarse = self.config.stcrf, self._fine, self._coarse
+        fine, coarse, reach = self._fine, self._coarse, reach_of(self.config)
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
-        self._enter(begin_spans)(points.listed, self._warm, fine.shape, stcrf.reach, fine.spans, fine.prior, *written)
+        begin_spans(points.listed, self._warm, fine.shape, reach, fine.spans, fine.prior, *written)
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
-            self._enter(fill_expected)(fine.expected, fine.spans, self._level_at)
+            fill_expected(fine.expected, fine.spans, self._level_at)
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
             coarse.find(points, vehicle, road, carried, self._alone)
@@ -240,38 +242,33 @@ class StcrfCpu:
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
-        fine, share = self._fine, self._enter(share_known)
-        return float(share(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
-
-    @property
-    def _height_information(self) -> np.float32:
-        stcrf = self.config.stcrf
-        return F(stcrf.coarse_height_information if self._coarse else stcrf.height_information)
+        fine = self._fine
+        return float(share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
 
     def _make_em_rules(self, warm: bool, iterations: int) -> EmRules:
         """Of the fine lattice, with a prior or without."""
-        stcrf = self.config.stcrf
+        stcrf, early = self.config.stcrf, self.config.uses("early_tolerance") and not warm
         return em_rules(
             stcrf,
             iterations=iterations,
             from_prior=warm,
             gamma=F(stcrf.gamma if warm else 0),
-            sigma_up_early=F(stcrf.sigma_up if warm else stcrf.sigma_up_early),
+            sigma_up_early=F(EARLY_SIGMA_UP if early else stcrf.sigma_up),
             sigma_up=F(stcrf.sigma_up),
             pull=F(0),
-            height_information=self._height_information,
-            slope_information=F(stcrf.slope_information),
+            height_information=F(height_weight(self.config)),
+            slope_information=F(SLOPE_WEIGHT),
         )
 
     def _make_surface_rules(self, warm: bool, base: float) -> SurfaceRules:
         """With a prior or without; heights count from the base."""
         stcrf = self.config.stcrf
         return SurfaceRules(
-            seen_only=stcrf.seen_only,
-            height_information=self._height_information,
-            slope_information=F(stcrf.slope_information),
-            scale=F(stcrf.sigma_up**2 * stcrf.variance_factor),
-            disagreement=F(stcrf.disagreement),
+            seen_only=self.config.uses("seen_only"),
+            height_information=F(height_weight(self.config)),
+            slope_information=F(SLOPE_WEIGHT),
+            scale=F(stcrf.sigma_up**2),
+            disagreement=F(DISAGREEMENT_WEIGHT if self.config.uses("neighbour_disagreement") else 0),
             gamma=F(stcrf.gamma if warm else 0),
             spacing=F(stcrf.spacing),
             largest_variance=F(stcrf.known_sigma**2),
@@ -288,33 +285,33 @@ class StcrfCpu:
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
         given = chunks, points, fine.shape, self._side, rules, surface, work, out
-        parallel_region(self._enter(label_points), LABEL_PHASES, *given, alone=self._alone)
+        parallel_region(label_points, LABEL_PHASES, *given, alone=self._alone)
         self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
-        stcrf, fine = self.config.stcrf, self._fine
+        uses, fine = self.config.uses, self._fine
         shape = fine.shape.rows, fine.shape.columns
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
         rules = self._surface_rules(self._warm, base)
         layers = elevation, slope, variance  # at first how far each node is in doubt
         given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
-        describe = self._enter(describe_surface)
+        describe = describe_surface
         parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
-        if stcrf.seen_only and stcrf.islands:
+        if uses("seen_only") and uses("small_components"):
             unknown = rules.scale / rules.height_information
-            drop_islands(stcrf.islands, rules.largest_variance, unknown, *layers)
-        if stcrf.seen_only and stcrf.disagreement:
-            self._enter(tell_variance)(fine.spans, self._evidence, rules, variance)
+            drop_islands(SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
+        if uses("seen_only") and uses("neighbour_disagreement"):
+            tell_variance(fine.spans, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
         """The posterior becomes the prior where the ground was seen: what neighbours said would count again."""
         fine = self._fine
-        if self.config.stcrf.seen_only:
+        if self.config.uses("seen_only"):
             self._carry_outside()
             seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
-            parallel_for(self._enter(keep_seen), fine.shape.rows, *seen, grain=self._grain)
+            parallel_for(keep_seen, fine.shape.rows, *seen, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
@@ -337,22 +334,22 @@ class StcrfCpu:
 
     @prior.setter
     def prior(self, information: Float32) -> None:
-        stcrf, fine = self.config.stcrf, self._fine
+        fine = self._fine
         fine.prior[1:-1, :, 1 : fine.shape.columns + 1] = information.transpose(1, 0, 2)
         fine.prior_ends[0], fine.prior_ends[1] = 1, fine.shape.columns + 1
-        weak = F(stcrf.height_information), F(stcrf.slope_information)
+        weak = F(HEIGHT_WEIGHT), F(SLOPE_WEIGHT)
         solve_field(fine.prior, *weak, fine.shape.columns, fine.prior_mean)
         self._carries = False  # where nothing is known, these planes say nothing
 
     def move(self, motion: Rolled | Turned) -> None:
-        stcrf, fine = self.config.stcrf, self._fine
+        fine = self._fine
         if isinstance(motion, Turned):
             rotation, translation = motion.T_old_new.rotation.astype(F), motion.T_old_new.translation.astype(F)
             origin = F(motion.x0), F(motion.y0)
-            weak = F(stcrf.height_information), F(stcrf.slope_information)
+            weak = F(HEIGHT_WEIGHT), F(SLOPE_WEIGHT)
             given = fine.prior, fine.shape, origin, rotation, translation, weak
-            carry, grain = self._enter(transport, rotation, translation), fine.shape.rows if self._alone else 1
-            parallel_for(carry, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
+            grain = fine.shape.rows if self._alone else 1
+            parallel_for(transport, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
             fine.data_ends[0], fine.data_ends[1] = 1, fine.shape.columns + 1
             fine.take_prior()
             self._carries = False
@@ -360,10 +357,8 @@ class StcrfCpu:
         if motion.columns or motion.rows:
             by = fine.shape.columns, motion.columns, motion.rows
             known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
-            parallel_for(self._enter(shift_known), fine.shape.rows, *known, *by, grain=self._grain)
-            parallel_for(
-                self._enter(shift), fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain
-            )
+            parallel_for(shift_known, fine.shape.rows, *known, *by, grain=self._grain)
+            parallel_for(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
             fine.take_prior()
         if motion.climb:
             raise_base(fine.prior, motion.climb)
@@ -378,7 +373,7 @@ class StcrfCpu:
         left_out = _NONE if left_out is None else left_out
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F, "C"), placement.translation.astype(F)
-        n = self._enter(sample_residuals, points, left_out)(
+        n = sample_residuals(
             points,
             left_out,
             alignment_stride(len(points)),
@@ -390,7 +385,7 @@ class StcrfCpu:
             fine.prior_mean,
             samples,
         )
-        lift, slope_x, slope_y, share = self._enter(fit_tilt)(samples, n)
+        lift, slope_x, slope_y, share = fit_tilt(samples, n)
         if n < FEWEST_SAMPLES:
             return None
         tilt = math.hypot(slope_x, slope_y)

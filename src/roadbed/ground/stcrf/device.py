@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
@@ -35,15 +34,18 @@ from roadbed.ground.stcrf.model import (
     FEWEST_SAMPLES,
     FRAME,
     HEIGHT,
+    HEIGHT_WEIGHT,
     LAYERS,
     POSTERIOR,
     PROBABILITY,
     ROLLING,
+    SLOPE_WEIGHT,
     TURNING,
 )  # fmt: skip
 from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
-from roadbed.ground.visibility.device import OpacityDevice
+from roadbed.ground.visibility.device import VisibilityDevice
+from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.runtime import primitives
 from roadbed.runtime.argument_struct import ArgumentStruct
 from roadbed.runtime.backend import Backend
@@ -74,13 +76,11 @@ class StcrfDevice:
         self._frames, self._records = argument_struct.array, argument_struct.records
         self._laid_from = argument_struct.array["laid_from"][0]
         self._poses = list(zip(argument_struct.array["rotation"], argument_struct.array["translation"]))
-        for slot in self._records:
-            slot.vehicle_cosine = 1  # slots without a scan have a vehicle too, of ordinary size
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
         self._masks: tuple | None = None  # from where to where a mask is copied, and the graph that does it,
         self._mask_taken: tuple[CommandGraph, ...] = ()  # to be run before the next frame's
-        self._opacity = OpacityDevice(backend, config.ground.opacity, self._buffers)
+        self._opacity = VisibilityDevice(backend, VisibilityModel(), self._buffers)
         self._looks = False  # which points stand has to be found before the next frame,
         self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, argument_struct)
         self._asks = False  # and which are the own vehicle's
@@ -188,8 +188,8 @@ class StcrfDevice:
     def prior(self, information: Float32) -> None:
         self._kept = self._to_move = self._carries = False
         self._stay()
-        stcrf, nodes = self.config.stcrf, self.lattice.size
-        planes = planes_of(information, stcrf.height_information, stcrf.slope_information)
+        nodes = self.lattice.size
+        planes = planes_of(information, HEIGHT_WEIGHT, SLOPE_WEIGHT)
         state = np.concatenate([information.reshape(9, nodes), planes.reshape(3, nodes)]).T
         start = 12 * nodes * int(self._frames["prior"][0])
         self.backend.upload(np.ascontiguousarray(state, np.float32), self._buffers.priors, start)
@@ -238,8 +238,6 @@ class StcrfDevice:
             self._own_body.ask(given.body)
         self._describe_standing(record, given, slot)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
-        record.vehicle_cosine, record.vehicle_sine = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
-        record.vehicle_slope_x, record.vehicle_slope_y = vehicle.slope_x, vehicle.slope_y
         self._describe_moving(record, given.moving, slot)
 
     def _describe_standing(self, record: Any, given: FrameInput, slot: int) -> None:

@@ -21,10 +21,13 @@ from roadbed.core.timing import timed
 from roadbed.ground.engine import BodyQuestion, FrameInput, FrameOutput, GroundEngine, Outputs, nothing
 from roadbed.ground.method import Segmented
 from roadbed.ground.mounting.estimator import Mountings
+from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
 from roadbed.ground.stcrf.motion.align import ScanAlignment
 from roadbed.ground.stcrf.motion.grid_pose import Place, Places
+from roadbed.ground.stcrf.sizes import height_weight
 from roadbed.ground.visibility.cpu import standing_points
 from roadbed.ground.visibility.device import can_find
+from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.ground.visibility.views import looks_at, views_of
 from roadbed.mapping.information import SurfaceParameters
 from roadbed.mapping.tile_store import TileStore
@@ -45,23 +48,24 @@ class Stcrf:
     ) -> None:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, outputs, wanted)
-        self._finds_standing = not isinstance(backend, CpuBackend) and can_find(backend, config.ground.opacity)
+        self._visibility = VisibilityModel() if config.ground.uses("visibility") else None
+        self._finds_standing = not isinstance(backend, CpuBackend) and can_find(backend, VisibilityModel())
         long_term_map = _long_term_map(config, map_folder)
         self._places = Places(config, self.engine, long_term_map)
         # A map believes its poses: scans fitted to the surface before them drift away from the world together.
-        self._aligns = config.ground.time.alignment and long_term_map is None
+        self._aligns = config.ground.uses("alignment") and long_term_map is None
         self._timeline = Timeline(config.timeline)
         self._mountings = Mountings(config.ground.mounting)
 
     def leaves_out(self, scan: Scan) -> bool:
-        opaque = looks_at(scan, self.config.ground.opacity)
+        opaque = looks_at(scan, self._visibility)
         return isinstance(self.backend, CpuBackend) and not opaque and not self._mountings.looks_at(scan)
 
     def finds_own(self, scan: Scan) -> bool:
         """On an accelerator, unless the host has to read the scan without those points anyway."""
         if isinstance(self.backend, CpuBackend) or self._mountings.looks_at(scan):
             return False
-        return self._finds_standing or not looks_at(scan, self.config.ground.opacity)
+        return self._finds_standing or not looks_at(scan, self._visibility)
 
     def segment(
         self,
@@ -83,7 +87,7 @@ class Stcrf:
             given = self._input(scan, mounting, place, moving, warm, own, body)
         alignment = None
         if warm and self._aligns:
-            alignment = ScanAlignment(self.config.ground.time, place, given, diagnostics)
+            alignment = ScanAlignment(place, given, diagnostics)
         output = self.engine.begin(given, alignment, partial(meanwhile, mounting))
         if alignment is not None:
             place, warm = alignment.place, alignment.warm
@@ -163,11 +167,11 @@ class Stcrf:
         body: BodyQuestion | None = None,
     ) -> FrameInput:
         """What a frame is computed from; which points stand is found here for an engine that cannot itself."""
-        opacity, standing = self.config.ground.opacity, None
+        standing = None
         mask = None if moving is None else place.mask(*moving)
-        views = views_of(scan, mounting.T_vehicle_sensor, opacity)
+        views = views_of(scan, mounting.T_vehicle_sensor, self._visibility)
         if views is not None and not self._finds_standing:
-            standing, views = standing_points(to_host(scan.points), views, opacity), None
+            standing, views = standing_points(to_host(scan.points), views, VisibilityModel()), None
         found = standing, views, own, body
         return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, *found)
 
@@ -190,13 +194,13 @@ def _long_term_map(config: Config, folder: str | Path | None) -> TileStore | Non
     time = config.ground.time
     if time.motion != "rolling":
         raise ConfigError(f"map_folder: a long-term map needs ground.time.motion = rolling, found {time.motion}")
-    stcrf = config.ground.stcrf
+    ground, stcrf = config.ground, config.ground.stcrf
     surface = SurfaceParameters(
-        height_information=stcrf.coarse_height_information if stcrf.start == "coarse" else stcrf.height_information,
-        slope_information=stcrf.slope_information,
-        point_variance=stcrf.sigma_up**2 * stcrf.variance_factor,
+        height_information=height_weight(ground),
+        slope_information=SLOPE_WEIGHT,
+        point_variance=stcrf.sigma_up**2,
         known_variance=stcrf.known_sigma**2,
-        disagreement=stcrf.disagreement,
-        islands=stcrf.islands,
+        disagreement=DISAGREEMENT_WEIGHT if ground.uses("neighbour_disagreement") else 0,
+        islands=SMALL_COMPONENT if ground.uses("small_components") else 0,
     )
     return TileStore(folder, stcrf.spacing, time.map_tiles_in_memory, surface)

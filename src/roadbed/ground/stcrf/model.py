@@ -19,11 +19,26 @@ _F = np.float32
 UNKNOWN, GROUND, OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
 OVERHANG, LOW_OUTLIER = np.uint8(Label.OVERHANG), np.uint8(Label.LOW_OUTLIER)
 
+# Weak expectation of each node's plane, in effective points.
+HEIGHT_WEIGHT = 2.5e-5  # of the expected height
+COARSE_HEIGHT_WEIGHT = 2e-4  # the same where the coarse start gives the expected height
+SLOPE_WEIGHT = 0.06  # of the expected slope
+EARLY_SIGMA_UP = 0.06  # m, sigma_up in the first half of a cold start's iterations
+REACH, REACH_OF_ALL = 3, 10  # nodes beyond the data to compute: where only seen ground is reported, and else
+
+# The coarse start: a first surface from the lowest returns on wide nodes.
+COARSE_SPACING = 3.0  # m between its nodes; a whole number of fine ones
+COARSE_CELL = 0.5  # m, one lowest return per cell enters
+COARSE_ITERATIONS, COARSE_WARM_ITERATIONS = 12, 5  # from a level surface, and from the last frame's
+COARSE_SIGMA_UP = 0.07  # m
+PULL_WEIGHT = 0.05  # weight that returns far below the surface keep, so that it finds a drop
+SLOPE_ITERATIONS = 6  # of the slope-aware start
+SLOPE_SIGMA_UP = 0.15  # m, of the slope-aware start: hillsides are uneven
+
 # Points that shape the surface.
+WALL_LOW, WALL_HIGH = 0.25, 1.0  # m above a pillar's lowest return: a return between makes it a wall
 FAR_ABOVE = _F(1e3)  # m, where a point's weight in the E-step is zero
 FARTHEST_HEIGHT = _F(1e4)  # m from the base: beyond it nothing is a return
-ANCHORS = 4  # points per node under the vehicle
-FOOTPRINT_X, FOOTPRINT_Y = 2.49, 1.49  # m, half the area under the vehicle; nodes around it do not lie on its edge
 
 # Nodes and the prior.
 KNOWN_PRIOR = _F(0.05)  # effective points from which a prior knows a node
@@ -39,7 +54,9 @@ NODE_UNEVENNESS = _F(0.5)  # m^2 of a node per m^2 that it and the planes beside
 OWN_POINTS = _F(1)  # effective points of a node with which its plane leans as much on them as on neighbours
 SLOPE_VARIANCE = _F(0.25**2)  # of the ground around the slope that is expected where no point tells it
 CLEAN_VARIANCE = _F(0.02)  # m^2 up to which a node counts as one of a surface
-ISLAND_SHARE = _F(0.03)  # of the known nodes: a surface of so many is no island, however few they are
+SMALL_COMPONENT = 60  # connected nodes from which a surface is reported,
+SMALL_SHARE = _F(0.03)  # or this share of all known nodes
+DISAGREEMENT_WEIGHT = 1.5  # doubt added per squared difference from the planes of seen neighbours
 NOTHING_KNOWN = _F(1e-6)  # effective points below which a carried prior is empty
 COARSE_KNOWS = _F(1e-7)  # effective points from which the coarse start tells a node what to expect
 PLANE_FROM = _F(0.3)  # effective points, its neighbours' among them, from which a node's plane is carried on
@@ -53,6 +70,8 @@ CLIMB_MANY_MORE = 40  # so many more, or
 CLIMB_SOME_MORE, CLIMB_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all
 
 # Alignment with the prior surface.
+ALIGNMENT_RADIUS = 30.0  # m around the sensor
+ALIGNMENT_TRUST = 0.95  # share of the fit that is used; below 1 the poses keep the map from drifting
 ALIGNMENT_POINTS = 12000  # at most this many are looked at
 FEWEST_SAMPLES = 50
 FIRM = _F(3)  # effective points a node must hold to be trusted
@@ -67,10 +86,18 @@ LARGEST_LIFT, LARGEST_TILT = 0.7, 0.1  # m and slope that are corrected
 # Counters of a node, as planes of one array.
 NEAR, NEAR_HIGH, OPEN_NEAR, OPEN_HIGH, SEEN_GROUND, WALL_RETURNS, COUNTERS = range(7)
 BELOW, RAISED, ON_GROUND, WALL_TOP = _F(-0.3), _F(0.08), _F(0.10), _F(2.5)  # m over the surface
-BANDS = 5  # of heights in a pillar: foot..threshold, ..clear, ..highest, ..top, ..standing
+BANDS = 4  # of heights in a pillar: foot..threshold, ..clear, ..highest, ..top
+
+# Heights over the surface that the label rules use, m.
+FOOT, FOOT_AROUND = _F(0.06), _F(0.10)  # below it the structure in a pillar, or in the 3 x 3 pillars, does not matter
+TOP = _F(1.0)  # end of the band in which a structure must continue
+LOW_OUTLIER_DEPTH = 1.0  # below the surface: noise
+RATIO_AROUND = 3  # returns in a structure of 3 x 3 pillars per return at its foot
+SUPPORT_RATIO = _F(8)  # effective points below which the rule of feet by ratio applies
+FIRM_GROUND = _F(10)  # effective points from which ground is firm
 
 # Kinds of places, as bits.
-SMOOTH, FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
+SMOOTH, FOOT_BY_RATIO, OPEN = np.uint8(1), np.uint8(2), np.uint8(4)
 FEWEST_RETURNS = 3  # a node needs to be called smooth or rough
 ROUGH_SHARE, ROUGH_RETURNS = _F(0.05), 2  # of its points raised, and at least so many
 RING_ROUGH, RING_SMOOTH = 1, 8  # of the 16 nodes two away: at most rough, at least smooth
@@ -78,7 +105,6 @@ REGION = 12  # nodes to each side
 EVEN_SHARE = _F(0.85)
 FOOT_RATIO = _F(0.10)  # seen ground per wall return under which a low point is the structure's foot
 OPEN_WALLS = 4  # wall returns from which a region is not open
-MANY_ALIKE = 6  # returns of equal height around a point of a steep bank
 
 # The vote among neighbours at equal height over the surface.
 VOTE_PILLARS = 2  # pillars to each side of a cell
@@ -90,7 +116,7 @@ VOTE_MAY_CHANGE = _F(0.10)  # m, points from here on follow the vote
 # Outputs beside the labels that a caller may ask a device for, as bits.
 PROBABILITY, HEIGHT, LAYERS = 1, 2, 4
 
-LAID_FROM = 25  # numbers from which a scan is laid onto the prior surface
+LAID_FROM = 16  # numbers from which a scan is laid onto the prior surface
 # How a prior is moved, and where it lies before: in one of two buffers, or as the last frame's result.
 ROLLING, TURNING, POSTERIOR = 0, 1, 2
 # What a frame says of a node: its ground was seen, now or before; it stays as prior.
@@ -118,10 +144,6 @@ FRAME = np.dtype(
         ("translation", np.float32, 3),
         ("vehicle_x", np.float32),  # m from the lattice's corner
         ("vehicle_y", np.float32),
-        ("vehicle_cosine", np.float32),  # of the yaw
-        ("vehicle_sine", np.float32),
-        ("vehicle_slope_x", np.float32),  # of the plane of its wheels
-        ("vehicle_slope_y", np.float32),
         ("moving_columns", np.int32),  # mask of cells that move; 0: none
         ("moving_rows", np.int32),
         ("moving_x", np.float32),  # m from the lattice's corner
@@ -140,8 +162,8 @@ FRAME = np.dtype(
         ("reach", np.float32),  # m around the sensor
         ("some_stand", np.int32),  # the mask of points that cannot be ground is used
         ("sensors", np.int32),  # that saw the points
-        # Before the scan is laid onto the prior surface: sensor, vehicle (rotation, translation) and the share that is
-        # trusted; each a double as the sum of three floats.
+        # Before the scan is laid onto the prior surface: sensor (rotation, translation), vehicle (translation) and the
+        # share that is trusted; each a double as the sum of three floats.
         ("laid_from", np.float32, (3, LAID_FROM)),
         ("body_known", np.int32),  # points in the own vehicle's box are left out
         ("body_look", np.int32),  # number of the look at the cells around the vehicle; 0: nobody looks

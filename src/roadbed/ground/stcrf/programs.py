@@ -7,20 +7,24 @@ import math
 from typing import NamedTuple
 
 from roadbed.config import Config
-from roadbed.config.ground import GroundConfig
 from roadbed.core.errors import ConfigError
 from roadbed.ground.stcrf.model import (
-    ANCHORS,
+    COARSE_CELL,
+    COARSE_SIGMA_UP,
     CONSTANTS,
     COUNTERS,
-    FOOTPRINT_X,
-    FOOTPRINT_Y,
+    DISAGREEMENT_WEIGHT,
     FRAME,
+    HEIGHT_WEIGHT,
+    PULL_WEIGHT,
+    SLOPE_SIGMA_UP,
+    SLOPE_WEIGHT,
+    SMALL_COMPONENT,
     VOTE_LAYERS,
     VOTE_PILLARS,
 )  # fmt: skip
 from roadbed.ground.stcrf.rules import LabelRules
-from roadbed.ground.stcrf.sizes import lattice_of, low_side_of, ratio_of, side_of
+from roadbed.ground.stcrf.sizes import height_weight, lattice_of, low_side_of, ratio_of, side_of
 from roadbed.runtime.device import Device
 from roadbed.runtime.program import Program
 
@@ -34,7 +38,7 @@ GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 TEAM = 512  # work-items of a work-group of the coarse start, where it is one launch
 SPARE = 7  # points of no weight behind the last: CPU devices read eight at a time
-BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
+BAND_WORDS = 3  # four bands of 16 bits each, then the mark of a wall
 _MOST_SQUARES = 64  # pillars per node that local memory holds
 
 
@@ -63,9 +67,9 @@ def exponent(sigma: float) -> float:
 
 
 def selects(config: Config) -> bool:
-    """Whether some points are kept from shaping the surface, or some are added."""
-    stcrf = config.ground.stcrf
-    some_points = stcrf.walls.enabled or stcrf.points_per_node > 0 or stcrf.footprint or stcrf.start == "coarse"
+    """Whether some points are kept from shaping the surface."""
+    ground = config.ground
+    some_points = ground.uses("wall_pillars") or ground.stcrf.points_per_node > 0 or ground.uses("coarse_start")
     return some_points or LabelRules.of(config).around
 
 
@@ -77,14 +81,6 @@ def tally_words(config: Config) -> int:
     cells = [-(-along * side // VOTE_PILLARS) for along in lattice.shape]
     words = lattice.size * (side**2 * BAND_WORDS + COUNTERS) + cells[0] * cells[1] * VOTE_LAYERS
     return -(-words // 4) * 4
-
-
-def room_for_anchors(config: GroundConfig) -> int:
-    """Points that may be added under the vehicle."""
-    if not config.stcrf.footprint:
-        return 0
-    across = math.ceil(2 * math.hypot(FOOTPRINT_X, FOOTPRINT_Y) / config.stcrf.spacing) + 1
-    return ANCHORS * across**2
 
 
 def fine_program(config: Config) -> Program:
@@ -101,18 +97,16 @@ def coarse_program(config: Config) -> Program:
         "ROWS": fine["COARSE_ROWS"],
         "NODES": fine["COARSE_NODES"],
         "SPACING": stcrf.spacing * ratio,
-        "HEIGHT_INFORMATION": stcrf.height_information,
+        "HEIGHT_INFORMATION": HEIGHT_WEIGHT,
         # Over a wide node a slope matters more: its information grows with the lever arm.
-        "SLOPE_INFORMATION": stcrf.slope_information * (ratio**2 / 4 if ratio > 1 else 1),
+        "SLOPE_INFORMATION": SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1),
         "TEAM": TEAM,
-        "COARSE_UP": exponent(stcrf.coarse.sigma_up),
-        "CLIMB_UP": exponent(stcrf.coarse.climb_sigma_up),
-        "CLIMB_ITERATIONS": stcrf.coarse.climb_iterations,
-        "PULL": stcrf.coarse.pull,
+        "COARSE_UP": exponent(COARSE_SIGMA_UP),
+        "CLIMB_UP": exponent(SLOPE_SIGMA_UP),
+        "PULL": PULL_WEIGHT if config.ground.uses("pull_to_drops") else 0.0,
         "PULL_REACH": stcrf.sigma_down**-2,
         "PER_NODE": ratio**2 * low_side_of(config.ground) ** 2,  # places for a node's lowest points
         "FEW": 0,  # every coarse node is listed
-        "ANCHORS_USED": 0,
         "COARSE_START": False,
         "SEEN_ONLY": False,  # asked of the fine lattice alone
     }
@@ -129,12 +123,12 @@ def _definitions(config: Config) -> dict[str, int | float]:
     side, ratio, low_side = side_of(ground), ratio_of(ground), low_side_of(ground)
     if max(side, low_side) ** 2 > _MOST_SQUARES:
         raise ConfigError(
-            f"stcrf.pillar = {stcrf.pillar:g}, stcrf.coarse.cell = {stcrf.coarse.cell:g}: accelerators take at most "
+            f"stcrf.pillar = {stcrf.pillar:g}, parts of {COARSE_CELL:g} m: accelerators take at most "
             f"{_MOST_SQUARES} pillars per node, expected at least {stcrf.spacing / math.isqrt(_MOST_SQUARES):g}"
         )
     rows, columns = lattice_of(ground).shape
     coarse_columns, coarse_rows = -(-columns // ratio), -(-rows // ratio)
-    limit, from_coarse = stcrf.points_per_node, stcrf.start == "coarse"
+    limit, walls = stcrf.points_per_node, ground.uses("wall_pillars")
     rules = LabelRules.of(config)
     return {
         "GROUP": GROUP,
@@ -147,32 +141,27 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "ALPHA": stcrf.alpha,
         "BETA": stcrf.beta,
         "NEIGHBOURS": stcrf.neighbours,
-        "HEIGHT_INFORMATION": stcrf.coarse_height_information if from_coarse else stcrf.height_information,
-        "WEAK_HEIGHT_INFORMATION": stcrf.height_information,
-        "SLOPE_INFORMATION": stcrf.slope_information,
+        "HEIGHT_INFORMATION": height_weight(ground),
+        "WEAK_HEIGHT_INFORMATION": HEIGHT_WEIGHT,
+        "SLOPE_INFORMATION": SLOPE_WEIGHT,
         "SLOPE_LIMIT": stcrf.slope_limit,
         "UP": exponent(stcrf.sigma_up),
         "DOWN": exponent(stcrf.sigma_down),
-        "VARIANCE_SCALE": stcrf.sigma_up**2 * stcrf.variance_factor,
-        "DISAGREEMENT": stcrf.disagreement,
+        "VARIANCE_SCALE": stcrf.sigma_up**2,
+        "DISAGREEMENT": DISAGREEMENT_WEIGHT if ground.uses("neighbour_disagreement") else 0.0,
         "KNOWN_VARIANCE": stcrf.known_sigma**2,
-        "SEEN_ONLY": stcrf.seen_only,
-        "ISLANDS": stcrf.islands if stcrf.seen_only else 0,
-        "ANCHORS_USED": ANCHORS if stcrf.footprint else 0,
-        "EXTRA": room_for_anchors(ground),
+        "SEEN_ONLY": ground.uses("seen_only"),
+        "ISLANDS": SMALL_COMPONENT if ground.uses("seen_only") and ground.uses("small_components") else 0,
         "SIDE": side,
-        "WALLS": stcrf.walls.enabled,
-        "WALL_LOW": stcrf.walls.low,
-        "WALL_HIGH": stcrf.walls.high,
+        "WALLS": walls,
         "LIMIT": limit,
-        "COARSE_START": from_coarse,
+        "COARSE_START": ground.uses("coarse_start"),
         "LOW_SIDE": low_side,
         "RATIO": ratio,
         "COARSE_COLUMNS": coarse_columns,
         "COARSE_ROWS": coarse_rows,
         "COARSE_NODES": coarse_columns * coarse_rows,
-        "MOST_INFORMATION": stcrf.coarse.most_information,
-        "FIND_WALLS": stcrf.walls.enabled or rules.around,
+        "FIND_WALLS": walls or rules.around,
         "BAND_WORDS": BAND_WORDS,
         "TALLY_WORDS": tally_words(config),
         **{f"RULE_{name.upper()}": value for name, value in rules._asdict().items()},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labelling rules of the configuration in the form the kernels take."""
+"""The labelling rules of a configuration in the form the kernels take."""
 
 from __future__ import annotations
 
@@ -8,73 +8,51 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.config.ground import GroundRule
+from roadbed.ground.stcrf.model import LOW_OUTLIER_DEPTH
+
+_LOOKS_AROUND: tuple[GroundRule, ...] = ("pillars", "pillars_around", "clear", "smooth", "foot_by_ratio", "vote")
+_NO_OUTLIER = 100.0  # m, deeper than the lattice is looked at
 
 
 class LabelRules(NamedTuple):
-    """See LabelConfig for the meaning; heights in m above the surface, as float32. Devices get them as RULE_NAME."""
+    """Switches and heights (m above the surface, float32). Device kernels get them as RULE_NAME."""
 
     around: bool  # whether any rule looks beyond the point's own height
     sigma_up: np.float32  # of the E-step, for the ground probability
     sigma_down: np.float32
-    low_outlier: np.float32
-    foot: np.float32
-    foot_around: np.float32
+    low_outlier: np.float32  # m below the surface
     threshold: np.float32
     clear_threshold: np.float32
     highest: np.float32
-    top: np.float32
-    standing: np.float32
     clearance: np.float32
     smooth_threshold: np.float32
     pillars: bool
-    ratio: int
     pillars_around: bool
-    ratio_around: int
     smooth: bool
     foot_by_ratio: bool
-    support_ratio: np.float32
-    foot_by_support: bool
-    support_even: np.float32
     banks: bool
-    steep_banks: bool
-    firm: np.float32
     open_ground: bool
     vote: bool
 
     @classmethod
-    def of(cls, whole: Config) -> LabelRules:
-        f = np.float32
-        config = whole.ground.labels
-        looks_around = (
-            config.pillars, config.pillars_around, config.clear, config.smooth, config.foot_by_ratio,
-            config.foot_by_support, config.vote,
-        )  # fmt: skip
+    def of(cls, config: Config) -> LabelRules:
+        ground, labels, f = config.ground, config.ground.labels, np.float32
         return cls(
-            around=any(looks_around),
-            sigma_up=f(whole.ground.stcrf.sigma_up),
-            sigma_down=f(whole.ground.stcrf.sigma_down),
-            low_outlier=f(config.low_outlier),
-            foot=f(config.foot),
-            foot_around=f(config.foot_around),
-            threshold=f(config.threshold),
-            clear_threshold=f(config.clear_threshold),
-            highest=f(config.highest if config.clear else config.threshold),
-            top=f(config.top),
-            standing=f(config.standing),
-            clearance=f(whole.vehicle.clearance),
-            smooth_threshold=f(config.smooth_threshold),
-            pillars=config.pillars,
-            ratio=config.ratio,
-            pillars_around=config.pillars_around,
-            ratio_around=config.ratio_around,
-            smooth=config.smooth,
-            foot_by_ratio=config.foot_by_ratio,
-            support_ratio=f(config.support_ratio),
-            foot_by_support=config.foot_by_support,
-            support_even=f(config.support_even),
-            banks=config.banks,
-            steep_banks=config.steep_banks,
-            firm=f(config.firm),
-            open_ground=config.open_ground,
-            vote=config.vote,
+            around=any(ground.uses(rule) for rule in _LOOKS_AROUND),
+            sigma_up=f(ground.stcrf.sigma_up),
+            sigma_down=f(ground.stcrf.sigma_down),
+            low_outlier=f(LOW_OUTLIER_DEPTH if ground.uses("low_outliers") else _NO_OUTLIER),
+            threshold=f(labels.threshold),
+            clear_threshold=f(labels.clear_threshold),
+            highest=f(labels.highest if ground.uses("clear") else labels.threshold),
+            clearance=f(config.vehicle.clearance),
+            smooth_threshold=f(labels.smooth_threshold),
+            pillars=ground.uses("pillars"),
+            pillars_around=ground.uses("pillars_around"),
+            smooth=ground.uses("smooth"),
+            foot_by_ratio=ground.uses("foot_by_ratio"),
+            banks=ground.uses("banks"),
+            open_ground=ground.uses("open_ground"),
+            vote=ground.uses("vote"),
         )

@@ -6,7 +6,15 @@ from __future__ import annotations
 from roadbed.config.ground import GroundConfig
 from roadbed.core.geometry import Grid
 from roadbed.core.memory import check_memory
-from roadbed.ground.stcrf.model import ALIGNMENT_POINTS
+from roadbed.ground.stcrf.model import (
+    ALIGNMENT_POINTS,
+    COARSE_CELL,
+    COARSE_HEIGHT_WEIGHT,
+    COARSE_SPACING,
+    HEIGHT_WEIGHT,
+    REACH,
+    REACH_OF_ALL,
+)  # fmt: skip
 
 
 def lattice_of(config: GroundConfig) -> Grid:
@@ -16,7 +24,7 @@ def lattice_of(config: GroundConfig) -> Grid:
 
 def ratio_of(config: GroundConfig) -> int:
     """Nodes along a coarse node."""
-    return max(1, round(config.stcrf.coarse.spacing / config.stcrf.spacing))
+    return max(1, round(COARSE_SPACING / config.stcrf.spacing))
 
 
 def side_of(config: GroundConfig) -> int:
@@ -26,7 +34,17 @@ def side_of(config: GroundConfig) -> int:
 
 def low_side_of(config: GroundConfig) -> int:
     """Parts along a node whose lowest point enters the coarse start."""
-    return max(1, round(config.stcrf.spacing / config.stcrf.coarse.cell))
+    return max(1, round(config.stcrf.spacing / COARSE_CELL))
+
+
+def height_weight(config: GroundConfig) -> float:
+    """Effective points of the expected height of a fine node."""
+    return COARSE_HEIGHT_WEIGHT if config.uses("coarse_start") else HEIGHT_WEIGHT
+
+
+def reach_of(config: GroundConfig) -> int:
+    """Nodes beyond the data that are computed."""
+    return REACH if config.uses("seen_only") else REACH_OF_ALL
 
 
 def check_memory_for(config: GroundConfig) -> None:

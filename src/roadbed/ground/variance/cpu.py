@@ -38,7 +38,7 @@ class VarianceCpu:
     def __init__(self, config: VarianceConfig) -> None:
         self.grid = lattice_of(config)
         check_memory(f"ground.variance: {self.grid.size:,} cells", self.grid.size * _BYTES_PER_CELL)
-        announce((sort_heights, classify))
+        announce("roadbed.ground.variance")
         limits = config.pointcloud_limits
         self._rules = GridRules(
             self.grid.rows,

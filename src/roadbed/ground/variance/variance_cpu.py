@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.variance.model import FARTHEST_HEIGHT, GROUND, OBSTACLE, UNKNOWN
-from roadbed.kernels.numeric import F, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import F
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 from roadbed.runtime.primitives_cpu import cell_starts
 
@@ -63,7 +64,7 @@ def _assign(points, rules, cell, count, first, last):
         cell[i] = -1
 
 
-@inner()
+@merged()
 def _place(points, cell, count, z, first, last):
     """Heights of a slice to their places in cell order."""
     for i in range(first, last):
@@ -76,7 +77,7 @@ def _place(points, cell, count, z, first, last):
 SORT_PHASES = 3
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def sort_heights(tasks, points, rules, count, out):
     """Phase 1: heights in cell order by a stable counting sort; `count` has one row per slice of the points."""
     slices, n = count.shape[0], points.shape[0]
@@ -138,7 +139,7 @@ def _is_ground(start, variance, c, rules):
     return n > 0 and total / n < largest
 
 
-@inner()
+@merged()
 def _label(points, heights, rules, cells, out, first, last):
     """Phase 4 for a range of points."""
     (label, probability, height), mean = out, cells.mean
@@ -157,7 +158,7 @@ DESCRIBE, JUDGE, LABEL, PHASES = range(4)
 _PARTS = 64
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def classify(tasks, points, heights, rules, cells, out):
     """Phases 2 to 4: statistics of the cells, ground cells, labels of the points; `out` is one array of each."""
     start, n = heights.start, points.shape[0]

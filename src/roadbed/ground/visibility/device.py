@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.config.ground import OpacityConfig
 from roadbed.ground.engine import Views
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.visibility.model import (
     DIRECTION_GROUP,
     GROUP,
     MOST_RETURNS,
+    VisibilityModel,
     borders,
-    directions_of,
     program,
-    room_of,
     table_words,
 )  # fmt: skip
 from roadbed.runtime.backend import Backend
@@ -24,19 +22,19 @@ from roadbed.runtime.graphs import CommandGraph, Launch
 _ASKING = 9  # work-items that ask what is near a point on a GPU: see squares.cl
 
 
-def can_find(backend: Backend, config: OpacityConfig) -> bool:
+def can_find(backend: Backend, config: VisibilityModel) -> bool:
     """Whether the device computes as the CPU does, and has local memory for all returns of a direction."""
-    return backend.device.has_double and room_of(config) <= MOST_RETURNS
+    return backend.device.has_double and config.room <= MOST_RETURNS
 
 
-class OpacityDevice:
+class VisibilityDevice:
     """`look` tells from where a slot's points were seen; `graph` then marks those that stand in `buffers.standing`.
 
     Nothing is built before the first scan that is not dense. Points and lists lie where the frame's own kernels will
     write later; what lies behind the sorted points those do read, so that it is left alone.
     """
 
-    def __init__(self, backend: Backend, config: OpacityConfig, buffers: Buffers) -> None:
+    def __init__(self, backend: Backend, config: VisibilityModel, buffers: Buffers) -> None:
         self._backend, self._config, self._buffers = backend, config, buffers
         self._sensors = self._capacity = 0  # for which there is room
         self._told: list[bytes] = [b""] * buffers.slots  # of each slot: rotation, then origins
@@ -72,14 +70,14 @@ class OpacityDevice:
         self._tables = backend.zeros(slots * table_words(self._config, sensors), np.int32)
         self._sensors, self._graph = sensors, None
         sights = np.zeros(self._start_of(slots))
-        sights[: self._start_of(0)] = borders(directions_of(self._config)).ravel()
+        sights[: self._start_of(0)] = borders(self._config.directions).ravel()
         for slot, sight in enumerate(self._told):
             sights[self._start_of(slot) :][: len(sight) // 8] = np.frombuffer(sight)
         self._sights = backend.upload(sights)
 
     def _start_of(self, slot: int) -> int:
         """Where a slot's sensors are described, behind the borders of directions."""
-        return 3 * (directions_of(self._config) + 1) + slot * (9 + 3 * self._sensors)
+        return 3 * (self._config.directions + 1) + slot * (9 + 3 * self._sensors)
 
     def _launches(self) -> list[Launch]:
         b, device = self._buffers, self._backend.device
@@ -90,7 +88,7 @@ class OpacityDevice:
             groups = max(1, min(-(-b.capacity // (GROUP // asking)), 4 * device.units))
             return (groups, GROUP) if device.lanes > 1 else runs
 
-        cells = self._sensors * directions_of(self._config)
+        cells = self._sensors * self._config.directions
         over_directions = (cells, DIRECTION_GROUP) if device.lanes > 1 else runs
         capacity = np.int32(b.capacity)
         located, following = b.located, b.rank

@@ -27,11 +27,12 @@ from roadbed.ground.visibility.model import (
     WALL,
     WALL_RISE,
 )  # fmt: skip
-from roadbed.kernels.numeric import U, inner
+from roadbed.kernels.jit import inner, merged
+from roadbed.kernels.numeric import U
 from roadbed.runtime.primitives_cpu import fast_azimuth
 
 
-@inner()
+@merged()
 def _turn(east, north, r, per_radian, borders):
     """The direction's number; by the angle from the border between two only where the fast angle could mistake it.
 
@@ -91,7 +92,7 @@ def sort_by_direction(cell, place, start, order, seen):
     return used
 
 
-@inner()
+@merged()
 def _is_undercut(r, z, other_r, other_z):
     """Whether the beam of the other return passed well beneath this one and went on."""
     return other_r - r > GAP + GAP_GROWTH * r and z - r * other_z / other_r > BENEATH
@@ -139,7 +140,7 @@ def _mark_far(ranges, heights, slope, stands):
                 stands[a] = np.uint8(1)
 
 
-@inner()
+@merged()
 def _mark_undersides(ranges, heights, stands, stood):
     """What a beam met just behind and below the side of something is its underside or a wheel."""
     n = U(ranges.shape[0])
@@ -208,7 +209,7 @@ def _mark_foot(ranges, heights, stands, order, slope, spare_slope, spare_order):
             stands[order[a]] = np.uint8(ground < GROUND_SHARE * gap)
 
 
-@inner(allocates=True)
+@inner()
 def mark_standing(first, last, order, start, seen, most, sparse, standing):
     """`standing` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
 

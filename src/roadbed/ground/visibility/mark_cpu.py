@@ -11,7 +11,7 @@ import numpy as np
 from roadbed.ground.visibility.directions_cpu import find_directions, mark_standing, sort_by_direction
 from roadbed.ground.visibility.model import MOST, SQUARES
 from roadbed.ground.visibility.neighbours_cpu import grow_standing, list_road, list_standing, release_feet
-from roadbed.kernels.numeric import njit
+from roadbed.kernels.jit import njit
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -40,7 +40,7 @@ class Opaque(NamedTuple):
 FIND, SORT, MARK, LIST_ROAD, RELEASE, LIST_STANDING, GROW, PHASES = range(8)
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def find_standing(tasks, parts, views, densest, layered, work, standing):
     """`standing` (N,) of the points that cannot be ground, False at first; left so where the scan is dense.
 
@@ -71,8 +71,8 @@ def find_standing(tasks, parts, views, densest, layered, work, standing):
                 ordered = work.order[: work.start[cells]]
                 list_road(ordered, work.level, work.squares[0], work.following, standing)
             elif phase == RELEASE:
-                road = work.squares[0], work.following
-                release_feet(first_cell, last_cell, work.level, work.order, work.start, work.seen, *road, standing)
+                level, order, start, seen, following = work.level, work.order, work.start, work.seen, work.following
+                release_feet(first_cell, last_cell, level, order, start, seen, work.squares[0], following, standing)
             elif phase == LIST_STANDING:
                 list_standing(work.level, work.squares[1], work.following, standing)
             else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.config.ground import OpacityConfig
 from roadbed.core.geometry import Float64
 from roadbed.ground.stcrf.model import FRAME
 from roadbed.runtime.program import Program
@@ -46,11 +46,22 @@ DENSE, LAYERED_RULE, SPARSE_RULE = 0, 1, 2
 _NUMBERS = {name: n for name, n in globals().items() if name.isupper() and isinstance(n, int | float)}
 CONSTANTS = {name: np.float64(n) if isinstance(n, float) else n for name, n in _NUMBERS.items()}
 GROUP, DIRECTION_GROUP = 256, 64  # work-items over points, and for a direction's returns
+
+
+class VisibilityModel(NamedTuple):
+    """Which scans are filtered, by the mean number of returns per direction of a sensor."""
+
+    directions: int = 655  # of 0.55 degrees; returns within one are compared with each other
+    densest: int = 20  # up to which a scan is sparse: a few layers
+    layered: int = 120  # up to which its beams are far apart: sixteen or thirty-two layers
+
+    @property
+    def room(self) -> int:
+        """Returns of a direction that are compared at most."""
+        return MOST * max(self.densest, self.layered)
+
+
 MOST_RETURNS = 1024  # of a direction, for which devices have local memory
-
-
-def directions_of(config: OpacityConfig) -> int:
-    return round(360 / config.direction)
 
 
 @cache
@@ -60,27 +71,22 @@ def borders(directions: int) -> Float64:
     return np.stack([angle, np.cos(angle), np.sin(angle)], axis=1)
 
 
-def room_of(config: OpacityConfig) -> int:
-    """Returns of a direction that are held against each other at most."""
-    return MOST * max(config.densest, config.layered)
-
-
-def table_words(config: OpacityConfig, sensors: int) -> int:
+def table_words(config: VisibilityModel, sensors: int) -> int:
     """Numbers per slot that kernels count and list in: see directions.cl."""
-    return 4 + 2 * SQUARES**2 + sensors * directions_of(config) * (1 + room_of(config))
+    return 4 + 2 * SQUARES**2 + sensors * config.directions * (1 + config.room)
 
 
-def program(config: OpacityConfig, sensors: int = 1) -> Program:
+def program(config: VisibilityModel, sensors: int = 1) -> Program:
     """Exact and in double precision, as the CPU's kernels are: every point stands there or nowhere."""
     files = tuple(f"ground/visibility/{name}.cl" for name in ("squares", "directions", "mark", "neighbours"))
     definitions = {
         **CONSTANTS,
         "GROUP": GROUP,
         "PI": np.float64(math.pi),
-        "DIRECTIONS": directions_of(config),
+        "DIRECTIONS": config.directions,
         "DENSEST": config.densest,
         "LAYERED": config.layered,
-        "ROOM": room_of(config),
+        "ROOM": config.room,
         "SENSORS": sensors,
         "TABLE_WORDS": table_words(config, sensors),
     }

@@ -20,7 +20,8 @@ from roadbed.ground.visibility.model import (
     SQUARES,
     WIDER,
 )  # fmt: skip
-from roadbed.kernels.numeric import U, inner
+from roadbed.kernels.jit import inner, merged
+from roadbed.kernels.numeric import U
 
 
 @inner()
@@ -59,7 +60,7 @@ def _are_near(i, level, aside, height, enough, first, following):
     return False
 
 
-@inner()
+@merged()
 def _lies_before(own, seen, begin, end):
     """Whether a return lies before those above it: a wall is not nearer at its foot, the road that ends there is."""
     r, z, total, count = seen[0, own], seen[1, own], 0.0, 0
@@ -70,7 +71,7 @@ def _lies_before(own, seen, begin, end):
     return count > 0 and total > FOOT_BEFORE * count
 
 
-@inner()
+@merged()
 def list_road(order, level, first, following, standing):
     """Lists of what does not stand in any direction, for `release_feet`; `first` is 0 for every square."""
     for own in order:
@@ -78,7 +79,7 @@ def list_road(order, level, first, following, standing):
             _list_place(own, level, FOOT, first, following)
 
 
-@inner()
+@merged()
 def release_feet(first_cell, last_cell, level, order, start, seen, first, following, standing):
     """The road just before what stands does not stand, where there is more of it around at the same height."""
     for c in range(first_cell, last_cell):
@@ -89,7 +90,7 @@ def release_feet(first_cell, last_cell, level, order, start, seen, first, follow
                 standing[own] = not _are_near(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, first, following)
 
 
-@inner()
+@merged()
 def list_standing(level, first, following, standing):
     """Lists of what stands by itself, for `grow_standing`; `first` is 0 for every square."""
     for i in range(level.shape[0]):
@@ -97,7 +98,7 @@ def list_standing(level, first, following, standing):
             _list_place(i, level, GROW, first, following)
 
 
-@inner()
+@merged()
 def grow_standing(first_point, last_point, level, first, following, standing):
     """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
     for i in range(first_point, last_point):

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.config.ground import OpacityConfig
 from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.ground.engine import Views
-from roadbed.ground.visibility.model import directions_of
+from roadbed.ground.visibility.model import VisibilityModel
 
 
-def looks_at(scan: Scan, config: OpacityConfig) -> bool:
-    """Whether a scan may be sparse enough; every direction may hold so many points, wherever they lie."""
-    most = config.layered * directions_of(config) * max(len(scan.mounts), 1)
-    return config.enabled and 0 < len(scan.points) <= most
+def looks_at(scan: Scan, config: VisibilityModel | None) -> bool:
+    """Whether a scan may be sparse enough; every direction may hold so many points, wherever they lie. None: never."""
+    if config is None:
+        return False
+    most = config.layered * config.directions * max(len(scan.mounts), 1)
+    return 0 < len(scan.points) <= most
 
 
-def views_of(scan: Scan, T_vehicle_sensor: Pose, config: OpacityConfig) -> Views | None:
+def views_of(scan: Scan, T_vehicle_sensor: Pose, config: VisibilityModel | None) -> Views | None:
     """Where the sensors stand and which of them saw each point; None where the scan is dense."""
     if not looks_at(scan, config):
         return None

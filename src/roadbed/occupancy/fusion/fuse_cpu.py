@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.fusion.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LEAST_TOTAL, LINEAR, LOGARITHMIC
@@ -17,17 +17,17 @@ _UNSEEN, _TOTAL, _WEIGHTED = (U(k * _BLOCK) for k in range(3))  # offsets in one
 _ROOM = 3 * _BLOCK
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _log_odds(p):
     return math.log(p / (1 - p))
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _from_log_odds(l):
     return 1 / (1 + math.exp(-l))
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def fuse_cells(first, last, rule, probability, observedness, reliability, clip, out_probability, out_observedness):
     """FusionStep by one of the rules above; `reliability` (sensors,) already holds the age discount."""
     sensors = probability.shape[0]
@@ -60,7 +60,7 @@ def fuse_cells(first, last, rule, probability, observedness, reliability, clip, 
         out_probability[cell] = min(max(fused, clip), 1 - clip)
 
 
-@inlined(allocates=False)
+@merged()
 def _was_seen(observedness, begin, count):
     some = False
     for cell in range(begin, begin + count):
@@ -92,7 +92,7 @@ def _fuse_linearly(first, last, probability, observedness, reliability, clip, ou
             out_probability[U(begin) + i] = min(max(fused, clip), 1 - clip)
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def unite(first, last, surface, out):
     """Bitwise or of all sensors' surfaces."""
     for cell in range(U(first), U(last)):
@@ -102,7 +102,7 @@ def unite(first, last, surface, out):
             out[cell] |= surface[s, cell]
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _combine(o1, f1, u1, o2, f2, u2):
     """Dempster's rule on occupied, free, unknown."""
     conflict = o1 * f2 + f1 * o2

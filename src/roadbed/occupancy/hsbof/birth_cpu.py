@@ -55,7 +55,7 @@ def choose_birth_cells(birth, draws, draw, cell, born_in):
     return count
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def prior_velocity(rule, draw, k):
     """A velocity from the prior: uniform in a slow disc, that of the ego vehicle or its opposite, or in a fast disc."""
     choice, radius, angle, _ = uniforms(draw.seed, draw.frame, BIRTH_VELOCITY, k)
@@ -69,7 +69,7 @@ def prior_velocity(rule, draw, k):
     return speed * cosine, speed * sine
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
     """New particles, uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
     rows, columns = cells.rows, cells.columns

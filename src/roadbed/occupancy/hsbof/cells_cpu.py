@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.occupancy.hsbof.masses_cpu import (
     bayes_update,
@@ -39,7 +39,7 @@ _BLOCK = 32  # cells
 _LINE = (1 << SUBCELLS) - 1  # a row of a cell's subcells, as bits
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def mature_neighbour(maturity, row, column, radius, rules):
     """Weight in [0, 1] of the longest static cell nearby: 0 none, 1 fully mature."""
     full = rules.maturity_begin + rules.maturity_span
@@ -54,7 +54,7 @@ def mature_neighbour(maturity, row, column, radius, rules):
     return min(max((oldest - rules.maturity_begin) / rules.maturity_span, 0.0), 1.0)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def maturity_around(prior, row, column, rules):
     """The same with a smaller radius where the cell was free for long: nothing static was overlooked there."""
     mature = mature_neighbour(prior.maturity, row, column, rules.maturity_radius, rules)
@@ -64,7 +64,7 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.free_radius, rules)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def beside_mover(dynamic, row, column):
     """Whether several cells around one were dynamic: a hit there belongs to the same moving object."""
     rows, columns = dynamic.shape
@@ -75,7 +75,7 @@ def beside_mover(dynamic, row, column):
     return count >= BESIDE_CELLS
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def test_particles(first, last, particles, prior, observation, rules):
     """Mark particles that free space confirms: they moved into a hit cell that was free before, or out of one that is
     free now. Particles inside a large object are not tested, whatever their velocity."""
@@ -92,7 +92,7 @@ def test_particles(first, last, particles, prior, observation, rules):
             tested[i] = 1
 
 
-@njit(cache=True, allocates=False, forceinline=True)
+@njit(cache=True, forceinline=True)
 def surface_likelihood(surface, x, y, rules):
     """Likelihood of a particle at (x, y), in subcells: 1 on a return, `surface_floor` far from any."""
     rows, columns = surface.shape
@@ -116,7 +116,7 @@ def surface_likelihood(surface, x, y, rules):
     return rules.surface_floor + (1 - rules.surface_floor) * math.exp(-nearest * rules.surface_precision)
 
 
-@inner()
+@merged()
 def _follow_registered(first, last, particles, vx, vy, rules):
     """Reweight particles by a registered velocity; their sum stays."""
     mass = particles.mass
@@ -131,7 +131,7 @@ def _follow_registered(first, last, particles, vx, vy, rules):
         mass[i] *= before / after
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def update_measurement(first, last, prior, observation, registered, start, particles, rules, out, birth):
     """Update priors and particles with the observation grid. Cell c owns the particles [start[c], start[c + 1]).
 
@@ -146,7 +146,7 @@ def update_measurement(first, last, prior, observation, registered, start, parti
         _update_with_evidence(begin, end, prior, observation, registered, start, particles, rules, out, birth)
 
 
-@inlined(allocates=False)
+@merged()
 def _some_hit(probability, begin, end):
     some = False
     for cell in range(begin, end):

@@ -19,7 +19,7 @@ from roadbed.occupancy.hsbof.model import (
 from roadbed.occupancy.model import CLEAR, HIT, OBSERVED
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def forget_and_vacate(s, d, e, seen, rules):
     """P7, P8: unseen masses fade; dynamic mass has moved on with its particles and leaves a visible cell empty.
 
@@ -33,14 +33,14 @@ def forget_and_vacate(s, d, e, seen, rules):
     return s, e + rules.vacated * seen * d
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def limit_sum(s, e):
     """Static and empty mass, together not more than 1."""
     total = s + e
     return (s / total, e / total) if total > 1 else (s, e)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def seen_free(seconds, p_z, seen, rules):
     """Seconds in which a cell was seen free, after the update."""
     if p_z > HIT:
@@ -50,7 +50,7 @@ def seen_free(seconds, p_z, seen, rules):
     return seconds
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def matured(q, s, p_z, seen, rules):
     """Seconds of static life of a cell after the update."""
     if p_z > HIT and s > MATURING:
@@ -60,7 +60,7 @@ def matured(q, s, p_z, seen, rules):
     return q
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def transit(s, e, mature, beside, rules):
     """P9: empty and static mass become static or newborn dynamic mass, more of it `beside` moving cells."""
     e_sd = rules.static_to_dynamic
@@ -72,14 +72,14 @@ def transit(s, e, mature, beside, rules):
     return s, e, born
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def claim(s, u, seen, tested, rules):
     """Unknown mass of a hit cell is static rather than what arrives there, but for the share that was `tested`."""
     claimed = rules.claimed * (1 - tested) * seen * u
     return s + claimed, u - claimed
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def compose(s, arriving, e, born, u, rules):
     """P10: static and arriving dynamic mass exclude each other; the other masses fill the rest."""
     if not rules.exclusive:
@@ -96,7 +96,7 @@ def compose(s, arriving, e, born, u, rules):
     return s, d, e * scale, born * scale, u * scale
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def compose_without_arrivals(s, e, born, u, rules):
     """P10 where no particle is; s + (1 - s) is 1 to the last bit, so nothing has to be divided."""
     if not rules.exclusive:
@@ -109,7 +109,7 @@ def compose_without_arrivals(s, e, born, u, rules):
     return s, e * scale, born * scale, u * scale
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     """U1: observing unknown mass makes it static, dynamic or empty; without `keep_unknown` every step does."""
     k = seen * u if rules.keep_unknown else u
@@ -121,7 +121,7 @@ def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def bayes_update(s, d, e, born, u, p_z):
     """U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown. Static and empty mass after the update,
     and the gain of what is dynamic."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.jit import inlined, inner, merged
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.hsbof.masses_cpu import (
@@ -62,21 +62,21 @@ def update_without_evidence(first, last, prior, observation, rules, out, birth):
         take(block, _NEW_D, newborn, U(begin), count)
 
 
-@inlined(allocates=False)
+@inlined()
 def bring(block, at, layer, begin, count):
     """Copy `count` numbers of a layer into the block, to the offset `at`."""
     for i in range(count):
         block[at + i] = layer[begin + i]
 
 
-@inlined(allocates=False)
+@inlined()
 def take(block, at, layer, begin, count):
     """Copy them back."""
     for i in range(count):
         layer[begin + i] = block[at + i]
 
 
-@inlined(allocates=False)
+@merged()
 def _nothing_known(block):
     """Whether no cell of a block is or was observed: it then stays unknown."""
     some = False
@@ -85,7 +85,7 @@ def _nothing_known(block):
     return not some
 
 
-@inlined(allocates=False)
+@merged()
 def _fade(block, faded, rules):
     """P7, P8 of a block: static and free mass, to `faded`; few blocks need the division that limits their sum."""
     full = False
@@ -101,7 +101,7 @@ def _fade(block, faded, rules):
         faded[U(_BLOCK) + i] = e
 
 
-@inlined(allocates=False)
+@inlined()
 def _update_block(block, faded, rules):
     for i in range(U(_BLOCK)):
         p_z, seen = float(block[_P_Z + i]), float(block[_SEEN + i])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import F, U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.hsbof.model import PROPAGATE
@@ -21,7 +21,7 @@ _X, _Y, _VX, _VY, _AX, _AY, _EX, _EY, _ORIGIN, _CELL = (U(k * _BLOCK) for k in r
 _ROOM = 10 * _BLOCK
 
 
-@inlined(allocates=False)
+@inlined()
 def _cell_at(x, y, cells):
     """Cell index as a float, so that loops stay vectors; -1 outside."""
     column, row = np.floor(x / cells.spacing), np.floor(y / cells.spacing)
@@ -29,7 +29,7 @@ def _cell_at(x, y, cells):
     return row * cells.columns + column if inside else -1.0
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def propagate(first, last, particles, rule, rotation, shift, cells, draw):
     """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
 
@@ -53,7 +53,7 @@ def propagate(first, last, particles, rule, rotation, shift, cells, draw):
         take(block, _CELL, particles.cell, U(begin), count)
 
 
-@inlined(allocates=False)
+@merged()
 def _draw_block(begin, draw, block):
     seed, frame = draw.seed, draw.frame
     for i in range(U(_BLOCK)):
@@ -64,7 +64,7 @@ def _draw_block(begin, draw, block):
         block[_EY + i] = ey
 
 
-@inlined(allocates=False)
+@inlined()
 def _move_block(rule, rotation, shift, cells, block):
     dt, shift_x, shift_y = rule.dt, shift[0], shift[1]
     xx, xy, yx, yy = rotation[0, 0], rotation[1, 0], rotation[0, 1], rotation[1, 1]  # from the old axes to the new
@@ -86,7 +86,7 @@ def _move_block(rule, rotation, shift, cells, block):
         block[_CELL + i] = _cell_at(x, y, cells)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def reorder(count, cell, start, order):
     """Stable counting sort by cell: `order` lists the particles, cell c owns [start[c], start[c + 1]). Returns how many
     are inside the grid."""
@@ -109,7 +109,7 @@ def reorder(count, cell, start, order):
     return inside
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def gather(first, last, order, particles, out):
     """Copy particles in the given order."""
     for k in range(U(first), U(last)):
@@ -125,7 +125,7 @@ def gather(first, last, order, particles, out):
         out.origin[k] = particles.origin[i]
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def resample(count, persistent, births, born, draws, draw, source, out_cell, drawn):
     """Systematic draw of `draws` particles from persistent and newborn ones, both sorted, merged by cell.
 
@@ -162,7 +162,7 @@ def resample(count, persistent, births, born, draws, draw, source, out_cell, dra
     return out
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def drop_mass_without_particles(dynamic, drawn):
     """Dynamic mass without particles cannot be predicted: it becomes unknown. Returns that mass and the total."""
     lost = total = 0.0
@@ -176,7 +176,7 @@ def drop_mass_without_particles(dynamic, drawn):
     return lost, total
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def normalise(first, last, source, drawn, dynamic, persistent, born, out):
     """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
     for k in range(U(first), U(last)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import U
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def roll_layers(first, last, layers, columns, rows, out):
     """P6, rolling: the grid moved by whole cells; cells that enter are zero, which is unknown."""
     count, height, width = layers.shape
@@ -82,14 +82,14 @@ def _interpolate_row(row, layers, places, out):
         begin = end
 
 
-@inlined(allocates=False)
+@merged()
 def _blend(lower, upper, lower_left, lower_right, upper_left, upper_right, out):
     for k in range(U(out.shape[0])):
         total = lower_left[k] * lower[k] + lower_right[k] * lower[k + U(1)]
         out[k] = total + upper_left[k] * upper[k] + upper_right[k] * upper[k + U(1)]
 
 
-@inlined(allocates=False)
+@inlined()
 def _at_rim(layer, left, low, places, column):
     """One cell of which some old cells may lie outside of the grid, where everything is unknown."""
     total = 0.0

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.occupancy.hsbof.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
 
 _BLOCK = 32  # cells of a row
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def estimate_velocities(first, last, start, particles, masses, rule, out):
     """Mean and covariance (xx, xy, yy) per cell over particles that are old enough, and which cells move.
 
@@ -66,7 +66,7 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
         moving[cell] = distance > rule.mahalanobis
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def drop_lone_cells(first, last, velocities, rule, out):
     """A cell moves only if enough of the cells around it move the same way."""
     moving, velocity = velocities.moving, velocities.mean
@@ -82,7 +82,7 @@ def drop_lone_cells(first, last, velocities, rule, out):
                     out[row, column] = _moves_with_others(moving, velocity, row, column, rule)
 
 
-@inner()
+@merged()
 def _moves_with_others(moving, velocity, row, column, rule):
     """Whether enough of the cells around one move as it does."""
     rows, columns = moving.shape

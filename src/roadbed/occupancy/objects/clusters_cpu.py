@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.occupancy.model import HIT, SUBCELLS
 from roadbed.occupancy.objects.arrays import CLUSTER
 from roadbed.occupancy.objects.lshape_cpu import HAS_SIDES, fit_box
@@ -88,12 +88,12 @@ def components(cells, columns, width, reach):
     return start, members
 
 
-@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
+@inner(error_model="numpy")
 def _root_of(parent, cell):
     return root_of(parent, cell)
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def mean_velocity(velocity, covariance, cells):
     """Information-weighted mean of some cells' velocities (N, 2) with covariances (N, 3), and its own: xx, xy, yy.
 
@@ -118,7 +118,7 @@ def _inverse(xx, xy, yy):
     return yy / determinant, -xy / determinant, xx / determinant
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def _take_returns(own, rows, columns, layers, grid, stamps, points, part):
     """Append a part's returns, from its cells and neighbouring dynamic ones, or else the cells themselves.
 
@@ -161,7 +161,7 @@ def _take_returns(own, rows, columns, layers, grid, stamps, points, part):
     return points, grid.spacing
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def _with_room(points, used, more):
     """The points, in a larger array if no more of them fit."""
     if used + more <= points.shape[0]:
@@ -172,14 +172,14 @@ def _with_room(points, used, more):
     return larger
 
 
-@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
+@inner(error_model="numpy")
 def _fit_part(part, points, width):
     heading = math.atan2(part.vy, part.vx)
     box = fit_box(points[part.first : part.last], heading, width)
     part.x, part.y, part.length, part.width, part.heading = box
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def _merge_parts(parts, count, points, rule, width):
     """Merge parts that move alike, are near each other and fit into one body, nearest pairs first.
 
@@ -211,7 +211,7 @@ def _merge_parts(parts, count, points, rule, width):
     return points, _without_empty(parts, count)
 
 
-@inlined(error_model="numpy")
+@merged()
 def _without_empty(parts, count):
     """Remove parts without cells, which were merged; the others keep their order. Returns their number."""
     left = 0
@@ -222,7 +222,7 @@ def _without_empty(parts, count):
     return left
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def _merge(parts, chosen, both, points, used, width):
     """Merge some parts into `both`, whose points are appended; velocities are weighted by their information.
     Returns the points, in a larger array where they did not fit."""
@@ -246,7 +246,7 @@ def _merge(parts, chosen, both, points, used, width):
     return points
 
 
-@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
+@inner(error_model="numpy")
 def _measure_gaps(parts, i, points, most, gaps):
     """Metres from part i to those before it that move alike; infinite beyond `most`."""
     one = parts[i]
@@ -273,7 +273,7 @@ def _move_alike(part, vx, vy):
     return math.hypot(part.vx - vx, part.vy - vy) <= max(1.0, 0.25 * fastest)
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def _merge_known(parts, points, known, time, keep, width):
     """Merge parts that lie in the box of a known object and move as it does, the surest object first. Merged parts come
     first in the result."""
@@ -306,7 +306,7 @@ def _merge_known(parts, points, known, time, keep, width):
     return whole[:made]
 
 
-@inlined(error_model="numpy")
+@merged()
 def _holds(track, cosine, sine, part, time):
     """Whether a part lies in the predicted box of an object, and moves as it does."""
     vx, vy, since = track.state[0], track.state[1], time - track.seen

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import njit
+from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.scratch import scratch
 
 _SIDE_FLOOR = 0.05  # m; a point this near to a side of a box lies on it
@@ -16,7 +16,7 @@ HAS_SIDES = 1.2  # m; smaller objects show no sides to fit
 _TURNS, _TURN = 21, math.radians(2.0)  # headings tried around the direction of motion
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def fit_box(points, heading, width):
     """Centre (x, y), extent (along, across) and heading of the rectangle around points (N, 2) that represent squares of
     `width` metres; objects without sides get the given heading."""
@@ -29,7 +29,7 @@ def fit_box(points, heading, width):
     return cosine * u - sine * v, sine * u + cosine * v, high_u - low_u + width, high_v - low_v + width, heading
 
 
-@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
+@inner(error_model="numpy")
 def _best_heading(points, around):
     """The heading near `around` for which points are nearest to the sides of their rectangle.
 
@@ -62,7 +62,7 @@ def _best_heading(points, around):
     return around + (found - _TURNS // 2) * _TURN
 
 
-@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
+@inner(error_model="numpy")
 def _bounds(points, cosine, sine):
     """Least and greatest coordinates of points along and across an axis."""
     low_u = low_v = np.inf

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.jit import inlined, inner, merged
 
 _START_ACCELERATION = 1.5  # m/s^2, how fast an object may be changing its velocity when it is first seen
 _JERK = 4.0  # m/s^2 per square root of a second, how its acceleration wanders
@@ -30,7 +30,7 @@ def odds_at(track, time):
     return track.odds * math.exp(-(time - track.seen) / _UNSEEN_FADE)
 
 
-@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
+@merged()
 def start(track, detection, velocity_variance):
     """State of an object that is seen for the first time."""
     state, covariance = track.state, track.covariance
@@ -45,7 +45,7 @@ def start(track, detection, velocity_variance):
     covariance[0, 1] = covariance[1, 0] = detection.xy
 
 
-@njit(no_cpython_wrapper=True, allocates=False, error_model="numpy")
+@inner(error_model="numpy")
 def predict(track, dt):
     """Velocities change by the acceleration, which decays."""
     fade = math.exp(-dt / _ACCELERATION_MEMORY)
@@ -66,7 +66,7 @@ def predict(track, dt):
         covariance[a, a] += _JERK**2 * dt
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def measure(track, detection, velocity_variance, lag):
     """Cells measure the velocity of `lag` seconds ago: particles need that long to follow a change."""
     state, covariance = track.state, track.covariance

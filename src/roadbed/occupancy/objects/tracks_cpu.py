@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from roadbed.core.tracked_objects import TRACK
-from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.occupancy.objects.track_filter_cpu import is_alive, measure, odds_at, predict, start
 
 _GROWS, _SHRINKS = 0.5, 0.02  # shares by which a remembered extent follows a larger and a smaller one
@@ -53,7 +53,7 @@ def track_clusters(tracks, counters, detections, moment, rule):
     return seen
 
 
-@njit(no_cpython_wrapper=True, error_model="numpy")
+@inner(error_model="numpy")
 def _assigned(tracks, detections, time, gate):
     """Per detection the associated track, or -1: greedily, the cheapest pair first."""
     cost = np.empty((tracks.shape[0], detections.shape[0]), np.float64)
@@ -77,7 +77,7 @@ def _assigned(tracks, detections, time, gate):
             cost[track, c] = np.inf
 
 
-@inlined(error_model="numpy")
+@merged()
 def _cost(track, detection, time, gate):
     """Metres from the prediction, plus the cost of a different velocity; infinite outside the gate."""
     vx, vy, since = track.state[0], track.state[1], time - track.seen
@@ -87,7 +87,7 @@ def _cost(track, detection, time, gate):
     return distance + _VELOCITY_COST * math.hypot(vx - detection.vx, vy - detection.vy)
 
 
-@inlined(error_model="numpy")
+@merged()
 def _start_track(track, detection, number, time, velocity_variance):
     track.id, track.born, track.odds = number, time, 1.0
     track.x, track.y, track.heading = detection.x, detection.y, detection.heading
@@ -123,7 +123,7 @@ def _grown(extent, seen):
     return extent + (_GROWS if seen > extent else _SHRINKS) * (seen - extent)
 
 
-@inlined(error_model="numpy")
+@merged()
 def _extend_hidden_sides(track, seen_length, seen_width, along, across, moment):
     """Move the box so that its visible sides stay where they are seen from the viewpoint, and hidden ones extend."""
     cosine, sine = math.cos(track.heading), math.sin(track.heading)

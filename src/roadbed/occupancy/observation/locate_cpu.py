@@ -26,7 +26,7 @@ _BLOCK = 64  # points
 _ROOM = 16 * _BLOCK
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _place(cloud, grid, ground, model, block):
     """Polar bins, cells and ground nodes of a block of points; -1 outside of them, and for points that do not count."""
     r00, r01, r02 = cloud.rotation[0, 0], cloud.rotation[0, 1], cloud.rotation[0, 2]
@@ -74,7 +74,7 @@ def _place(cloud, grid, ground, model, block):
         block[_ON_GROUND + i] = 1.0 if inside & known & (dz <= model.obstacle_height) else 0.0
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _look_up(count, ground, block):
     """Variance of the ground under the points."""
     for k in range(count):
@@ -83,7 +83,7 @@ def _look_up(count, ground, block):
         block[_VARIANCE + i] = ground.variance[node] if node >= 0 else np.inf
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _weigh(count, model, block):
     """o_j of possible obstacles: an uncertain ground makes the step from ground to obstacle softer."""
     for i in range(U(_BLOCK)):
@@ -100,7 +100,7 @@ def _weigh(count, model, block):
         block[_WEIGHT + i] = np.floor(share * WEIGHT_ONE + 0.5) if block[_OBSTACLE + i] > 0 else 0.0
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def locate_points(first, last, cloud, grid, ground, model, out):
     """Per chosen point: polar bin and slope of its beam, cell and subcell, obstacle weight o_j, whether it is a ground
     return, and the polar bin where it ends if it is a low obstacle."""

@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.numeric import U, inner, njit
+from roadbed.kernels.jit import merged, njit
+from roadbed.kernels.numeric import U
 from roadbed.occupancy.observation.arrays import TOUCHED
 from roadbed.occupancy.observation.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
 from roadbed.runtime.primitives_cpu import fast_azimuth
@@ -18,7 +19,7 @@ HALVES = 2  # of `collect`
 # Indices are integers stored as floats, so that loops over them stay vectors.
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def nearest_node(ground, x, y):
     """Index, column and row of the nearest node of the ground; the index is -1 outside of it."""
     column = np.floor((x - ground.x0) / ground.spacing + 0.5)
@@ -27,23 +28,23 @@ def nearest_node(ground, x, y):
     return (row * ground.columns + column if within else -1.0), column, row
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def plane_at(plane, x, y):
     return plane[0] + plane[1] * x + plane[2] * y
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def azimuth_bin(dx, dy, bins):
     return min(np.floor(azimuth_part(dx, dy, bins)), bins - 1.0)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def azimuth_part(dx, dy, bins):
     """The full turn from -pi on, in bins."""
     return (fast_azimuth(dx, dy) + math.pi) * (bins / (2 * math.pi))
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def clear(collected):
     """Empty the tables: only what is marked as filled has to be written."""
     bins, table, farthest, cover, covered, hits, ground_seen, touched = collected
@@ -63,7 +64,7 @@ def clear(collected):
             touched[block] = 0
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def collect(first, last, located, out, surface):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
     subcells and ground returns. The two HALVES may run on different threads."""
@@ -74,7 +75,7 @@ def collect(first, last, located, out, surface):
             _collect_returns(located, out, surface)
 
 
-@inner()
+@merged()
 def _collect_beams(located, out):
     table, farthest, cover, bins = out.table, out.farthest, out.cover, out.bins
     for k in range(U(located.ray.shape[0])):
@@ -88,7 +89,7 @@ def _collect_beams(located, out):
             out.covered[azimuth] = 1
 
 
-@inner()
+@merged()
 def _collect_returns(located, out, surface):
     hits, ground_seen, touched = out.hits, out.ground_seen, out.touched
     for k in range(U(located.cell.shape[0])):
@@ -103,7 +104,7 @@ def _collect_returns(located, out, surface):
         ground_seen[cell] |= located.on_ground[k]
 
 
-@njit(cache=True, nogil=True, allocates=False)
+@njit(cache=True, nogil=True)
 def finish_rays(first, last, collected, underside_bins):
     """From where beams ended to the lowest beam that passed each bin, and to the slope of underpasses."""
     for azimuth in range(first, last):
@@ -113,7 +114,7 @@ def finish_rays(first, last, collected, underside_bins):
             spread_cover(collected.cover[begin : begin + collected.bins], underside_bins)
 
 
-@inner()
+@merged()
 def running_minimum(ray):
     """From far to near: a beam that ended further out passed every nearer bin of its ray."""
     lowest = NO_BEAM
@@ -122,7 +123,7 @@ def running_minimum(ray):
         ray[k] = lowest
 
 
-@inner()
+@merged()
 def spread_cover(ray, bins):
     """A low obstacle covers the next `bins` bins behind it, which its body may fill.
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.observation.arrays import TOUCHED
@@ -28,7 +28,7 @@ _STRETCH = 4 * _BLOCK  # cells whose visibility is tested together first
 _ROOM = 20 * _BLOCK
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _place_block(row, begin, origin_x, origin_y, grid, ground, model, block):
     """Positions of the cells, their bins of the polar table and their ground nodes; -1 outside of these."""
     gy = (row + 0.5) * grid.spacing
@@ -71,7 +71,7 @@ def _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest):
     return True
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _covered_at(cover, at, bins, size, beside):
     """The slope under which a beam passes beneath an obstacle in its ray, or in `beside` rays on each side."""
     slope = cover[at]
@@ -83,12 +83,12 @@ def _covered_at(cover, at, bins, size, beside):
     return slope
 
 
-@inlined(allocates=False)
+@merged()
 def _is_touched(begin, count, touched):
     return touched[begin // U(TOUCHED)] | touched[(begin + count - U(1)) // U(TOUCHED)] != 0
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _returns_in(begin, count, collected, block):
     """Obstacle weight and ground returns of `count` cells from `begin` on. Returns how many cells have either."""
     some = 0
@@ -99,7 +99,7 @@ def _returns_in(begin, count, collected, block):
     return some
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _beams_over(count, table, block):
     """The lowest beam that passed each cell. Returns how many cells have one."""
     some = 0
@@ -111,7 +111,7 @@ def _beams_over(count, table, block):
     return some
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _look_up(count, cover, ground, model, block):
     """Underpass slope and ground of those cells that were observed."""
     for k in range(count):
@@ -133,7 +133,7 @@ def _look_up(count, cover, ground, model, block):
         block[_SLOPE_Y + i] = ground.slope[node, 1] if sloped else 0.0
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _weigh(sensor_z, ground, model, block):
     """P(an obstacle stops the lowest beam): detection, and the exponent of the share of obstacles that are high enough.
     Where the ground is unknown the vehicle's plane replaces it."""
@@ -158,7 +158,7 @@ def _weigh(sensor_z, ground, model, block):
         block[_EXPONENT + i] = exponent if (excess > 0) & passed & (not on_ground) else 0.0
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _conclude(clip, block):
     """p_z and lambda of cells without returns, from LR_free = P(beam passes | occupied) / P(beam passes | empty)."""
     for i in range(U(_BLOCK)):
@@ -170,7 +170,7 @@ def _conclude(clip, block):
         block[_SEEN + i] = 0.0 if unseen else seen
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _with_returns(n_o, odds, model):
     """p_z and lambda of a cell whose obstacle returns have the total weight `n_o`."""
     log_occupied = n_o * model.log_hit_ratio
@@ -182,7 +182,7 @@ def _with_returns(n_o, odds, model):
     return min(max(p, model.clip), 1 - model.clip), seen
 
 
-@njit(cache=True, nogil=True, allocates=False, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def apply_sensor_model(first, last, collected, sensor, grid, ground, model, probability, observedness):
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 

@@ -17,7 +17,7 @@ _ROW = (1 << SUBCELLS) - 1
 _LAST_ROW = SUBCELLS * (SUBCELLS - 1)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _widen(probability, surface, row, hits, wide):
     """Hit subcells of a row of cells, with an empty cell at both ends, and the same widened by one subcell in x."""
     columns = probability.shape[1]

@@ -20,7 +20,7 @@ def label_hits(bitmap, label):
     return label_components(hit, label)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def gather_cells(label, start, cells):
     """Cells by component, in order: component k owns cells[start[k]:start[k + 1]]."""
     flat = label.reshape(-1)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.occupancy.model import HITS_IN_CELL, SUBCELLS
 from roadbed.occupancy.registration.arrays import GridTransform
 from roadbed.occupancy.registration.model import COARSE_LOSS, STATIC_SHARE
@@ -156,7 +156,7 @@ def partner_of(cells, old_label, transform, votes, voted):
     return best
 
 
-@inner()
+@merged()
 def _is_static(cells, prior, rule):
     """Whether enough cells of a component have been static for long."""
     rows, columns = prior.maturity.shape
@@ -181,7 +181,7 @@ def _contradicted(present, former, now, old, transform):
     return count
 
 
-@inner()
+@merged()
 def former_points(old, partner, transform, most, former):
     """Points of an old component on the present grid: the inverse of p_old = R p_new + shift. Returns their number."""
     count = points_of(old.bitmap, old.cells[old.start[partner] : old.start[partner + 1]], most, former)

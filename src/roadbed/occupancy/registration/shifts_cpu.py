@@ -28,7 +28,7 @@ def _pairs() -> NDArray[np.int16]:
 _PAIRS = _pairs()
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def agreement(bitmap, x, y):
     """g: 1 within a subcell of a return, -1 where the cell is free, 0 elsewhere."""
     if x < 0 or y < 0:
@@ -42,7 +42,7 @@ def agreement(bitmap, x, y):
     return -((there >> FREE_BIT) & 1)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def older_place(x, y, transform):
     """Position of a present subcell in the older grid."""
     cx, cy = x + 0.5, y + 0.5
@@ -52,7 +52,7 @@ def older_place(x, y, transform):
     )
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _by_whole_cells(transform):
     turned = transform.xx != 1 or transform.yy != 1 or transform.xy != 0 or transform.yx != 0
     return not turned and transform.x % SUBCELLS == 0 and transform.y % SUBCELLS == 0
@@ -81,7 +81,7 @@ def _agreements(bitmap, transform, left, low, window):
                 pairs[k % 2, 1, j + k // 2, i] = _PAIRS[bits, 1]
 
 
-@inner(allocates=True)
+@inner()
 def scores_around(points, bitmap, transform, reach):
     """Sum of g at `points` + d for every second shift d from -reach to reach, [y][x]; further columns are undefined."""
     lowest_x, lowest_y, highest_x, highest_y = points[0, 0], points[0, 1], points[0, 0], points[0, 1]

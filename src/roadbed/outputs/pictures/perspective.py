@@ -67,7 +67,7 @@ class Canvas:
         return ((rows[:, 0::2] + rows[:, 1::2] + 2) // 4).astype(np.uint8)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def _stamp(colour, depth, column, row, here, wide, r, g, b):  # type: ignore[no-untyped-def]
     """A square of `wide` pixels around (column, row), where nothing nearer is."""
     left = int(np.floor(column - wide / 2 + 0.5))
@@ -81,7 +81,7 @@ def _stamp(colour, depth, column, row, here, wide, r, g, b):  # type: ignore[no-
                 colour[v, u, 2] = b
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def _to_screen(axes, eye, focal, shape, x, y, z):  # type: ignore[no-untyped-def]
     """Column, row and depth of a point."""
     dx, dy, dz = x - eye[0], y - eye[1], z - eye[2]
@@ -92,12 +92,12 @@ def _to_screen(axes, eye, focal, shape, x, y, z):  # type: ignore[no-untyped-def
     return shape[1] / 2 + focal * right / safe, shape[0] / 2 + focal * down / safe, depth
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def _pixels(size, focal, depth, largest):  # type: ignore[no-untyped-def]
     return min(max(int(focal * size / depth + 0.5), 2), largest)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest, nearer):  # type: ignore[no-untyped-def]
     height, width = depth.shape
     for i in range(len(points)):
@@ -109,7 +109,7 @@ def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest
             _stamp(colour, depth, column, row, here, wide, colours[i, 0], colours[i, 1], colours[i, 2])
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def _draw_lines(colour, depth, axes, eye, focal, segments, colours, size, largest, nearer):  # type: ignore[no-untyped-def]
     height, width = depth.shape
     for i in range(len(segments)):

@@ -15,9 +15,8 @@ import numpy as np
 
 from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
-from roadbed.kernels.entrance import Entrances
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U
 from roadbed.kernels.parallel import parallel_region
 from roadbed.kernels.simd import LANES, STEP, exp2_lanes, larger, load, load_flat, splat, store, store_flat, where
 from roadbed.kernels.simd_reductions import store_across, total, totals
@@ -102,7 +101,7 @@ def _sum_along_x(p, q, spacing, lo, hi):
         store(q, (8, c), load(p, (8, c - ONE)) + load(p, (8, c)) + load(p, (8, c + ONE)))
 
 
-@inlined()
+@merged()
 def _around(rows, i):
     """The neighbours of nodes at place i and on: own row without the node, and the rows beside as they are there."""
     p, q, below, above = rows
@@ -145,7 +144,7 @@ def _m_step(data, rows, share, spacing, out, lo, hi):
         _add_neighbours(data, rows, (high6 - low6) * spacing, share, out, i)
 
 
-@inner()
+@merged()
 def _add_prior(prior, gamma, out, lo, hi):
     """P, X += gamma previous frame."""
     for k in range(9):
@@ -227,7 +226,7 @@ def _copy(planes, out, lo, hi):
             out[k, c] = planes[k, c]
 
 
-@inner()
+@merged()
 def _begin_rows(first_row, last_row, step, points, arrays, spans, shape, rules):
     """The first surface on a range of rows, and its E-step; data terms are empty before."""
     for row in range(first_row, last_row):
@@ -281,7 +280,7 @@ def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, ru
             _e_step(points, arrays.mean[r], data, step, rules, row, columns)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def expectation_maximization(tasks, row_chunks, points, arrays, spans, row_sums, shape, rules):
     """Run the EM; an iteration is a phase, and the last one's buffer of `information` holds the result.
 
@@ -307,13 +306,8 @@ def expectation_maximization(tasks, row_chunks, points, arrays, spans, row_sums,
         barrier(tasks, iteration, parts)
 
 
-_enter = Entrances()
-
-
 def run_em(field: Field, points: ShapingPoints, rules: EmRules, alone: bool = False) -> None:
     """The EM on one lattice, maybe in this thread `alone`; `field.posterior` and `field.mean` hold the result."""
     given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
-    parallel_region(
-        _enter(expectation_maximization, points.x, field.row_chunks), rules.iterations + 1, *given, alone=alone
-    )
+    parallel_region(expectation_maximization, rules.iterations + 1, *given, alone=alone)
     field.result = rules.iterations % 2

@@ -9,16 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.labels.heights_cpu import list_near, near_from
-from roadbed.ground.stcrf.model import (
-    FOOT_BY_RATIO,
-    FOOT_BY_SUPPORT,
-    MANY_ALIKE,
-    OPEN,
-    SMOOTH,
-)
+from roadbed.ground.stcrf.model import FIRM_GROUND, FOOT, FOOT_AROUND, FOOT_BY_RATIO, OPEN, RATIO_AROUND, SMOOTH
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import F, U, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import STEP, load, numbers, splat, store
 
 
@@ -69,40 +63,30 @@ def _is_standing(counts, ratio):
 _NO, _YES, _ASK_AROUND = 0, 1, 2
 
 
-@inlined()
+@merged()
 def _low_by_own_pillar(d, own, kind, rules):
     """Up to the threshold: ground, unless it is the foot of something."""
-    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
-        return _ASK_AROUND
     if rules.foot_by_ratio and kind & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
         return _NO
-    if d < rules.foot:
+    if d < FOOT:
         return _YES
-    if rules.pillars and _is_standing(own, rules.ratio):
+    if rules.pillars and _is_standing(own, 0):
         return _NO
-    return _ASK_AROUND if rules.pillars_around and d >= rules.foot_around else _YES
+    return _ASK_AROUND if rules.pillars_around and d >= FOOT_AROUND else _YES
 
 
-@inlined()
-def _low_by_pillars_around(around, kind, rules):
-    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
-        return around[1] + around[2] + around[3] == 0
-    return not _is_standing(around, rules.ratio_around)
-
-
-@inlined()
+@merged()
 def _raised_is_ground(d, around, kind, support, rules):
     """Above the threshold: grass and banks, only where nothing stands."""
-    if around[3] + around[4] > 0:
+    if around[3] > 0:
         return False
     open_ground = rules.open_ground and kind & OPEN != 0
-    firm = support >= rules.firm
     if d < rules.clear_threshold:
-        return around[2] == 0 or (rules.banks and firm) or open_ground
-    return (rules.steep_banks and firm and around[2] >= MANY_ALIKE and around[1] > 0) or open_ground
+        return around[2] == 0 or (rules.banks and support >= FIRM_GROUND) or open_ground
+    return open_ground
 
 
-@inlined()
+@merged()
 def _list_lower(first, last, dz, rules, near, place):
     """Adds the points of a node below those that are near to their list, in which there is room for all of them."""
     lowest = near_from(rules)
@@ -124,7 +108,7 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
         node_row = c // shape.columns
         node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
-        at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
+        at_foot = rules.foot_by_ratio and kind & FOOT_BY_RATIO
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
         # Elsewhere than at feet only the listed points are in question: the others were decided by their height.
         last = U(start[c]) + U(work.near_count[c])
@@ -136,7 +120,7 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
             if d >= limit or d < -rules.low_outlier:
                 ground[k] = False
                 continue
-            if d < rules.foot and not at_foot:
+            if d < FOOT and not at_foot:
                 ground[k] = True
                 continue
             inside = np.int64(pillar[k] & PILLAR)
@@ -152,6 +136,6 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
                 sums = _sum_around(bands, band_count, (node_row, node_column), place, shape, side)
                 store(around, (inside, 0), sums)
             if d < rules.threshold:
-                ground[k] = _low_by_pillars_around(around[inside], kind, rules)
+                ground[k] = not _is_standing(around[inside], RATIO_AROUND)
             else:
                 ground[k] = _raised_is_ground(d, around[inside], kind, support, rules)

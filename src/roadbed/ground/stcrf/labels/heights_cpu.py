@@ -8,6 +8,7 @@ import numpy as np
 
 from roadbed.ground.stcrf.model import (
     BELOW,
+    FOOT,
     NEAR,
     NEAR_HIGH,
     ON_GROUND,
@@ -15,6 +16,7 @@ from roadbed.ground.stcrf.model import (
     OPEN_NEAR,
     RAISED,
     SEEN_GROUND,
+    TOP,
     VOTE_LOWEST,
     VOTE_TOP,
     WALL_RETURNS,
@@ -22,8 +24,8 @@ from roadbed.ground.stcrf.model import (
 )  # fmt: skip
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN
 from roadbed.ground.stcrf.points.select_cpu import PILLAR, WALL
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import ONE, F, U, inner
+from roadbed.kernels.jit import inlined, inner, merged
+from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -44,12 +46,12 @@ BANDS_ROOM = LANES  # of which BANDS are used: the counts of a pillar are added 
 CODES = U(256)  # points that are counted together
 
 
-@inlined()
+@merged()
 def _band(d, rules):
     """The number of the band of heights: how many of the limits lie below."""
     nothing, one = splat(np.int32(0)), splat(np.int32(1))
     band = where(d >= rules.threshold, one, nothing) + where(d >= rules.clear_threshold, one, nothing)
-    return band + where(d >= rules.highest, one, nothing) + where(d >= rules.top, one, nothing)
+    return band + where(d >= rules.highest, one, nothing)
 
 
 @inlined()
@@ -64,7 +66,7 @@ def _count_bands(codes, n, is_first, bands, c):
 @inlined()
 def near_from(rules):
     """Height from which points are listed as near."""
-    return min(min(rules.foot, VOTE_LOWEST), rules.smooth_threshold)
+    return min(min(FOOT, VOTE_LOWEST), rules.smooth_threshold)
 
 
 @inlined()
@@ -75,7 +77,7 @@ def list_near(is_near, k, near, place):
     return place + U(how_many(is_near))
 
 
-@inlined()
+@merged()
 def _keep(d, is_ground, k, end, work, spare):
     """Heights and what they say. Points after the node's are written over when their turn comes, unless it is
     another thread's: from `end` on."""
@@ -96,7 +98,7 @@ def measure_node(points, c, end, plane, rules, work, scratch):
     first, last = U(points.start[c]), U(points.start[c + ONE])
     h, sx, sy = splat(plane[0]), splat(plane[1]), splat(plane[2])
     codes, spare = scratch
-    ground_below = rules.foot if rules.around else rules.threshold
+    ground_below = FOOT if rules.around else rules.threshold
     lowest, highest = near_from(rules), max(rules.highest, VOTE_TOP)
     nothing, one = splat(F(0)), splat(F(1))
     near = near_high = open_near = open_high = seen = wall = nothing
@@ -108,7 +110,7 @@ def measure_node(points, c, end, plane, rules, work, scratch):
             continue
         is_point, is_open = numbers() < F(last - k), none_of(points.pillar, k, WALL)
         place = list_near(is_point & (d >= lowest) & (d < highest), k, work.near, place)
-        in_bands = is_point & (d >= rules.foot) & (d < rules.standing)
+        in_bands = is_point & (d >= FOOT) & (d < TOP)
         if bits(in_bands):
             pillar = load(points.pillar, k) & np.int32(PILLAR)
             store(codes, waiting, chosen(in_bands, pillar * np.int32(BANDS_ROOM) + _band(d, rules)))
@@ -139,8 +141,6 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
     for i in range(U(listed.row[row]), U(listed.row[row + 1])):
         c = U(listed.nodes[i])
         column = c - U(row * columns)
-        if points.start[c] == points.start[c + ONE]:
-            continue
         plane = mean[0, column + ONE], mean[1, column + ONE], mean[2, column + ONE]
         n, banded, counts = measure_node(points, c, end, plane, rules, work, scratch)
         if not rules.around:

@@ -24,8 +24,8 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN, classify_rows, sum_along
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -84,7 +84,7 @@ def _follow_votes(first_listed, last_listed, points, columns, side, rules, work)
                 ground[k] = outvoted(y, x, d, ground[k], votes)
 
 
-@inner()
+@merged()
 def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     """Ground or not for every point of some rows of nodes, after the vote."""
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed.row
@@ -93,7 +93,7 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
 
 
-@inlined()
+@merged()
 def _label(d, is_ground, rules):
     """By the height over the surface, and whether it is ground."""
     above = where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))
@@ -122,7 +122,7 @@ def _write_block(first, last, dz, is_other, rules, out):
             out.label[first + i] = is_other[i]
 
 
-@inner()
+@merged()
 def _forget(runs, run, last, on_no_node, out):
     """Nothing is said of points on no node."""
     while runs.first[run] < last:
@@ -131,7 +131,7 @@ def _forget(runs, run, last, on_no_node, out):
         run += ONE
 
 
-@inner(allocates=True)
+@inner()
 def _write(first_block, last_block, points, rules, work, out):
     """What is known of some blocks of input points."""
     runs, on_no_node = points.runs, points.start.shape[0] - 1
@@ -153,7 +153,7 @@ def _write(first_block, last_block, points, rules, work, out):
 MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
 
 
-@inner(allocates=True)
+@inner()
 def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     """Heights over the surface, and what they say of the nodes of some rows."""
     columns, listed, before = shape.columns, points.listed, work.listed_before
@@ -172,11 +172,11 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
             work.sums[:, row] = 0
 
 
-@inner(allocates=True)
+@merged()
 def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     """Ground or not for every point of some rows of nodes, before the vote."""
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
-    classify_rows(first_row, last_row, listed, work.sums, p00, rules, work.kinds)
+    classify_rows(first_row, last_row, listed, work.sums, p00, work.kinds)
     pillars = side * side
     around = np.empty((pillars, BANDS_ROOM), np.int32)
     scratch = Scratch(np.zeros(BANDS_ROOM, np.uint16), around, np.full(pillars, -1))
@@ -187,7 +187,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
         cast_votes(first_listed, last_listed, points, shape, side, work)
 
 
-@njit(nogil=True, cache=True, allocates=False, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST)
 def label_points(tasks, chunks, points, shape, side, rules, surface, work, out):
     """One label per input point. `chunks` are ranges of rows of nodes between which no cell of the vote is shared;
     `surface` is (planes, effective points) of the padded lattice."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from roadbed.ground.stcrf.model import VOTE_LAYER, VOTE_LAYERS, VOTE_LOWEST, VOTE_PILLARS, VOTE_TOP
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 
 PLANES = 16  # layers with an empty one at each end, filled up so that a cell lies in one cache line
 _PILLARS = np.uint64(VOTE_PILLARS)
@@ -78,7 +79,7 @@ def clear_votes(nodes, work, columns, side):
                     votes[y, x, plane] = np.int16(0)
 
 
-@inner()
+@merged()
 def outvoted(y, x, d, is_ground, votes):
     """The label of the majority of the 3 x 3 x 3 cells around a point of cell (y, x); a tie changes nothing."""
     layer = _layer(d)

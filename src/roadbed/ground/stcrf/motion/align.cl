@@ -42,32 +42,27 @@ FUNCTION precise_t laid_from(GLOBAL const Frame *frame, int k) {
     return (precise_t)frame->laid_from[0][k] + (precise_t)frame->laid_from[1][k] + (precise_t)frame->laid_from[2][k];
 }
 
-// A number of the poses of the sensor and of the vehicle (rotation by rows, translation), when they are turned about the
+// A number of the sensor's pose (rotation by rows, translation) and the vehicle's position, when they are turned about the
 // sensor's foot point, then lowered by what is left. Twin: Place.corrected.
-#define POSES 24
+#define POSES 15
 FUNCTION precise_t laid_onto_prior(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
-    precise_t trust = laid_from(frame, 24), slope_x = trust * fit[1], slope_y = trust * fit[2];
+    precise_t trust = laid_from(frame, 15), slope_x = trust * fit[1], slope_y = trust * fit[2];
     precise_t up = 1 / sqrt(slope_x * slope_x + slope_y * slope_y + 1), a = -slope_y * up, b = slope_x * up, s = 1 / (1 + up);
     precise_t turn[9] = {1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s};
     precise_t foot[3] = {laid_from(frame, 9), laid_from(frame, 10), 0}, lower[3] = {0, 0, trust * fit[0]};
-    int first = k / 12 * 12, part = k % 12, row = part < 9 ? part / 3 : part - 9;
-    precise_t number = part < 9 ? 0 : foot[row] - lower[row];
+    int row = k < 9 ? k / 3 : k % 3, position = k < 12 ? 9 : 12;
+    precise_t number = k < 9 ? 0 : foot[row] - lower[row];
     for (int j = 0; j < 3; ++j)
-        number += turn[3 * row + j] * (part < 9 ? laid_from(frame, first + 3 * j + part % 3) : laid_from(frame, first + 9 + j) - foot[j]);
+        number += turn[3 * row + j] * (k < 9 ? laid_from(frame, 3 * j + k % 3) : laid_from(frame, position + j) - foot[j]);
     return number;
 }
 
 FUNCTION void tell_place(GLOBAL Frame *frame, LOCAL const precise_t *poses) {
     for (int k = 0; k < 9; ++k) frame->rotation[k] = (float)poses[k];
     for (int k = 0; k < 3; ++k) frame->translation[k] = (float)poses[9 + k];
-    precise_t ahead_x = poses[12], ahead_y = poses[15], level = sqrt(ahead_x * ahead_x + ahead_y * ahead_y);
-    frame->vehicle_cosine = (float)(ahead_x / level);
-    frame->vehicle_sine = (float)(ahead_y / level);
-    frame->vehicle_slope_x = (float)(-poses[14] / poses[20]);
-    frame->vehicle_slope_y = (float)(-poses[17] / poses[20]);
-    frame->vehicle_x = (float)poses[21];
-    frame->vehicle_y = (float)poses[22];
-    frame->road = (float)poses[23];
+    frame->vehicle_x = (float)poses[12];
+    frame->vehicle_y = (float)poses[13];
+    frame->road = (float)poses[14];
 }
 
 #define SUMS 11

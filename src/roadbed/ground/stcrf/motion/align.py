@@ -5,23 +5,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roadbed.config.ground import TimeConfig
 from roadbed.ground.engine import FrameInput, Misalignment
+from roadbed.ground.stcrf.model import ALIGNMENT_RADIUS, ALIGNMENT_TRUST
 from roadbed.ground.stcrf.motion.grid_pose import Place
 
 
 class ScanAlignment:
     """`roadbed.ground.engine.Alignment` of one scan; its `place` is corrected once it is known how it lies."""
 
-    def __init__(self, config: TimeConfig, place: Place, given: FrameInput, diagnostics: list[str]) -> None:
-        self.radius, self.trust = config.alignment_radius, config.alignment_trust
+    def __init__(self, place: Place, given: FrameInput, diagnostics: list[str]) -> None:
+        self.radius, self.trust = ALIGNMENT_RADIUS, ALIGNMENT_TRUST
         self.place, self.warm = place, given.warm
         self._given, self._diagnostics = given, diagnostics
 
     @property
     def poses(self) -> tuple[float, ...]:
         place = self.place
-        return (*place.from_corner(place.T_lattice_sensor), *place.from_corner(place.T_lattice_vehicle))
+        return (*place.from_corner(place.T_lattice_sensor), *place.from_corner(place.T_lattice_vehicle)[9:])
 
     def lay(self, found: Misalignment | None) -> bool:
         if found is not None and found.fits:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
-from roadbed.kernels.numeric import (
+from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import (  # fmt: skip
     FAST,
     HALF_LOG2_E,
     ONE,
@@ -17,8 +18,6 @@ from roadbed.kernels.numeric import (
     U,
     exp2_negative,
     fast_normal_equations,
-    inner,
-    njit,
     solve3,
 )  # fmt: skip
 from roadbed.runtime.primitives_cpu import pose_rows, transform_row
@@ -33,7 +32,7 @@ class Samples(NamedTuple):
     count: np.ndarray
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def sample_residuals(points, standing, stride, rotation, translation, shape, radius, information, mean, samples):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 

@@ -61,10 +61,8 @@ class Place:
 
     @cached_property
     def vehicle(self) -> Vehicle:
-        pose = self.T_lattice_vehicle
-        (x, y, _), (x_min, y_min, _) = pose.xyz, self.corner
-        up_x, up_y, up_z = pose.turned(0.0, 0.0, 1.0)
-        return Vehicle(x - x_min, y - y_min, pose.yaw, -up_x / up_z, -up_y / up_z)
+        (x, y, _), (x_min, y_min, _) = self.T_lattice_vehicle.xyz, self.corner
+        return Vehicle(x - x_min, y - y_min)
 
     @property
     def road(self) -> float:

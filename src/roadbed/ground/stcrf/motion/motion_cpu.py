@@ -15,10 +15,12 @@ import numpy as np
 from roadbed.core.geometry import Float32
 from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import FAST, F, U, inner, njit, solve3
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import FAST, F, U, solve3
 from roadbed.kernels.simd import LANES, bits, floor, larger, numbers, smaller, splat, store, where, whole
 from roadbed.kernels.simd_reductions import look_up
+
+_NEAR, _NEXT = np.int64(0), np.int64(1)  # of two rows or columns; typed, as Numba compiles a function for each literal
 
 
 @inner(fastmath=FAST)
@@ -37,7 +39,7 @@ def _plane(p, height_information, slope_information):
     )
 
 
-@njit(cache=True, allocates=False, fastmath=FAST)
+@njit(cache=True, fastmath=FAST)
 def solve_field(information, height_information, slope_information, columns, mean):
     """The planes of padded information (rows + 2, 9, stride)."""
     for r in range(1, information.shape[0] - 1):
@@ -100,19 +102,19 @@ def _carried(old, corner, total):
     )
 
 
-@inlined()
+@merged()
 def _sample(old, x, y):
     """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
     u, v = (x - old.origin[0]) / old.shape.spacing, (y - old.origin[1]) / old.shape.spacing
     nothing = splat(F(0))
     total = nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing
-    total = _carried(old, _corner(u, v, 0, 0, old.shape), total)
-    total = _carried(old, _corner(u, v, 1, 0, old.shape), total)
-    total = _carried(old, _corner(u, v, 0, 1, old.shape), total)
-    return _carried(old, _corner(u, v, 1, 1, old.shape), total)
+    total = _carried(old, _corner(u, v, _NEAR, _NEAR, old.shape), total)
+    total = _carried(old, _corner(u, v, _NEXT, _NEAR, old.shape), total)
+    total = _carried(old, _corner(u, v, _NEAR, _NEXT, old.shape), total)
+    return _carried(old, _corner(u, v, _NEXT, _NEXT, old.shape), total)
 
 
-@inlined()
+@merged()
 def _moved(total, weak, rotation, translation, place, place_old):
     """The plane of blended information, m . p = d in the old frame, turned and moved into the new one: h, sx, sy."""
     h_old, sx_old, sy_old = _plane(total, weak[0], weak[1])
@@ -126,7 +128,7 @@ def _moved(total, weak, rotation, translation, place, place_old):
     return d_new / m2 + sx * x + sy * y, sx, sy
 
 
-@inlined()
+@merged()
 def _turned(total, plane, cosine, sine):
     """To first order d mu_old / d mu_new = A = blkdiag(1, R(yaw)); tilt only offsets the slopes."""
     p00, s01, s02, s11, s12, s22 = total[:6]
@@ -150,7 +152,7 @@ def _keep_three(planes, column, k, known, lanes):
     store(planes, (k + 2, column), where(known, lanes[2], nothing))
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def transport(first_row, last_row, source, shape, origin, rotation, translation, weak, out, mean):
     """The previous frame's information as seen from rows of the new one: p_old = rotation p_new + translation.
 
@@ -184,7 +186,7 @@ def transport(first_row, last_row, source, shape, origin, rotation, translation,
             _keep_three(out[row + 1], first + 1, 6, known, information[6:])
 
 
-@inner()
+@merged()
 def _shift_row(layer, columns, width, out):
     """One row with its border: node c takes what was at c + columns, or at the nearest node."""
     first, last = max(1, 1 - columns), min(width + 1, width + 1 - columns)
@@ -200,7 +202,7 @@ def _shift_row(layer, columns, width, out):
         out[c] = F(0)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def shift(first_row, last_row, layers, out, width, columns, rows):
     """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
 
@@ -226,7 +228,7 @@ def clear_between(planes, first, last):
             planes[k, c] = F(0)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def shift_known(first_row, last_row, layers, known, out, written, width, columns, rows):
     """The same for layers that are zero outside of columns [known[0], known[1]) of each row, borders not counted as
     rows: nodes that enter are undefined, as the paper asks.

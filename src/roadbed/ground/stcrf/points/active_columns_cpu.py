@@ -10,7 +10,8 @@ import numpy as np
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
 from roadbed.ground.stcrf.motion.motion_cpu import clear_between
 from roadbed.ground.stcrf.points.select_cpu import reserve
-from roadbed.kernels.numeric import F, U, inner, njit
+from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import LANES, STEP, bits, larger, load, splat, store, where
 
 VECTOR = 8  # nodes handled at once by vectorised loops
@@ -69,7 +70,7 @@ def find_spans(listed, prior, use_prior, shape, reach, spans):
             wide_hi[r] = wide_lo[r] + whole
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def clear_outside(buffers, written, spans):
     """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not; `written`
     becomes its spans."""
@@ -84,7 +85,7 @@ def clear_outside(buffers, written, spans):
             clear_between(buffers[buffer, row + 1], max(hi, first), last)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def share_known(listed, length, prior, columns, known_from):
     """Share of the nodes with points that shape the surface of which the prior knows `known_from` or more."""
     seen = known = 0
@@ -96,7 +97,7 @@ def share_known(listed, length, prior, columns, known_from):
     return known / max(1, seen)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def fill_expected(expected, spans, height):
     """A level surface at `height` as what to expect."""
     for row in range(spans.lo.shape[0]):
@@ -126,14 +127,14 @@ def share_rows(reserved, shape, chunks, node_cost):
         chunk += 1
 
 
-@njit(cache=True, allocates=False)
-def share_points(start, listed, limit, anchored, shape, reserved, row_chunks, point_chunks):
+@njit(cache=True)
+def share_points(start, listed, limit, shape, reserved, row_chunks, point_chunks):
     """Where the points are kept that shape the surface, and ranges of rows that cost about the same: nodes with these
     points, and all points.
 
     Some rows of nodes hold a whole number of vote cells, so that no two threads share one.
     """
-    reserve(start, listed, limit, anchored, shape.columns, reserved)
+    reserve(start, listed, limit, shape.columns, reserved)
     share_rows(reserved, shape, row_chunks, NODE_COST)
     share_rows(start, shape, point_chunks, NODE_COST)
     for i in range(point_chunks.shape[0] - 1):
@@ -148,7 +149,7 @@ def begin_spans(listed, use_prior, shape, reach, spans, prior, information, writ
     clear_outside(data, data_ends, spans)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def keep_seen(first_row, last_row, arrays, information, spans, use_prior, ends, planes):
     """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined. What it
     knows lies within columns [ends[0], ends[1]) of each row, before and after.

@@ -2,10 +2,10 @@
 // What the labels look at beside a point's own height: per pillar how many points lie in each band of heights, per
 // node what kind of place it is. Used where RULE_AROUND is set.
 //
-// Tallies of a slot, TALLY_WORDS in all: three words per pillar (five bands of 16 bits each, then the mark of a wall),
+// Tallies of a slot, TALLY_WORDS in all: three words per pillar (four bands of 16 bits each, then the mark of a wall),
 // COUNTERS planes of nodes, and the cells of the vote.
 
-#define WALL_MARK 0x10000u
+#define WALL_MARK 1u
 #define COUNTERS_FROM (NODES * SIDE * SIDE * BAND_WORDS)
 #define VOTES_FROM (COUNTERS_FROM + COUNTERS * NODES)
 #define PILLARS (SIDE * SIDE)
@@ -36,8 +36,8 @@ FUNCTION uint band_of(GLOBAL const uint *tallies, int pillar, int band) {
 
 // The band of heights in which a pillar counts a point, -1 for none.
 FUNCTION int band_at(float dz) {
-    int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST) + (dz >= RULE_TOP);
-    return dz >= RULE_FOOT && dz < RULE_STANDING ? band : -1;
+    int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST);
+    return dz >= FOOT && dz < TOP ? band : -1;
 }
 
 #if LANES > 1
@@ -86,16 +86,14 @@ KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL 
     int run = from_both_ends(GROUP_ID, GROUP_COUNT), end = chunk_begin(run + 1, NODES);
     for (int node = chunk_begin(run, NODES); node < end; ++node) {
         int2 segment = segments[SLOT * NODES + node];
-        GLOBAL const float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
+        GLOBAL const float4 *points = sorted + SLOT * capacity + segment.x;
         GLOBAL uint *bands = tallies + BAND_WORDS * PILLARS * node;
         float4 plane = surface[SLOT * NODES + node];
         int sums[COUNTERS] = {0};
         for (int k = 0; k < segment.y; ++k) {
             float4 p = points[k];
-            int i = (int)BITS_OF(p.w);
-            if (i >= capacity) continue;  // known road under the vehicle
             float dz = p.z - (plane.x + plane.y * p.x + plane.z * p.y);
-            over[SLOT * capacity + i] = dz;
+            over[SLOT * capacity + (int)BITS_OF(p.w)] = dz;
             GLOBAL uint *pillar = bands + BAND_WORDS * square_of(p.x, p.y, SIDE);
             int band = band_at(dz), wall = (pillar[2] & WALL_MARK) != 0;
 #define TALLY(counter, yes) sums[counter] += (yes)
@@ -176,8 +174,7 @@ KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, G
     int is_even = (float)even > EVEN_SHARE * (float)(even + uneven);
     int kind = 0;
     if (ring_rough <= RING_ROUGH && ring_smooth >= RING_SMOOTH) kind |= SMOOTH;
-    if (support < RULE_SUPPORT_RATIO && (float)ground < FOOT_RATIO * (float)(walls + 1)) kind |= FOOT_BY_RATIO;
-    if (is_even && support < RULE_SUPPORT_EVEN) kind |= FOOT_BY_SUPPORT;
+    if (support < SUPPORT_RATIO && (float)ground < FOOT_RATIO * (float)(walls + 1)) kind |= FOOT_BY_RATIO;
     if (!is_even && walls < OPEN_WALLS) kind |= OPEN;
     kinds[SLOT * NODES + node] = (uchar)kind;
 }

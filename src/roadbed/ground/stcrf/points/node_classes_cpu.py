@@ -10,7 +10,6 @@ from roadbed.ground.stcrf.model import (
     EVEN_SHARE,
     FEWEST_RETURNS,
     FOOT_BY_RATIO,
-    FOOT_BY_SUPPORT,
     FOOT_RATIO,
     NEAR,
     NEAR_HIGH,
@@ -25,9 +24,11 @@ from roadbed.ground.stcrf.model import (
     ROUGH_SHARE,
     SEEN_GROUND,
     SMOOTH,
+    SUPPORT_RATIO,
     WALL_RETURNS,
 )  # fmt: skip
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 
 SUMS = 5  # sums over neighbours that tell the kind of a node
 _INNER, _OUTER, _REGION, _GROUND, _WALLS = range(SUMS)
@@ -108,7 +109,7 @@ def _sum_beside(values, reach, out):
             out[i] += values[i + middle - k] + values[i + middle + k]
 
 
-@inner()
+@merged()
 def sum_along(counters, row, state, sums):
     """`sums` (SUMS, rows, columns) of one row of nodes: its neighbours in that row. `state` is scratch.
 
@@ -125,8 +126,8 @@ def sum_along(counters, row, state, sums):
     _sum_beside(counters[WALL_RETURNS], _REACH[_WALLS], sums[_WALLS, row])
 
 
-@inner(allocates=True)
-def classify_rows(first_row, last_row, listed, sums, p00, rules, kinds):
+@inner()
+def classify_rows(first_row, last_row, listed, sums, p00, kinds):
     """`kinds`: bits per listed node from the sums along all rows and information p00.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
@@ -150,10 +151,8 @@ def classify_rows(first_row, last_row, listed, sums, p00, rules, kinds):
             kind = np.uint8(0)
             if rough <= RING_ROUGH and smooth >= RING_SMOOTH:
                 kind |= SMOOTH
-            if support < rules.support_ratio and F(ground[column]) < FOOT_RATIO * F(walls[column] + 1):
+            if support < SUPPORT_RATIO and F(ground[column]) < FOOT_RATIO * F(walls[column] + 1):
                 kind |= FOOT_BY_RATIO
-            if is_even and support < rules.support_even:
-                kind |= FOOT_BY_SUPPORT
             if not is_even and walls[column] < OPEN_WALLS:
                 kind |= OPEN
             kinds[node] = kind

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which points shape the surface: none of a wall's pillar, none that stand or move, at most LIMIT per node, and known road under
-// the vehicle. Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
+// Which points shape the surface: none of a wall's pillar, none that stand or move, at most LIMIT per node.
+// Points that do not are put FAR_ABOVE, where their weight is zero. The lowest point of each part of a node
 // goes to the coarse lattice. SIDE x SIDE pillars and LOW_SIDE x LOW_SIDE parts make a node.
 //
 // LANES work-items share a node of up to SOME points, SHARE one of up to MANY, a whole work-group one with more. CPU devices
@@ -17,12 +17,6 @@ FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, in
     float v = (((float)(node / COLUMNS) + 0.5f) * SPACING + p.y - frame->moving_y) * frame->moving_scale;
     int inside = u >= 0.0f && v >= 0.0f && u < frame->moving_columns && v < frame->moving_rows;
     return inside && moving[(int)v * frame->moving_columns + (int)u];
-}
-
-// One of the points that stand for the road under the vehicle, whose height in the middle of the node is `under`.
-FUNCTION float4 anchor(GLOBAL const Frame *frame, float under, int k) {
-    float x = (k % 2 ? 0.25f : -0.25f) * SPACING, y = (k / 2 ? 0.25f : -0.25f) * SPACING;
-    return FLOAT4(x, y, under + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y, FLOAT_OF(0x7fffffffu));
 }
 
 #if COARSE_START
@@ -57,10 +51,9 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         int mine = begin + slot < tasks, node = min(begin + slot, tasks - 1);
         if (kind) node = lists[(3 * SLOT + kind) * NODES + node].x;
         int2 segment = segments[SLOT * NODES + node];
-        float under = ANCHORS_USED ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
         mine = mine && (kind || segment.y <= SOME);
-        int count = mine ? segment.y - (is_finite(under) ? ANCHORS_USED : 0) : 0;
-        GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
+        int count = mine ? segment.y : 0;
+        GLOBAL float4 *points = sorted + SLOT * capacity + segment.x;
 
         for (int k = lane; k < PILLARS; k += lanes) lowest[slot * PILLARS + k] = NOTHING, wall[slot * PILLARS + k] = 0;
         for (int k = lane; k < PARTS; k += lanes) part_low[slot * PARTS + k] = part_first[slot * PARTS + k] = NOTHING;
@@ -103,10 +96,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
             int part = square_of(p.x, p.y, LOW_SIDE);
             if (p.z < FAR_ABOVE && BITS_OF(p.w) == part_first[slot * PARTS + part]) low[part] = seen_from_coarse(node, p);
         }
-        BARRIER();
 #endif
-        if (is_finite(under) && mine)
-            for (int k = lane; k < ANCHORS_USED; k += lanes) points[count + k] = anchor(frame, under, k);
         BARRIER();
     }
 }
@@ -126,8 +116,8 @@ KERNEL thin_out(GLOBAL const Frame *frames, GLOBAL float4 *sorted, GLOBAL const 
     int tasks = cursors[CURSORS * SLOT + 3];
     for (int task = GROUP_ID; task < tasks; task += GROUP_COUNT) {
         int4 entry = lists[(3 * SLOT + 2) * NODES + task];
-        int count = entry.z - (ANCHORS_USED && is_finite(height_under_vehicle(frame, entry.x)) ? ANCHORS_USED : 0);
-        GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + entry.y;
+        int count = entry.z;
+        GLOBAL float4 *points = sorted + SLOT * capacity + entry.y;
         if (LOCAL_ID == 0) usable = 0;
         BARRIER();
         int found = 0;

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import ANCHORS, FAR_ABOVE, FOOTPRINT_X, FOOTPRINT_Y
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import FAST, ONE, F, U, bits_of_float, float_from_bits, inner, njit
+from roadbed.ground.stcrf.model import FAR_ABOVE
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import FAST, ONE, F, U, bits_of_float, float_from_bits
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -46,24 +46,8 @@ class Selection(NamedTuple):
     low_side: np.int32  # parts along a node whose lowest point is wanted; 0: none
 
 
-@njit(cache=True, allocates=False)
-def mark_anchors(shape, x0, y0, yaw, plane, anchored, planes):
-    """Marks nodes under the vehicle at (x0, y0), and gives them the plane (h, sx, sy) of its wheels."""
-    cosine, sine, spacing = np.cos(yaw), np.sin(yaw), np.float64(shape.spacing)
-    reach = np.int64(np.hypot(FOOTPRINT_X, FOOTPRINT_Y) / spacing) + 2
-    row0, column0 = np.int64(y0 / spacing), np.int64(x0 / spacing)
-    for row in range(max(row0 - reach, 0), min(row0 + reach + 1, shape.rows)):
-        for column in range(max(column0 - reach, 0), min(column0 + reach + 1, shape.columns)):
-            x, y = (column + 0.5) * spacing - x0, (row + 0.5) * spacing - y0
-            if abs(cosine * x + sine * y) < FOOTPRINT_X and abs(cosine * y - sine * x) < FOOTPRINT_Y:
-                node = row * shape.columns + column
-                anchored[node] = 1
-                planes[node, 0] = plane[0] + plane[1] * x + plane[2] * y
-                planes[node, 1], planes[node, 2] = plane[1], plane[2]
-
-
-@njit(cache=True, allocates=False)
-def reserve(start, listed, limit, anchored, columns, reserved):
+@njit(cache=True)
+def reserve(start, listed, limit, columns, reserved):
     """`reserved[c]`: where the points of a listed node c that shape the surface are kept, and where a row's begin."""
     total = 0
     for row in range(listed.row.shape[0] - 1):
@@ -74,8 +58,6 @@ def reserve(start, listed, limit, anchored, columns, reserved):
             n = start[c + 1] - start[c]
             if limit > 0:
                 n = min(n, limit)
-            if anchored[c]:
-                n += ANCHORS
             total += (n + PAD - 1) // PAD * PAD
     reserved[start.shape[0] - 1] = total
 
@@ -88,7 +70,7 @@ def _square(x, y, half, scale, side):
     return row * side + column
 
 
-@inner()
+@merged()
 def _number_pillars(points, first, last, half, scale, side):
     """Number of each point's pillar inside its node."""
     lowest, highest, end = splat(F(0)), splat(F(side - 1)), first + (last - first) // STEP * STEP
@@ -100,7 +82,7 @@ def _number_pillars(points, first, last, half, scale, side):
         points.pillar[k] = np.uint16(_square(points.x[k], points.y[k], half, scale, side))
 
 
-@inner(fastmath=FAST)
+@merged()
 def _height_of_all(z):
     """From the lowest to the highest point of a node; as whole numbers in the same order, whose extremes vectorise."""
     low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
@@ -136,7 +118,7 @@ def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
     return walls > 0
 
 
-@inner(fastmath=FAST)
+@merged()
 def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
     """Points in cells that move do not shape the surface."""
     mask, corner, scale = moving.mask, moving.corner, moving.scale
@@ -148,7 +130,7 @@ def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
             pillar[k] |= LEFT_OUT
 
 
-@inner()
+@merged()
 def _leave_out_standing(stands, pillar):
     """Points that cannot be ground do not shape the surface."""
     for k in range(stands.shape[0]):
@@ -156,7 +138,7 @@ def _leave_out_standing(stands, pillar):
             pillar[k] |= LEFT_OUT
 
 
-@inlined()
+@merged()
 def _count_usable(pillar, first, last, out):
     """How many points of a node shape the surface: those with none of the marks `out`."""
     n = 0
@@ -217,7 +199,7 @@ def _find_lowest(points, first, last, out, spacing, side, low):
             _note_lowest(points, first, best3, place3, low, part + side + 1)
 
 
-@inlined()
+@merged()
 def _copy_all(points, first, last, place, shaping):
     """All points of a node, and maybe some after them: there is room for whole vectors."""
     for k in range(first, last, STEP):
@@ -227,7 +209,7 @@ def _copy_all(points, first, last, place, shaping):
         place += STEP
 
 
-@inlined()
+@merged()
 def _copy_usable(points, first, last, out, place, shaping):
     """The points of a node with none of the marks `out`, in scan order; returns the next free place."""
     for k in range(first, last, STEP):
@@ -240,7 +222,7 @@ def _copy_usable(points, first, last, out, place, shaping):
     return place
 
 
-@inlined()
+@merged()
 def _copy_some(points, first, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points from `first` on, in scan order; returns the next free place."""
     x, y, z, pillar = points.x, points.y, points.z, points.pillar
@@ -255,7 +237,7 @@ def _copy_some(points, first, out, usable, stride, place, shaping):
     return place
 
 
-@inlined()
+@merged()
 def _copy_points(points, first, last, out, usable, stride, place, shaping):
     """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
     if usable < last - first and stride == ONE:
@@ -272,20 +254,8 @@ def _copy_points(points, first, last, out, usable, stride, place, shaping):
 
 
 @inner(fastmath=FAST)
-def _add_anchors(plane, quarter, place, shaping):
-    """The plane of the wheels as points of a node under the vehicle."""
-    for a in range(ANCHORS):
-        x = quarter if a % 2 else -quarter
-        y = quarter if a // 2 else -quarter
-        shaping.x[place], shaping.y[place] = x, y
-        shaping.z[place] = plane[0] + plane[1] * x + plane[2] * y
-        place += 1
-    return place
-
-
-@inner(fastmath=FAST)
-def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low, pillars, shaping):
-    (anchored, anchor_plane), spacing = anchors, shape.spacing
+def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars, shaping):
+    spacing = shape.spacing
     half = spacing * F(0.5)
     side, low_side = rules.side, rules.low_side
     lowest, is_wall = pillars
@@ -296,25 +266,22 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
     for i in range(points.listed.row[first_row], points.listed.row[last_row]):
         c = points.listed.nodes[i]
         first, last = points.start[c], points.start[c + 1]
-        place = shaping.reserved[c]
-        if first < last:
-            x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
-            pillar = points.pillar[first:last]
-            marked = some_move or points.stands.shape[0] > 0
-            if rules.wall_high > F(0):
-                marked |= _mark_walls(z, pillar, lowest, is_wall, rules.wall_low, rules.wall_high)
-            if some_move:
-                node_x = (F(c % shape.columns) + F(0.5)) * spacing
-                node_y = (F(c // shape.columns) + F(0.5)) * spacing
-                _leave_out_moving(x, y, pillar, node_x, node_y, moving)
-            if points.stands.shape[0] > 0:
-                _leave_out_standing(points.stands[first:last], pillar)
-            n = _count_usable(points.pillar, U(first), U(last), out) if marked else np.int64(last - first)
-            _find_lowest(points, U(first), U(last), out, spacing, low_side, low[c])
-            stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else np.int64(1)
-            place = np.int64(_copy_points(points, U(first), U(last), out, U(n), U(stride), U(place), shaping))
-        if anchored[c]:
-            place = _add_anchors(anchor_plane[c], spacing * F(0.25), place, shaping)
+        x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
+        pillar = points.pillar[first:last]
+        marked = some_move or points.stands.shape[0] > 0
+        if rules.wall_high > F(0):
+            marked |= _mark_walls(z, pillar, lowest, is_wall, rules.wall_low, rules.wall_high)
+        if some_move:
+            node_x = (F(c % shape.columns) + F(0.5)) * spacing
+            node_y = (F(c // shape.columns) + F(0.5)) * spacing
+            _leave_out_moving(x, y, pillar, node_x, node_y, moving)
+        if points.stands.shape[0] > 0:
+            _leave_out_standing(points.stands[first:last], pillar)
+        n = _count_usable(points.pillar, U(first), U(last), out) if marked else np.int64(last - first)
+        _find_lowest(points, U(first), U(last), out, spacing, low_side, low[c])
+        stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else np.int64(1)
+        place = U(shaping.reserved[c])
+        place = np.int64(_copy_points(points, U(first), U(last), out, U(n), U(stride), place, shaping))
         while (place - shaping.reserved[c]) % PAD:
             shaping.x[place], shaping.y[place], shaping.z[place] = F(0), F(0), FAR_ABOVE
             place += 1
@@ -322,12 +289,12 @@ def _select_rows(first_row, last_row, points, shape, rules, anchors, moving, low
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def select_points(tasks, chunks, points, shape, rules, anchors, moving, low, shaping):
+def select_points(tasks, chunks, points, shape, rules, moving, low, shaping):
     """Fill `shaping` with the points that shape the surface, `low` with the lowest of each part of a node."""
     parts = chunks.shape[0] - 1
     pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint16)  # scratch
     i = first_chunk(tasks, 0)
     while i < parts:
-        _select_rows(chunks[i], chunks[i + 1], points, shape, rules, anchors, moving, low, pillars, shaping)
+        _select_rows(chunks[i], chunks[i + 1], points, shape, rules, moving, low, pillars, shaping)
         i = next_chunk(tasks, 0)
     barrier(tasks, 0, parts)

@@ -77,9 +77,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
     int run = from_both_ends(GROUP_ID, GROUP_COUNT), end = chunk_begin(run + 1, NODES);
     for (int node = chunk_begin(run, NODES); node < end; ++node) {
         int2 segment = segments[SLOT * NODES + node];
-        float under = ANCHORS_USED ? height_under_vehicle(frame, node) : NOT_A_NUMBER;
-        int count = segment.y - (is_finite(under) ? ANCHORS_USED : 0);
-        GLOBAL float4 *points = sorted + SLOT * (capacity + EXTRA) + segment.x;
+        int count = segment.y;
+        GLOBAL float4 *points = sorted + SLOT * capacity + segment.x;
         uchar wall[PILLARS];
         float4 lowest[PARTS];
         int walls = FIND_WALLS && count ? find_walls(points, count, wall) : 0;
@@ -93,10 +92,6 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
             low[part] = lowest[part].z < FAR_ABOVE ? seen_from_coarse(node, lowest[part]) : lowest[part];
 #endif
         if (LIMIT > 0 && kept > LIMIT) kept = thin_out(points, kept);
-        for (int k = 0; is_finite(under) && k < ANCHORS_USED; ++k) {
-            points[count++] = points[kept];
-            points[kept++] = anchor(frame, under, k);
-        }
         lists[3 * SLOT * NODES + node].z = kept;
     }
 }

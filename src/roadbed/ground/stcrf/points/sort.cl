@@ -65,16 +65,6 @@ KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOB
 #endif
 }
 
-// Height of the wheels' plane over a node under the vehicle; not a number elsewhere.
-FUNCTION float height_under_vehicle(GLOBAL const Frame *frame, int node) {
-    float x = ((float)(node % COLUMNS) + 0.5f) * SPACING - frame->vehicle_x;
-    float y = ((float)(node / COLUMNS) + 0.5f) * SPACING - frame->vehicle_y;
-    float along = frame->vehicle_cosine * x + frame->vehicle_sine * y;
-    float across = frame->vehicle_cosine * y - frame->vehicle_sine * x;
-    int under = fabs(along) < FOOTPRINT_X && fabs(across) < FOOTPRINT_Y;
-    return under ? frame->road + frame->vehicle_slope_x * x + frame->vehicle_slope_y * y : NOT_A_NUMBER;
-}
-
 // The plane that the last frame left at a node, whether its ground was seen or not.
 FUNCTION float4 carried_plane(GLOBAL const Frame *frame, GLOBAL const float4 *priors, int node) {
     float4 last = priors[3 * ((2 * SLOT + frame->prior) * NODES + node) + 2];
@@ -90,7 +80,7 @@ FUNCTION void begin_node(GLOBAL const Frame *frame, GLOBAL const float4 *priors,
     store_node(start, node, s, solve_plane(s, plane));
 }
 
-// Step 2, per node: room for its points (ANCHORS_USED more under the vehicle), and the first plane: its own, or that of the
+// Step 2, per node: room for its points, and the first plane: its own, or that of the
 // coarse node of the same number, level or as `carried` from the last frame. Nodes with more than FEW points join the list of their kind: {node, place, count}.
 // On a CPU device every node is listed at its own place instead.
 // cursors: {next free place; nodes with some points, with many, with more; nodes with points that the prior does not and
@@ -104,7 +94,6 @@ KERNEL allocate(GLOBAL const Frame *frames, GLOBAL int *counts, GLOBAL int2 *seg
     int node = GLOBAL_ID;
     int here = node < NODES;
     int count = here ? counts[SLOT * NODES + node] : 0;
-    if (here && ANCHORS_USED && is_finite(height_under_vehicle(frame, node))) count += ANCHORS_USED;
     int total;
     int before = group_scan(count, scratch, &total);
     if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[CURSORS * SLOT], total);
@@ -151,6 +140,6 @@ KERNEL place(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
         int node = (int)BITS_OF(point.w);
         if (node < 0) continue;
         point.w = FLOAT_OF((uint)i);
-        sorted[SLOT * (capacity + EXTRA) + segments[SLOT * NODES + node].x + rank[SLOT * capacity + i]] = point;
+        sorted[SLOT * capacity + segments[SLOT * NODES + node].x + rank[SLOT * capacity + i]] = point;
     }
 }

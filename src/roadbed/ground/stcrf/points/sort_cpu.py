@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.model import FARTHEST_HEIGHT
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -143,25 +143,25 @@ def _place_runs(scan, turn, shape, next_place, room, out, first, last, run):
             run += ONE
 
 
-@inner()
-def _is_empty(count, anchored, c):
+@merged()
+def _is_empty(count, c):
     """Whether nodes c and on have nothing."""
-    empty = is_empty(anchored, c)
-    for s in range(count.shape[0]):
+    empty = is_empty(count[0], c)
+    for s in range(1, count.shape[0]):
         empty &= is_empty(count[s], c)
     return empty
 
 
 @inner()
-def _begin_nodes(count, anchored, shape, start, listed):
-    """Where nodes begin, and in `count` where each slice does; those that have points, or are anchored, are listed."""
+def _begin_nodes(count, shape, start, listed):
+    """Where nodes begin, and in `count` where each slice does; those that have points are listed."""
     slices, nodes = count.shape[0], U(shape.rows * shape.columns)
     total = n = 0
     for row in range(shape.rows + 1):
         listed.row[row] = n
         c, after = U(row * shape.columns), min(U((row + 1) * shape.columns), nodes + ONE)
         while c < after:
-            if c + STEP <= nodes and _is_empty(count, anchored, c):
+            if c + STEP <= nodes and _is_empty(count, c):
                 store(start, c, splat(np.int32(total)))  # maybe also of the next row, which writes over it
                 c += STEP
                 continue
@@ -173,11 +173,11 @@ def _begin_nodes(count, anchored, shape, start, listed):
                     total += here
                 if node < nodes:
                     listed.nodes[n] = node  # written over where it does not count
-                    n += (total > before) | (anchored[node] > 0)
+                    n += total > before
             c += STEP
 
 
-@inner()
+@merged()
 def _take_along(standing, out, last, run):
     """What is known of the points of a slice up to its last, from number `run` on, to their places."""
     runs = out.runs
@@ -188,8 +188,8 @@ def _take_along(standing, out, last, run):
         run += ONE
 
 
-@njit(nogil=True, cache=True, allocates=False)
-def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
+@njit(nogil=True, cache=True)
+def sort_by_node(tasks, scan, standing, pose, shape, room, out):
     """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
 
     `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of whole blocks.
@@ -209,7 +209,7 @@ def sort_by_node(tasks, scan, standing, pose, shape, anchored, room, out):
                 count[s, :] = 0
                 _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), out.runs, first, last, run)
             elif phase == 1:
-                _begin_nodes(count, anchored, shape, out.start, out.listed)
+                _begin_nodes(count, shape, out.start, out.listed)
             else:
                 _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
                 _take_along(standing, out, min(last, standing.shape[0]), run)

@@ -12,9 +12,19 @@ from roadbed.core.geometry import Float32
 from roadbed.ground.engine import Vehicle
 from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints, Spans
 from roadbed.ground.stcrf.em.em_cpu import EmRules, em_rules, run_em
+from roadbed.ground.stcrf.model import (
+    COARSE_ITERATIONS,
+    COARSE_SIGMA_UP,
+    COARSE_WARM_ITERATIONS,
+    HEIGHT_WEIGHT,
+    PULL_WEIGHT,
+    SLOPE_ITERATIONS,
+    SLOPE_SIGMA_UP,
+    SLOPE_WEIGHT,
+)  # fmt: skip
 from roadbed.ground.stcrf.points.active_columns_cpu import CHUNKS, VECTOR, clear_outside
 from roadbed.ground.stcrf.points.select_cpu import PAD
-from roadbed.ground.stcrf.sizes import low_side_of, ratio_of
+from roadbed.ground.stcrf.sizes import low_side_of, ratio_of, reach_of
 from roadbed.ground.stcrf.start.slope_start_cpu import (
     climb_arrays,
     count_explained,
@@ -25,7 +35,6 @@ from roadbed.ground.stcrf.start.slope_start_cpu import (
     take_better,
 )  # fmt: skip
 from roadbed.ground.stcrf.start.start_cpu import begin_coarse, expect_carried, spread_coarse, start_level
-from roadbed.kernels.entrance import Entrances
 from roadbed.kernels.parallel import parallel_for
 
 F = np.float32
@@ -35,8 +44,7 @@ class CoarseStart:
     """`low` takes the lowest points of fine nodes, `find` gives coarse planes, `to_fine` the fine nodes' start."""
 
     def __init__(self, config: GroundConfig, fine: Shape) -> None:
-        self._stcrf, self._fine, self._ratio = config.stcrf, fine, ratio_of(config)
-        self._enter = Entrances()
+        self._config, self._fine, self._ratio = config, fine, ratio_of(config)
         wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
         spacing = config.stcrf.spacing * self._ratio
         self._level, self._climbing = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
@@ -53,18 +61,18 @@ class CoarseStart:
 
         `alone`: no thread but this one is worth waking.
         """
-        stcrf, level, lowest = self._stcrf, self._level, self._lowest
+        level, lowest = self._level, self._lowest
         level.cut(alone)
         field = level.shape, level.information, level.spans, level.written, level.row_chunks
-        lattice = self._fine, self._ratio, stcrf.reach
-        self._enter(begin_coarse)(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
+        lattice = self._fine, self._ratio, reach_of(self._config)
+        begin_coarse(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
         if carried is not None:
-            self._enter(expect_carried)(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
-            run_em(level, lowest, self._rules(stcrf.coarse.warm_iterations, stcrf.coarse.sigma_up), alone)
+            expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
+            run_em(level, lowest, self._rules(COARSE_WARM_ITERATIONS, COARSE_SIGMA_UP), alone)
             return
-        self._enter(start_level)(F(road), level.spans, level.expected, level.mean)
-        run_em(level, lowest, self._rules(stcrf.coarse.iterations, stcrf.coarse.sigma_up), alone)
-        if stcrf.coarse.climb:
+        start_level(F(road), level.spans, level.expected, level.mean)
+        run_em(level, lowest, self._rules(COARSE_ITERATIONS, COARSE_SIGMA_UP), alone)
+        if self._config.uses("slope_aware_start"):
             self._climb(vehicle, road, alone)
 
     def to_fine(self, spans: Spans, before: Float32, expected: Float32, grain: int) -> None:
@@ -79,19 +87,19 @@ class CoarseStart:
         self._spread(spans, False, expected, expected, grain)
 
     def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
-        level, most, (rows, columns, _) = self._level, F(self._stcrf.coarse.most_information), self._fine
+        level, (rows, columns, _) = self._level, self._fine
         wide = level.posterior, level.mean, level.spans, level.shape
-        given = wide, self._ratio, most, columns, spans, inside, before, expected
-        parallel_for(self._enter(spread_coarse), rows, *given, grain=grain)
+        given = wide, self._ratio, columns, spans, inside, before, expected
+        parallel_for(spread_coarse, rows, *given, grain=grain)
 
     def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
-        stcrf, level, climbing, lowest = self._stcrf, self._level, self._climbing, self._lowest
+        level, climbing, lowest = self._level, self._climbing, self._lowest
         shape, (heights, counts, sums) = level.shape, self._climb_arrays
-        self._enter(count_explained)(lowest, level.mean, shape, counts[1])
+        count_explained(lowest, level.mean, shape, counts[1])
         if not may_be_better(counts, sums):
             return
-        slope = F(stcrf.slope_limit)
+        slope = F(self._config.stcrf.slope_limit)
         find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
         lower_envelope(heights, slope, shape)
         expect_envelope(heights[0], F(road), slope, shape, climbing.expected)
@@ -99,21 +107,21 @@ class CoarseStart:
             own[:] = ends
         clear_outside(climbing.information, climbing.written, climbing.spans)
         climbing.row_chunks = level.row_chunks
-        run_em(climbing, lowest, self._rules(stcrf.coarse.climb_iterations, stcrf.coarse.climb_sigma_up), alone)
+        run_em(climbing, lowest, self._rules(SLOPE_ITERATIONS, SLOPE_SIGMA_UP), alone)
         count_explained(lowest, climbing.mean, shape, counts[2])
         take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)
 
     def _make_rules(self, iterations: int, sigma_up: float) -> EmRules:
-        stcrf, wide = self._stcrf, self._ratio
+        wide = self._ratio
         return em_rules(
-            stcrf,
+            self._config.stcrf,
             iterations=iterations,
             from_prior=False,
             gamma=F(0),
             sigma_up_early=F(sigma_up),
             sigma_up=F(sigma_up),
-            pull=F(stcrf.coarse.pull),
-            height_information=F(stcrf.height_information),
+            pull=F(PULL_WEIGHT if self._config.uses("pull_to_drops") else 0),
+            height_information=F(HEIGHT_WEIGHT),
             # Over a wide node a slope matters more: its information grows with the lever arm.
-            slope_information=F(stcrf.slope_information * (wide**2 / 4 if wide > 1 else 1)),
+            slope_information=F(SLOPE_WEIGHT * (wide**2 / 4 if wide > 1 else 1)),
         )

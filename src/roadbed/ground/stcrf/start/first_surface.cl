@@ -178,14 +178,14 @@ KERNEL_OF_SIZE(TEAM) first_surface(GLOBAL const Frame *frames, GLOBAL const floa
     }
     float4 plane = expected[own.node];
     if (own.climbs) plane = climbing_plane(own, held, frames, messages, heights, number + 1);
-    Information found = iterated(own, held, &plane, own.climbs ? CLIMB_ITERATIONS : iterations, messages, number);
+    Information found = iterated(own, held, &plane, own.climbs ? SLOPE_ITERATIONS : iterations, messages, number);
     if (GROUP_COUNT > HALF) {
         tell_explained(own, held, plane, messages, number + 1);
         if (!own.climbs && takes_climbing(own, messages, number + 1)) {
             float4 slopes = receive_message(messages + SLOPES_OF_CLIMBING + own.node, number + 1);
             plane = FLOAT4(receive_message(messages + EXPLAINED_BY(1) + own.node, number + 1).z, slopes.x, slopes.y, 0.0f);
-            uint4 *climbed = messages + INFORMATION_OF(1, CLIMB_ITERATIONS - 1) + 3 * own.node;
-            found = told_information(climbed, number + CLIMB_ITERATIONS);
+            uint4 *climbed = messages + INFORMATION_OF(1, SLOPE_ITERATIONS - 1) + 3 * own.node;
+            found = told_information(climbed, number + SLOPE_ITERATIONS);
         }
     }
     if (!own.climbs && own.tells && own.lane == 0) store_node(result, own.node, found, plane);

@@ -25,7 +25,8 @@ from roadbed.ground.stcrf.model import (
 )  # fmt: skip
 from roadbed.ground.stcrf.points.node_classes_cpu import box_sum
 from roadbed.ground.stcrf.points.select_cpu import UNSEEN
-from roadbed.kernels.numeric import FAST, F, U, inner, njit
+from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import FAST, F, U
 from roadbed.kernels.simd import STEP, load, splat, where
 from roadbed.kernels.simd_reductions import total
 
@@ -44,7 +45,7 @@ def climb_arrays(rows: int, columns: int) -> ClimbArrays:
     return ClimbArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((4, rows, columns), np.int32))
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
     """The second lowest point of each wide node, so that one stray return below ground counts for nothing."""
     z, reserved, length = lowest.z, lowest.reserved, lowest.length
@@ -65,7 +66,7 @@ def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
         heights[row + 1, column + 1] = min(heights[row + 1, column + 1], road)
 
 
-@njit(cache=True, allocates=False, fastmath=FAST)
+@njit(cache=True, fastmath=FAST)
 def lower_envelope(heights, slope, shape):
     """No node higher over a neighbour than `slope` allows, as many nodes far as rounds; ends in heights[0]."""
     straight = slope * shape.spacing
@@ -85,7 +86,7 @@ def _height_or(heights, r, c, road):
     return heights[r, c] if heights[r, c] < FAR_ABOVE else road
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def expect_envelope(heights, road, slope, shape, expected):
     """The envelope as expected planes; at the border, and where nothing is known, level."""
     double = F(2) * shape.spacing
@@ -102,7 +103,7 @@ def expect_envelope(heights, road, slope, shape, expected):
                 expected[r, 2, c] = min(max(rise_y / double, -slope), slope)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def count_explained(lowest, mean, shape, explained):
     """How many of each node's lowest points lie on its plane; what they are filled up with lies far above."""
     for row in range(shape.rows):
@@ -127,7 +128,7 @@ def _is_better(points, level, climbing):
     return F(climbing) > CLIMB_BETTER * F(level) and (more > CLIMB_MANY_MORE or nearly_all)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def may_be_better(counts, sums):
     """Whether the climbing start would be taken anywhere if it explained everything; regions' sums stay in `sums`."""
     box_sum(counts[0], CLIMB_REGION, sums[3], sums[0])
@@ -139,7 +140,7 @@ def may_be_better(counts, sums):
     return False
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def take_better(counts, sums, climbed, climbed_mean, information, mean):
     """Where the climbing start explains its region better, its information and planes replace the level start's."""
     box_sum(counts[2], CLIMB_REGION, sums[3], sums[2])

@@ -26,7 +26,7 @@ KERNEL spread(GLOBAL const Frame *frames, GLOBAL const float4 *coarse, GLOBAL co
         float along = (float)(column - i) + east, across = (float)(row - j) + north;
         GLOBAL const float4 *state = coarse + 3 * (SLOT * COARSE_NODES + j * COARSE_COLUMNS + i);
         float4 plane = state[2];
-        weight *= fmin(state[0].x, MOST_INFORMATION);
+        weight *= state[0].x;
         height += weight * (plane.y + (plane.z * along + plane.w * across) * (RATIO * SPACING));
         slope_x += weight * plane.z;
         slope_y += weight * plane.w;

@@ -15,12 +15,15 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
     share_rows,
 )
 from roadbed.ground.stcrf.points.select_cpu import PAD, UNSEEN
-from roadbed.kernels.numeric import FAST, ONE, F, U, inner, njit
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import FAST, ONE, F, U
 from roadbed.kernels.simd import LANES, STEP, load, splat, store, where
 
+_NO_PRIOR = np.bool_(False)  # typed, as Numba compiles a function for each literal
 
-@inner(allocates=True, fastmath=FAST)
-def _gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, counts):
+
+@inner(fastmath=FAST)
+def _gather_lowest(listed, low, shape, ratio, coarse_shape, shaping, counts):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants.
 
     `counts` takes how many there are.
@@ -49,8 +52,6 @@ def _gather_lowest(start, listed, low, shape, ratio, coarse_shape, shaping, coun
                     if column >= (coarse_column + 1) * ratio:
                         break
                     next_listed[row - first_row] += 1
-                    if start[node] == start[node + 1]:
-                        continue
                     for part in range(low.shape[1]):
                         # Written over where nothing was seen: cheaper than a branch.
                         x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
@@ -75,13 +76,13 @@ def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
     `field` is the coarse lattice: its shape, information, spans, which columns were written, and those ranges.
     """
     coarse_shape, information, spans, written, chunks = field
-    _gather_lowest(points.start, points.listed, low, shape, ratio, coarse_shape, lowest, counts)
+    _gather_lowest(points.listed, low, shape, ratio, coarse_shape, lowest, counts)
     find_spans(lowest.listed, information[0], False, coarse_shape, reach, spans)
     clear_outside(information, written, spans)
     share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def start_level(height, spans, expected, mean):
     """A level surface as what to expect within the spans, and everywhere as the first plane: where no point is near,
     not what an earlier scan has left there."""
@@ -89,7 +90,7 @@ def start_level(height, spans, expected, mean):
     mean[:, 0], mean[:, 1:] = height, F(0)
 
 
-@njit(cache=True, allocates=False)
+@njit(cache=True)
 def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
     """The carried plane in the middle of each wide node is where its EM starts."""
     for coarse_row in range(coarse_shape.rows):
@@ -114,7 +115,7 @@ def _wide_before(place, ratio):
     return before, F(halves - np.int32(2 * ratio) * before) / F(2 * ratio)
 
 
-@inner(fastmath=FAST)
+@merged()
 def _between_nodes(ratio, columns, last, aside):
     """How far each fine node lies to the east of the wide one before it, and of the two that it is blended of."""
     for c in range(columns):
@@ -123,19 +124,18 @@ def _between_nodes(ratio, columns, last, aside):
         aside[0, c], aside[1, c], aside[2, c] = beyond, F(i - west) + beyond, F(i - east) + beyond
 
 
-@inner()
-def _blend_row(information, mean, weight, across, most, first, last, sums):
+@merged()
+def _blend_row(information, mean, weight, across, first, last, sums):
     """Adds a row of wide nodes, `across` m away, to weights, weighted heights and weighted slopes."""
     for i in range(U(first), U(last), STEP):
-        known, slope_y = load(information, (0, i)), load(mean, (2, i))
-        w = where(known < most, known, splat(most)) * weight
+        w, slope_y = load(information, (0, i)) * weight, load(mean, (2, i))
         store(sums, (0, i), load(sums, (0, i)) + w)
         store(sums, (1, i), load(sums, (1, i)) + w * (load(mean, (0, i)) + slope_y * across))
         store(sums, (2, i), load(sums, (2, i)) + w * load(mean, (1, i)))
         store(sums, (3, i), load(sums, (3, i)) + w * slope_y)
 
 
-@inner()
+@merged()
 def _repeat(sums, wide, ratio, first, last, west, east):
     """Sums of the `wide` nodes to both sides, where the border is counted, for each fine one in a range of columns.
 
@@ -177,7 +177,7 @@ def _blend_columns(sums, between, shape, ratio, columns, before, expected):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def spread_coarse(first_row, last_row, wide, ratio, most, columns, spans, inside, before, expected):
+def spread_coarse(first_row, last_row, wide, ratio, columns, spans, inside, before, expected):
     """Blend the four coarse planes around each fine node of some rows, weighted by what they know: `inside` of the
     spans, or outside of them. `wide` is the coarse lattice: its information, planes, spans and shape.
 
@@ -201,7 +201,7 @@ def spread_coarse(first_row, last_row, wide, ratio, most, columns, spans, inside
         sums[:] = F(0)
         for line, weight in ((max(j, 0), F(1) - beyond), (min(j + 1, last_line), beyond)):
             across = (F(j - line) + beyond) * spacing
-            _blend_row(information[line + 1], mean[line + 1], weight, across, most, lo, hi, sums)
+            _blend_row(information[line + 1], mean[line + 1], weight, across, lo, hi, sums)
         old, new = before[row + 1], expected[row + 1]
         if inside or first == last:
             _blend_columns(sums, between, shape, ratio, (begin, end), old, new)

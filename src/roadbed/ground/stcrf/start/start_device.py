@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.ground.stcrf.model import FAR_ABOVE
+from roadbed.ground.stcrf.model import (
+    COARSE_ITERATIONS,
+    COARSE_SIGMA_UP,
+    COARSE_WARM_ITERATIONS,
+    FAR_ABOVE,
+    SLOPE_ITERATIONS,
+    SLOPE_SIGMA_UP,
+)  # fmt: skip
 from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, TEAM, EmLayout, coarse_program, exponent
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import Launch
@@ -23,7 +30,8 @@ class CoarseLattice:
     """The EM on wide nodes, which gives the first surface: a program of its own with the wide lattice's constants."""
 
     def __init__(self, backend: Backend, config: Config, slots: int) -> None:
-        self._backend, self._stcrf, self._slots = backend, config.ground.stcrf, slots
+        self._backend, self._slots = backend, slots
+        self._finds_slopes = config.ground.uses("slope_aware_start")
         program = coarse_program(config)
         self._shape = int(program.definitions["ROWS"]), int(program.definitions["COLUMNS"])
         self._nodes = int(program.definitions["NODES"])
@@ -50,7 +58,7 @@ class CoarseLattice:
         if self._groups:
             self._mail = zeros((1 + _MESSAGES * self._nodes) * 4, np.uint32)
         self._shaping = self.points if backend.device.lanes > 1 else backend.zeros(self.points.shape, np.float32)
-        if self._stcrf.coarse.climb:
+        if self._finds_slopes:
             self._climbing = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
             self._envelope = zeros(slots * self._nodes * 4, np.float32)
             self._heights = zeros(slots * self._nodes * 2, np.float32)
@@ -62,17 +70,16 @@ class CoarseLattice:
 
     def launches(self, frames: Any, carried: bool) -> list[Launch]:
         """The EM from the last frame's surface; or from a level one, the one that climbs, and the better of both."""
-        coarse = self._stcrf.coarse
-        count = self._iterations_of(carried)
+        count, finds_slopes = self._iterations_of(carried), self._finds_slopes and not carried
         if self._groups:
-            groups = self._groups * (2 if coarse.climb and not carried else 1)
+            groups = self._groups * (2 if finds_slopes else 1)
             given = frames, self.points, self.expected, self.result, self._mail, np.int32(count)
             return [replace(self._launch("coarse", "first_surface", groups, *given), size=TEAM, cooperative=True)]
-        launches = self._iterations("coarse", count, coarse.sigma_up, self._states, self.expected)
+        launches = self._iterations("coarse", count, COARSE_SIGMA_UP, self._states, self.expected)
         if self._shaping is not self.points:
             packing = self.points, self._shaping, self._lists
             launches = [self._launch("pack", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
-        return [*launches, *self._climb(frames)] if coarse.climb and not carried else launches
+        return [*launches, *self._climb(frames)] if finds_slopes else launches
 
     def _groups_together(self) -> int:
         """0 where the groups of both starts cannot wait for each other, or a node holds too many points."""
@@ -82,16 +89,15 @@ class CoarseLattice:
         return groups if 2 * groups <= self._backend.resident_groups(self.program, "first_surface", TEAM) else 0
 
     def _iterations_of(self, carried: bool) -> int:
-        coarse = self._stcrf.coarse
-        return coarse.warm_iterations if carried else coarse.iterations
+        return COARSE_WARM_ITERATIONS if carried else COARSE_ITERATIONS
 
     def _climb(self, frames: Any) -> list[Launch]:
-        coarse, over_nodes = self._stcrf.coarse, -(-self._nodes // GROUP)
+        over_nodes = -(-self._nodes // GROUP)
         climbing = self._climbing[0]
-        start = self._climbing[coarse.climb_iterations % 2]
+        start = self._climbing[SLOPE_ITERATIONS % 2]
         envelope = frames, self._heights, self._envelope, start
         alone = GROUP if self._backend.device.lanes > 1 else 1
-        iterations = (coarse.climb_iterations, coarse.climb_sigma_up, self._climbing, self._envelope)
+        iterations = (SLOPE_ITERATIONS, SLOPE_SIGMA_UP, self._climbing, self._envelope)
         return [
             self._launch("climb", "find_heights", over_nodes, frames, self.points, self._heights),
             replace(self._launch("climb", "expect_envelope", 1, *envelope), size=alone),

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.ground.stcrf.model import OWN_POINTS
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import F, inner
+from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.numeric import F
 from roadbed.kernels.simd import LANES, load_flat, store_flat
 
 

@@ -42,7 +42,7 @@ KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *judged, GLOB
 // Whether a clean node beside this one, or itself, belongs to a large component.
 FUNCTION int on_mainland(GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
     int column = node % COLUMNS, row = node / COLUMNS, found = 0;
-    float least = fmin((float)ISLANDS, ISLAND_SHARE * (float)sizes[NODES]);
+    float least = fmin((float)ISLANDS, SMALL_SHARE * (float)sizes[NODES]);
     for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
         for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i) {
             int root = clean[j * COLUMNS + i];

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import CLEAN_VARIANCE, ISLAND_SHARE
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE
+from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import STEP, bits, load
 from roadbed.runtime.components_cpu import root_of
 
@@ -40,7 +41,7 @@ def _find_runs(variance, first, runs):
     return n
 
 
-@inner()
+@merged()
 def _join_rows(runs, below, first, last, parent):
     """Runs first..last of a row hang on those of the row before it, below..first, that they touch, if only a corner."""
     other = below
@@ -55,7 +56,7 @@ def _join_rows(runs, below, first, last, parent):
             touching += 1
 
 
-@inner()
+@merged()
 def _mark_mainland(runs, row_runs, parent, size, least, mainland):
     """1 on the nodes of large components; `mainland` has one node more on each side."""
     for row in range(row_runs.shape[0] - 1):
@@ -83,7 +84,7 @@ def drop_islands(fewest, largest_variance, unknown_variance, elevation, slope, v
     for run in range(size.shape[0]):
         size[root_of(parent, run)] += runs[run, 1] - runs[run, 0]
     mainland = np.zeros((rows + 2, columns + 2), np.uint8)
-    _mark_mainland(runs, row_runs, parent, size, min(F(fewest), ISLAND_SHARE * F(known)), mainland)
+    _mark_mainland(runs, row_runs, parent, size, min(F(fewest), SMALL_SHARE * F(known)), mainland)
     beside = np.empty(columns + 2, np.uint8)
     for row in range(rows):
         for c in range(U(columns + 2)):

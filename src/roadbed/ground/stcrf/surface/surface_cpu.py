@@ -19,13 +19,13 @@ from roadbed.ground.stcrf.model import (
     SLOPE_VARIANCE,
 )  # fmt: skip
 from roadbed.ground.stcrf.surface.report_cpu import report_row
-from roadbed.kernels.jit import inlined
-from roadbed.kernels.numeric import ONE, F, U, inner, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import LANES, STEP, bits, larger, load, splat, store, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
-@inner()
+@merged()
 def _mark_seen(own, before, use_prior, lo, hi, seen):
     """1 where a node of a row was seen, now or before; nodes around its span were not."""
     weight = F(1) if use_prior else F(0)
@@ -35,7 +35,7 @@ def _mark_seen(own, before, use_prior, lo, hi, seen):
         store(seen, c, where(enough, splat(F(1)), splat(F(0))))
 
 
-@inner()
+@merged()
 def _sum_along_x(seen, out):
     """How many of the three nodes of a row around each were seen."""
     for c in range(ONE, U(seen.shape[0] - LANES), STEP):
@@ -127,7 +127,7 @@ def _may_be_known(evidence, rules, r, c):
     return bits(near) != 0 or rules.largest_variance >= rules.scale / rules.height_information
 
 
-@inner()
+@merged()
 def _end_of_known(evidence, rules, r, first, last):
     """Where vectors of nodes end of which some may be known, from `first` on."""
     c = first
@@ -136,7 +136,7 @@ def _end_of_known(evidence, rules, r, first, last):
     return c
 
 
-@inner()
+@merged()
 def _judge_known(r, information, arrays, rules, evidence, first, last, doubt):
     """What is reported of a row between two columns; nodes that cannot be known are passed over."""
     given = information, arrays.data[r], arrays.prior[r]
@@ -147,7 +147,7 @@ def _judge_known(r, information, arrays, rules, evidence, first, last, doubt):
         first = end + STEP
 
 
-@inner(allocates=True)
+@inner()
 def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence, layers):
     """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen."""
     mean, weak = arrays.mean, (rules.height_information, rules.slope_information)
@@ -169,7 +169,7 @@ def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence
 SURFACE_PHASES = 2
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit(nogil=True, cache=True)
 def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules, evidence, layers):
     """Elevation and slope, NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
 
@@ -187,7 +187,7 @@ def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules
             elif rules.seen_only:
                 for r in range(first + 1, last + 1):
                     span = spans.lo[r - 1], max(spans.lo[r - 1], spans.hi[r - 1])
-                    _mark_seen(arrays.data[r, 0], arrays.prior[r, 0], use_prior, *span, seen[r])
+                    _mark_seen(arrays.data[r, 0], arrays.prior[r, 0], use_prior, span[0], span[1], seen[r])
                     _sum_along_x(seen[r], evidence.beside[r])
             part = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
@@ -220,7 +220,7 @@ def tell_variance(spans, evidence, rules, variance):
             out[c] = min(told[c + ONE], most) if out[c] <= most else out[c]
 
 
-@inner()
+@merged()
 def _write_row(planes, rules, doubt, elevation, slope, out):
     """From a row with borders to one without."""
     nothing = F(np.nan)

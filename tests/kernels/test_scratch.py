@@ -16,7 +16,7 @@ def _running_sum(values, room):
     return room[values.shape[0] - 1]
 
 
-@njit(allocates=False)
+@njit()
 def _last_sum_and_rest(values):
     room, other = scratch(ROOM, np.float32), scratch(ROOM, np.int64)
     last = _running_sum(values, room)
@@ -38,7 +38,7 @@ def test_room_in_a_loop_is_taken_once():
         room[k % ROOM] += 1
         return room.sum()
 
-    @njit(allocates=False)
+    @njit()
     def kernel(times):
         total = 0
         for k in range(times):

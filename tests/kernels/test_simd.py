@@ -33,7 +33,7 @@ from roadbed.kernels.simd_reductions import least, total
 RNG = np.random.default_rng(5)
 
 
-@njit(nogil=True, allocates=False)
+@njit(nogil=True)
 def every_operator(planes, out):
     for c in range(U(0), U(planes.shape[1]), STEP):
         a, b = load(planes, (0, c)), load(planes, (1, c))
@@ -44,7 +44,7 @@ def every_operator(planes, out):
         store(out, (4, c), splat(least(b)) + numbers())
 
 
-@njit(nogil=True, allocates=False)
+@njit(nogil=True)
 def coordinates(points, marks, out):
     for k in range(U(0), U(points.shape[0]), STEP):
         x, y, z = load_points(points, k)
@@ -53,7 +53,7 @@ def coordinates(points, marks, out):
         store(out, (2, k), where(none_of(marks, k, np.uint16(0x8001)), z, splat(F(-1))))
 
 
-@njit(nogil=True, allocates=False)
+@njit(nogil=True)
 def whole_numbers(values, counts, own, out, begins, empty):
     for n, k in enumerate(range(U(0), U(values.shape[0]), STEP)):
         cell = whole(load(values, k)) * np.int32(3) + load(counts, k)
@@ -73,7 +73,7 @@ def test_whole_numbers_compute_what_numpy_does():
     assert empty.tolist() == [False, True, False, False]
 
 
-@njit(nogil=True, allocates=False)
+@njit(nogil=True)
 def first_lanes(values, counts, out, whole_out, small):
     for n in range(U(counts.shape[0])):
         lanes = load(values, n * STEP)

@@ -34,7 +34,7 @@ def test_chosen_lanes_follow_each_other(by_hand, monkeypatch):
     values, left_out = RNG.uniform(0, 1, 40 * LANES).astype(np.float32), RNG.random(40 * LANES) < 0.5
     left_out[: 3 * LANES], values[:LANES], values[LANES : 2 * LANES] = True, 0.05, 0.5  # all of a vector, and none
     out, whole_out = np.full(len(values), -1, np.float32), np.full(len(values), -1, np.int32)
-    n = njit(allocates=False)(list_chosen)(values, left_out, out, whole_out)
+    n = njit()(list_chosen)(values, left_out, out, whole_out)
     wanted = values[~left_out & (values < np.float32(0.9)) | (values < np.float32(0.1))]
     assert n == len(wanted) > 10 * LANES
     assert np.array_equal(out[:n], wanted)
@@ -43,7 +43,7 @@ def test_chosen_lanes_follow_each_other(by_hand, monkeypatch):
     assert (whole_out[n:] == -1).all()
 
 
-@njit(nogil=True, allocates=False)
+@njit(nogil=True)
 def sums(vectors, together, alone):
     a, b, c, d = load(vectors, (0, 0)), load(vectors, (1, 0)), load(vectors, (2, 0)), load(vectors, (3, 0))
     e, f, g, h = load(vectors, (4, 0)), load(vectors, (5, 0)), load(vectors, (6, 0)), load(vectors, (7, 0))
@@ -61,7 +61,7 @@ def test_sums_of_eight_vectors_are_those_of_each_to_the_last_bit():
     np.testing.assert_allclose(alone, vectors.astype(np.float64).sum(1), rtol=1e-5, atol=1e-3)
 
 
-@njit(nogil=True, allocates=False)
+@njit(nogil=True)
 def looked_up(table, places, offset, out):
     store(out, 0, look_up(table, load(places, 0), offset))
 
@@ -74,7 +74,7 @@ def test_numbers_are_looked_up_by_lane(shape):
     assert np.array_equal(out, table.ravel()[places + 12])
 
 
-@njit(nogil=True, allocates=False)
+@njit(nogil=True)
 def double_planes(planes, out):
     for k in range(planes.shape[0]):
         for c in range(0, planes.shape[1], LANES):
