@@ -76,10 +76,10 @@ def test_a_rule_that_is_switched_off_has_no_effect_on_the_papers_filter():
     assert model.unobserved_survival == 1.0
     assert model.sure_memory == model.free_memory
     assert model.acceleration_at_rest == model.acceleration
-    assert model.moving[4:] == (0.0, 0, 0, 1.0)  # old_share, neighbours, age, untested
+    assert model.moving[4:] == (0.0, 0, 0.0, 0, 1.0)  # old_share, neighbours, alike, age, untested
     assert {model.birth.traffic, model.birth.fast, model.birth.seeded} == {0.0}
     assert (sensor.sure_height, sensor.underpass, sensor.mixed_free, sensor.unknown_ground) == (10.0, 1.0, 1.0, 1.0)
-    assert (sensor.neighbour_rays, sensor.log_hit_ratio) == (0, pytest.approx(np.log(4)))
+    assert (sensor.face, sensor.neighbour_rays, sensor.log_hit_ratio) == (0.0, 0, pytest.approx(np.log(4)))
 
 
 def test_no_addition_is_left_on():

@@ -84,12 +84,13 @@ OCCUPANCY = [
         "hsbof/velocities_cpu.py",
         _CELLS,
         ("alike += dx * dx + dy * dy <= limit", "alike += 1"),
-        ("alike = -1", "alike = 0"),
+        ("alike, hits = -1, 0", "alike, hits = 0, 0"),
     ),
     *_of(
         "hsbof/velocities_cpu.py",
         ("occupancy/test_rules.py",),
         ("range(max(row - ALIKE_REACH, 0), min(row + ALIKE_REACH + 1, rows))", "range(max(row - 1, 0), min(row + 2, rows))"),
+        ("probability[r, c] > HIT and (r != row or c != column)", "probability[r, c] > HIT"),
     ),
     *_of(
         "registration/register_cpu.py",

@@ -70,6 +70,7 @@ SUBJECTS = {
         "occupancy/test_observe.py",
         "occupancy/test_observe_device.py",
         "occupancy/test_observe_truth.py",
+        "occupancy/test_faces.py",
     ),
     "occupancy/placement.py": ("occupancy/test_filter_place.py", "occupancy/test_filter.py"),
     "occupancy/registration": ("occupancy/test_register.py", "occupancy/test_register_device.py"),

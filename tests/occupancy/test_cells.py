@@ -66,8 +66,8 @@ def test_a_cell_moves_only_together_with_others_that_move_the_same_way():
     velocities = Velocities(np.zeros(shape, np.float32), velocity, np.zeros((*shape, 3), np.float32), moving)
 
     def drop(neighbours):
-        rule = filter_model(moving={"neighbours": neighbours}).moving
-        drop_lone_cells(0, len(moving), velocities, rule, found)
+        rule = filter_model(moving={"neighbours": neighbours, "alike": 0.0}).moving
+        drop_lone_cells(0, len(moving), velocities, np.full(shape, 0.5, np.float32), rule, found)
 
     drop(2)
     for row in (1, 2):

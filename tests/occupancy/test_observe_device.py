@@ -49,7 +49,7 @@ def assert_same(observer, given, config=SMALL):
 @pytest.mark.parametrize("yaw", [0.0, 0.6, 2.2])
 @pytest.mark.parametrize("sensor", ["vlp16", "lux4"])
 def test_no_cell_of_a_simulated_scan_differs(observer, sensor, yaw):
-    """One dense sensor, and four sparse ones at once."""
+    """One dense sensor, and four sparse ones at once that look for faces."""
     for scan, ground in segmented(sensor, 2):
         assert assert_same(observer, looked_at(scan, ground, yaw=yaw)) > 3000
 
@@ -78,7 +78,7 @@ def test_what_is_already_on_the_device_is_read_there(observer):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_points_and_rules(device, seed, monkeypatch):
-    """Points without a number, heights without a ground, beams beneath obstacles, a small grid and a wide one."""
+    """Points without a number, heights without a ground, beams beneath things, faces, a small grid and a wide one."""
     rng = np.random.default_rng(seed)
     side = float(rng.choice([8.0, 24.0]))
     monkeypatch.setattr(model, "_SPARSE_RETURNS", float(rng.choice([0, 1e4])))

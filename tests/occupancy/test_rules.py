@@ -103,6 +103,28 @@ def test_what_is_hit_beside_cells_that_moved_is_born_moving(Filter, moved, rate,
         assert filter_.masses.dynamic[row, 2] == pytest.approx(values[1], abs=1e-5)
 
 
+@pytest.mark.parametrize("upright", [False, True])
+@pytest.mark.parametrize(
+    ("others", "alike", "moves"), [(0, 0.4, True), (3, 0.4, True), (9, 0.4, False), (9, 0.0, True)]
+)
+def test_of_the_cells_hit_around_one_enough_must_move_with_it(Filter, others, alike, moves, upright):
+    """Three cells move alike, beside so many that are hit and stand: of a bank a few cells may seem to move."""
+    moving = {"alike": alike, "neighbours": 2, "age": 1, "old_share": 0.0, "untested": 1.0}
+    model = filter_model(**NO_SURFACE, **NO_CHANCE, moving=moving)
+    filter_ = Filter((9, 7) if upright else (7, 9), 2.0, model)
+    p = np.full((7, 9), 0.05)
+    p[2, 2:7] = np.where(np.arange(5) < others, 0.9, 0.05)
+    p[4, 2:6] = np.where(np.arange(5, 9) < others, 0.9, 0.05)
+    p[3, 3:6] = 0.9
+    three = [(column, 3) if upright else (3, column) for column in (3, 4, 5)]
+    for cell in three:
+        place(filter_, cell, [(2.0, 0.5, 0.4), (2.1, 0.5, 0.4)])
+        filter_.masses.dynamic[cell] = 0.8
+    filter_.step(seen_as(np.ascontiguousarray(p.T) if upright else p, 0.95), 0.1)
+    assert [bool(filter_.moving[cell]) for cell in three] == [moves] * 3
+    assert filter_.moving.any() == moves
+
+
 def test_what_is_slow_changes_its_velocity_less(Filter):
     model = filter_model(20_000, dynamic_to_static=0.0)
     for speed, expected in ((0.0, 2.0), (2.0, 4.0), (20.0, 6.0)):

@@ -21,7 +21,9 @@ OccupancyRule = Literal[
     "underpass",  # a beam that passed beneath an obstacle frees nothing
     "mixed_cells",  # beams that pass a cell with returns count less
     "unknown_ground",  # beams over unknown ground count less
-    "sparse_sensors",  # low obstacles seen by sensors with few returns cover the neighbouring rays, too
+    "sparse_sensors",  # sensors with few returns per azimuth: neighbouring rays, vertical faces, surer returns
+    "sparse_returns",  # of these, a return is surer
+    "vertical_faces",  # of these, returns above each other are an obstacle even where the ground estimate climbed it
     # masses of a cell
     "exclusive_masses",  # static and arriving dynamic mass exclude each other; without: they are normalised
     "births_in_hit_cells",  # mass is born, or starts to move, in hit cells alone
@@ -58,6 +60,7 @@ OccupancyRule = Literal[
     "tested_particles",  # and count more if free space confirmed their motion
     "free_time_tests",  # free space that was seen free for a while
     "moving_neighbours",  # enough neighbours must move alike
+    "moving_share",  # and enough of the hit ones
     # objects
     "join_bodies",  # parts of one body are one object
     "vehicle_size",  # vehicles seen from one side have at least a usual size
@@ -141,11 +144,10 @@ class OccupancyConfig(Stage):
     objects: ObjectsConfig = ObjectsConfig()
 
 
-_GONE = "removed in 1.0 with the rule that it belonged to"
 _STAYS = "removed in 1.0: now a constant"
 _RULE = "removed in 1.0: a rule is switched off by its name in occupancy.without"
 _CONSTANTS = """
-observation: range_margin obstacle_height_sigma low_outlier underside underside_reach beneath
+observation: range_margin obstacle_height_sigma low_outlier underside underside_reach beneath sparse_hit face
     height_spread detection ground_detection hit false_alarm hits clip ground_sigma
 filter: empty_to_dynamic static_to_dynamic dynamic_to_static stop_speed acceleration_per_speed2 diffusion survival
     surface_sigma surface_floor
@@ -166,7 +168,7 @@ filter.maturity: enabled free_time
 filter.registration: enabled small standing_time fast_span fast_extent refined_span confirmed static_rate share trusted
     floor
 filter.birth: traffic fast seeded
-filter.moving: old_share neighbours untested test_free age
+filter.moving: old_share neighbours alike untested test_free age
 objects: lag body_gap
 """
 
@@ -178,8 +180,4 @@ def _named(text: str, reason: str) -> dict[str, str]:
 
 
 # Keys of earlier configurations, and why each is refused.
-REMOVED = {
-    **_named(_CONSTANTS, _STAYS),
-    **_named(_SWITCHES, _RULE),
-    **_named("observation: sparse_hit face\nfilter.moving: alike", _GONE),
-}
+REMOVED = {**_named(_CONSTANTS, _STAYS), **_named(_SWITCHES, _RULE)}

@@ -131,7 +131,7 @@ class Hsbof:
         with timed(timings, "update_measurement"):
             self._update_measurement(observation, registered, rules)
         with timed(timings, "estimate_velocities"):
-            self._estimate_velocities()
+            self._estimate_velocities(observation)
         with timed(timings, "give_birth"):
             self._give_birth(registered, ego_velocity, draw)
         with timed(timings, "resample"):
@@ -166,13 +166,14 @@ class Hsbof:
         given = (prior, observation, registered, self._start, s.arrays, rules)
         parallel_for(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
-    def _estimate_velocities(self) -> None:
+    def _estimate_velocities(self, observation: Observation) -> None:
         """Mean and covariance per cell, and which cells move; in new arrays, which are given out."""
         shape = self.moving.shape
         self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
         particles = (self._start, self._sorted.arrays, self.masses, self.model.moving)
         parallel_for(estimate_velocities, self.moving.size, *particles, self.velocities, grain=CHUNK)
-        parallel_for(drop_lone_cells, self.cells.rows, self.velocities, self.model.moving, self.moving)
+        given = (self.velocities, observation.probability, self.model.moving)
+        parallel_for(drop_lone_cells, self.cells.rows, *given, self.moving)
 
     def _give_birth(self, registered: Registered, ego_velocity: tuple[float, float], draw: Draw) -> None:
         """New particles for the newborn mass e_ED E + e_SD S."""

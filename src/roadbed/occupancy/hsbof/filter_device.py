@@ -190,7 +190,7 @@ class HsbofDevice:
         yield from phase(
             "estimate_velocities",
             ("estimate_velocities", size, *velocities),
-            ("drop_lone_cells", size, step, b.moving_alone, b.mean, b.moving),
+            ("drop_lone_cells", size, step, b.moving_alone, b.mean, g.probability, b.moving),
         )
         yield from draw("give_birth", b.birth, b.birth_reached, b.birth_sums, b.birth_draw, size, self.births)
         born = (

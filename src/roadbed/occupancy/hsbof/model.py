@@ -61,6 +61,7 @@ _OFF_MOVING: dict[OccupancyRule, dict[str, Any]] = {
     "old_particles": {"old_share": 0.0},
     "tested_particles": {"untested": 1.0},
     "moving_neighbours": {"neighbours": 0},
+    "moving_share": {"alike": 0.0},
 }
 _OFF_BIRTH: dict[OccupancyRule, dict[str, Any]] = {
     "traffic_births": {"traffic": 0.0},
@@ -80,6 +81,7 @@ class MovingRule(NamedTuple):
     dynamic_share: float = 0.5  # dynamic / (static + dynamic), at least
     old_share: float = 0.5  # of the dynamic mass that old enough particles carry, at least
     neighbours: int = 2  # cells within two cells that move alike, at least
+    alike: float = 0.3  # of the cells hit within two cells that move alike, at least
     age: int = 3  # resamplings a particle must survive to count for velocities
     untested: float = 0.02  # weight of particles whose motion was not tested lately, against 1
 

@@ -72,11 +72,11 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
     }
 }
 
-// A cell moves only if enough of the cells around it move the same way.
+// A cell moves only if enough of the cells around it move the same way, in number and as a share of the hit ones.
 KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOBAL const float2 *mean,
-                       GLOBAL uchar *together) {
+                       GLOBAL const float *probability, GLOBAL uchar *together) {
     FOR_EACH(cell, step->size) {
-        int alike = -1;  // the cell itself will be counted as alike
+        int alike = -1, hits = 0;  // the cell itself will be counted as alike
         if (moving[cell]) {
             int row = cell / step->columns, column = cell % step->columns;
             float2 own = mean[cell];
@@ -85,12 +85,13 @@ KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOB
             for (int r = max(row - ALIKE_REACH, 0); r <= last_row; ++r)
                 for (int c = max(column - ALIKE_REACH, 0); c <= last; ++c) {
                     int other = r * step->columns + c;
+                    hits += (real)probability[other] > (real)HIT && other != cell;
                     if (!moving[other]) continue;
                     float2 there = mean[other];
                     float dx = there.x - own.x, dy = there.y - own.y;
                     alike += (real)(dx * dx + dy * dy) <= limit;
                 }
         }
-        together[cell] = moving[cell] && alike >= step->moving.neighbours;
+        together[cell] = moving[cell] && alike >= step->moving.neighbours && (real)alike >= step->moving.alike * (real)hits;
     }
 }

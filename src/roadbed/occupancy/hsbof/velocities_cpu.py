@@ -8,6 +8,7 @@ import numpy as np
 from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.occupancy.hsbof.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
+from roadbed.occupancy.model import HIT
 
 _BLOCK = 32  # cells of a row
 
@@ -67,7 +68,7 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
 
 
 @njit(cache=True, nogil=True)
-def drop_lone_cells(first, last, velocities, rule, out):
+def drop_lone_cells(first, last, velocities, probability, rule, out):
     """A cell moves only if enough of the cells around it move the same way."""
     moving, velocity = velocities.moving, velocities.mean
     columns = moving.shape[1]
@@ -79,19 +80,23 @@ def drop_lone_cells(first, last, velocities, rule, out):
                 some |= moving[row, column]
             for column in range(begin, end if some else begin):
                 if moving[row, column]:
-                    out[row, column] = _moves_with_others(moving, velocity, row, column, rule)
+                    out[row, column] = _together(moving, velocity, probability, row, column, rule)
 
 
 @merged()
-def _moves_with_others(moving, velocity, row, column, rule):
-    """Whether enough of the cells around one move as it does."""
+def _together(moving, velocity, probability, row, column, rule):
+    """Whether enough of the cells around one move as it does, in number and as a share of the hit ones.
+
+    A bank or a tree is hit in many cells, of which a few seem to move; of a moving object nearly all do.
+    """
     rows, columns = moving.shape
     vx, vy = velocity[row, column, 0], velocity[row, column, 1]
     limit = ALIKE * (vx * vx + vy * vy)
-    alike = -1  # the cell itself will be counted as alike
+    alike, hits = -1, 0  # the cell itself will be counted as alike
     for r in range(max(row - ALIKE_REACH, 0), min(row + ALIKE_REACH + 1, rows)):
         for c in range(max(column - ALIKE_REACH, 0), min(column + ALIKE_REACH + 1, columns)):
+            hits += probability[r, c] > HIT and (r != row or c != column)
             if moving[r, c]:
                 dx, dy = velocity[r, c, 0] - vx, velocity[r, c, 1] - vy
                 alike += dx * dx + dy * dy <= limit
-    return alike >= rule.neighbours
+    return alike >= rule.neighbours and alike >= rule.alike * hits

@@ -25,12 +25,15 @@ NO_SENSOR = 255  # sensor index of a point that is left out
 
 _SPARSE_RETURNS = 8.0  # returns per ray under which a sensor is sparse
 _HIT, _FALSE_ALARM = 0.8, 0.2  # P(return | occupied), P(return | empty)
+_SPARSE_HIT = 0.9  # P(return | occupied) of a sparse sensor, and 1 - P(return | empty)
+_FACE = 0.12  # m of height in one polar bin that are a vertical face
 _UNDERSIDE_REACH = 3.0  # m behind a low obstacle in which a beam may have passed beneath it
 _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "obstacle_heights": {"sure_height": 10.0},
     "underpass": {"underside": 0.0, "underpass": 1.0},
     "mixed_cells": {"mixed_free": 1.0},
     "unknown_ground": {"unknown_ground": 1.0},
+    "vertical_faces": {"face": 0.0},
 }
 
 
@@ -47,6 +50,7 @@ class SensorModel(NamedTuple):
     neighbour_rays: (
         int  # on each side whose low obstacles count: returns of a sparse sensor are further apart than rays
     )
+    face: float  # m of height in a polar bin that are a vertical face; 0: none are looked for
     range_margin: float = 0.06  # m a beam must pass a cell before its end to count
     obstacle_height_sigma: float = 0.05  # m, softness of the obstacle height
     low_outlier: float = 1.0  # m below ground from which a return is ignored
@@ -68,15 +72,17 @@ class SensorModel(NamedTuple):
         config, without = whole.occupancy.observation, whole.occupancy.without
         range_bins, few = cls.kind(config, spacing, reach, points)
         sparse = few and "sparse_sensors" not in without
+        sure = sparse and "sparse_returns" not in without
         model = cls(
             azimuth_bins=round(360 / config.azimuth_step),
             range_bins=range_bins,
             min_range=config.min_range,
             obstacle_height=config.obstacle_height,
             clearance=whole.vehicle.clearance,
-            log_hit_ratio=math.log(_HIT / _FALSE_ALARM),
+            log_hit_ratio=math.log(_SPARSE_HIT / (1 - _SPARSE_HIT) if sure else _HIT / _FALSE_ALARM),
             underside_bins=round(_UNDERSIDE_REACH / spacing),
             neighbour_rays=1 if sparse else 0,
+            face=_FACE if sparse else 0.0,
         )
         changes = {name: value for rule in without for name, value in _OFF.get(rule, {}).items()}
         return model._replace(**changes)

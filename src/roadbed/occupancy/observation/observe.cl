@@ -12,9 +12,10 @@ KERNEL take_layers(GLOBAL const View *views, GLOBAL const float *layers_in, GLOB
     FOR_EACH(i, 4 * views->ground_columns * views->ground_rows) layers[i] = from[i];
 }
 
-// Scatters points into the polar table of their sensor and into cells.
+// Scatters points into the polar table of their sensor and into cells. `unreliable` holds frames: see vertical_faces.cl.
 KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const float *heights,
-               GLOBAL const uchar *sensor_index, GLOBAL const float *layers, GLOBAL uint *table, GLOBAL uint *cover,
+               GLOBAL const uchar *sensor_index, GLOBAL const float *layers, GLOBAL const uint *lowest,
+               GLOBAL const uint *highest, GLOBAL const int *unreliable, GLOBAL uint *table, GLOBAL uint *cover,
                GLOBAL int *weights, GLOBAL uint *marks) {
     GLOBAL const float *points = AT(float, views->points, points_in);
     int count = views->count;
@@ -36,6 +37,8 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
         GLOBAL const View *v = &views[sensor];
         Place p = placed(v, px, py, pz);
         float height = AT(float, v->heights, heights)[i];
+        double over;
+        if (v->face > 0 && is_on_face(v, p, height, lowest, highest, &over)) height = (float)over;
         int known = is_finite(height);
         double dz = known ? height : p.z - plane_at(v, p.x, p.y);
         if (dz <= -v->low_outlier || p.distance < v->min_range) continue;
@@ -64,7 +67,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
             // An uncertain ground makes the step from ground to obstacle softer.
             double uncertain = v->ground_sigma * v->ground_sigma;
             int node = known ? nearest_node(v, p.x, p.y) : -1;
-            if (node >= 0) {
+            if (node >= 0 && (v->face <= 0 || unreliable[v->nodes + node] != v->frame)) {
                 float variance = layers[3 * v->ground_columns * v->ground_rows + node];
                 if (is_finite(variance)) uncertain = fmin((double)variance, uncertain);
             }
@@ -206,8 +209,8 @@ FUNCTION void pass_beams(GLOBAL const View *v, GLOBAL uint *ended_in, GLOBAL flo
 }
 
 // One work-group per ray.
-KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cover, GLOBAL float *passing,
-                  GLOBAL float *beneath) {
+KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cover, GLOBAL uint *lowest,
+                  GLOBAL uint *highest, GLOBAL float *passing, GLOBAL float *beneath) {
     GLOBAL const View *v = &views[SLOT];
     LOCAL_ARRAY uint tile[RAY_TILE];
     LOCAL_ARRAY Cover covers[RAY_GROUP];
@@ -215,6 +218,11 @@ KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cov
     int ray = v->table + GROUP_ID * v->range_bins;
     if (v->underpass < 1) spread_cover(v, cover + ray, beneath + ray, tile, covers);
     pass_beams(v, table + ray, passing + ray, tile, slopes);
+    if (v->face > 0)
+        for (int k = LOCAL_ID; k < v->range_bins; k += LOCAL_SIZE) {
+            lowest[ray + k] = NO_LOWEST;
+            highest[ray + k] = NO_HIGHEST;
+        }
 }
 
 // LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground.
@@ -233,10 +241,11 @@ typedef struct {
 } Under;
 
 // Height of the ground, its uncertainty, and whether it is known; else the height of the vehicle's plane.
-FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, double x, double y) {
+FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOBAL const int *unreliable, double x,
+                          double y) {
     Under under = {plane_at(v, x, y), v->ground_sigma, 0};
     int node = nearest_node(v, x, y), nodes = v->ground_columns * v->ground_rows;
-    if (node >= 0 && is_finite(layers[node])) {
+    if (node >= 0 && is_finite(layers[node]) && (v->face <= 0 || unreliable[v->nodes + node] != v->frame)) {
         float variance = layers[3 * nodes + node];
         if (variance <= v->ground_sigma * v->ground_sigma) {
             under.sigma = (float)sqrt((double)variance);
@@ -254,10 +263,10 @@ FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, doub
 // p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 // A beam that passed beneath an obstacle, as under a car, does not show that the cell is free.
 KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT layers,
-                          GLOBAL const float *RESTRICT passing, GLOBAL const float *RESTRICT beneath,
-                          GLOBAL int *RESTRICT weights, GLOBAL uint *RESTRICT marks,
+                          GLOBAL const int *RESTRICT unreliable, GLOBAL const float *RESTRICT passing,
+                          GLOBAL const float *RESTRICT beneath, GLOBAL int *RESTRICT weights, GLOBAL uint *RESTRICT marks,
                           GLOBAL float *RESTRICT probability, GLOBAL float *RESTRICT observedness,
-                          GLOBAL ushort *RESTRICT surface) {
+                          GLOBAL ushort *RESTRICT surface){
     GLOBAL const View *v = &views[SLOT];
     FOR_EACH(cell, v->grid_columns * v->grid_rows) {
         double gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
@@ -279,7 +288,7 @@ KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float 
         double p = 0.5, seen = 0.0;
         if (lowest < NO_BEAM || n_o > 0 || ground_seen) {
             double odds = 1.0, trust = lowest < covered ? v->underpass : 1.0;
-            Under under = surface_at(v, layers, x, y);
+            Under under = surface_at(v, layers, unreliable, x, y);
             if (ground_seen) {
                 // The beam of the ground return may itself have passed beneath an obstacle.
                 if (under.surface - v->origin[2] < covered * distance) trust = v->underpass;

@@ -22,8 +22,9 @@ from roadbed.occupancy.observation.locate_cpu import locate_points
 from roadbed.occupancy.observation.model import SensorModel
 from roadbed.occupancy.observation.observe_cpu import HALVES, clear, collect, finish_rays
 from roadbed.occupancy.observation.sensor_model_cpu import apply_sensor_model
+from roadbed.occupancy.observation.vertical_faces_cpu import raise_vertical_faces
 
-KERNELS = (locate_points, clear, collect, finish_rays, apply_sensor_model)
+KERNELS = (raise_vertical_faces, locate_points, clear, collect, finish_rays, apply_sensor_model)
 
 
 class Observer:
@@ -53,6 +54,10 @@ class Observer:
         model = SensorModel.of(self.config, grid.spacing, reach_of(view, cells, given.T_ground_grid), view.count)
         origin = np.array(view.origin)
         cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, origin)
+        if model.face > 0:
+            heights, variance = given.heights.copy(), ground.variance.copy()
+            if raise_vertical_faces(cloud, ground, model, grid.spacing, heights, variance):
+                cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
         located = Located.empty(len(chosen))
         parallel_for(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
         collected = self._emptied(k, model.azimuth_bins, model.range_bins, cells.size)

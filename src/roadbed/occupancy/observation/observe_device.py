@@ -17,7 +17,7 @@ from roadbed.occupancy.arrays import Reports
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.observation.model import NO_SENSOR, SensorModel
 from roadbed.occupancy.observation.observe import grid_shape, reach_of
-from roadbed.occupancy.observation.program import NO_PASSING, OBSERVE, RAY_GROUP, VIEW
+from roadbed.occupancy.observation.program import NO_HIGHEST, NO_LOWEST, NO_PASSING, OBSERVE, RAY_GROUP, VIEW
 from roadbed.occupancy.programs import GROUP, check_device, groups_over
 from roadbed.runtime.argument_struct import ArgumentStruct
 from roadbed.runtime.backend import Backend
@@ -38,7 +38,8 @@ class ObserveDevice:
         check_device(backend)
         self.backend, self.config, self._cells = backend, config, grid.size
         self._program = backend.build(OBSERVE)
-        self._sensors = self._points = self._bins = self._nodes = 0  # capacity; bins per sensor
+        self._frame = 0
+        self._sensors = self._points = self._bins = self._nodes = 0  # capacity; the last two per sensor
         self._models: dict[tuple[int, bool], SensorModel] = {}  # by `SensorModel.kind`
         self._elsewhere = backend.zeros(1, np.float32)  # placeholder for layers that kernels read by address
         self._graphs: dict[tuple, tuple[CommandGraph, tuple]] = {}  # with the caller's buffers that they read
@@ -54,9 +55,11 @@ class ObserveDevice:
         self._reserve(given, models)
         points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._inputs))
         layers = self._layers(given.surface)
+        self._frame += 1
         self._send(given, models, (points.address, heights.address), layers.address)
+        faces = any(model.face > 0 for model in models)
         buffers = (points.buffer, heights.buffer, layers.buffer)
-        graph = self._graph(len(views), models[0].azimuth_bins, buffers)
+        graph = self._graph(len(views), models[0].azimuth_bins, faces, buffers)
         return Reports(tuple(view.name for view in views), *self._reports), graph
 
     def _model(self, given: OccupancyInput, view: SensorView) -> SensorModel:
@@ -102,7 +105,7 @@ class ObserveDevice:
                 k, *addresses, sensor_index, layers,
                 *numbers, *view.origin, *plane,
                 ground.x0, ground.y0, ground.spacing, ground.columns, ground.rows,
-                count, everything, k * self._bins, k * self._cells,
+                count, everything, self._frame, k * self._bins, k * self._cells, k * self._nodes,
                 *grid, *model,
             )  # fmt: skip
         self.backend.enqueue(self._arguments.array, self._views)
@@ -131,44 +134,52 @@ class ObserveDevice:
         """All or nothing: if memory runs out the observer stays as it was."""
         backend, zeros = self.backend, self.backend.zeros
         views, cells = backend.staging_buffer(sensors * VIEW.itemsize), sensors * self._cells
-        ground = zeros(4 * nodes, np.float32)
-        tables = tuple(backend.upload(np.full(sensors * bins, NO_PASSING)) for _ in range(2))
+        ground, unreliable = zeros(4 * nodes, np.float32), zeros(sensors * nodes, np.int32)
+        empty = (NO_PASSING, NO_PASSING, NO_LOWEST, NO_HIGHEST)
+        tables = tuple(backend.upload(np.full(sensors * bins, value)) for value in empty)
         swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
         counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
         reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
         self._views, self._arguments = views, ArgumentStruct(VIEW, sensors)
-        self._ground, self._tables, self._swept = ground, tables, swept
-        self._counted, self._reports = counted, reports
+        self._ground, self._unreliable, self._tables = ground, unreliable, tables
+        self._swept, self._counted, self._reports = swept, counted, reports
         self._sensors, self._bins, self._nodes = sensors, bins, nodes
         self._graphs.clear()
 
-    def _graph(self, sensors: int, rays: int, buffers: tuple) -> CommandGraph:
+    def _graph(self, sensors: int, rays: int, faces: bool, buffers: tuple) -> CommandGraph:
         """Recorded once per number of sensors and set of the caller's buffers."""
-        key = (sensors, rays, *(id(buffer) for buffer in buffers))
+        key = (sensors, rays, faces, *(id(buffer) for buffer in buffers))
         if key not in self._graphs:
             if len(self._graphs) >= _MOST_GRAPHS:
                 self._graphs.clear()
-            graph = self.backend.graph(self._program, self._launches(sensors, rays, *buffers))
+            graph = self.backend.graph(self._program, self._launches(sensors, rays, faces, *buffers))
             self._graphs[key] = graph, buffers  # keeps them alive, and so their ids unique
         return self._graphs[key][0]
 
-    def _launches(self, sensors: int, rays: int, points: Any, heights: Any, given: Any) -> list[Launch]:
+    def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, given: Any) -> list[Launch]:
         views, sensor_index, elsewhere = self._views, self._sensor_index, given is self._elsewhere
         layers = self._ground if elsewhere else given
         over_points, over_cells = groups_over(self.backend, self._points), groups_over(self.backend, self._cells)
+        table, cover, *bounds = self._tables
         steps = []
         if elsewhere:
             take = (views, given, layers)
             steps.append(Launch("take_layers", groups_over(self.backend, 4 * self._nodes), GROUP, take))
-        collect = (views, points, heights, sensor_index, layers, *self._tables, *self._counted)
-        sweep = (views, *self._tables, *self._swept)
-        conclude = (views, layers, *self._swept, *self._counted, *self._reports)
+        if faces:
+            doubt = (views, points, heights, sensor_index, *bounds, self._unreliable)
+            steps.append(Launch("bound_bins", over_points, GROUP, (views, points, sensor_index, *bounds)))
+            steps.append(Launch("mark_unreliable_ground", over_points, GROUP, doubt))
+        seen = (points, heights, sensor_index, layers, *bounds, self._unreliable)
+        swept, counted = self._swept, self._counted
+        collect = (views, *seen, table, cover, *counted)
+        sweep = (views, table, cover, *bounds, *swept)
+        judge = (views, layers, self._unreliable, *swept, *counted, *self._reports)
         along_ray = 1 if self.backend.device.lanes == 1 else RAY_GROUP
         return [
             *steps,
             Launch("collect", over_points, GROUP, collect),
             Launch("sweep_rays", rays, along_ray, sweep, sensors),
-            Launch("apply_sensor_model", over_cells, GROUP, conclude, sensors),
+            Launch("apply_sensor_model", over_cells, GROUP, judge, sensors),
         ]
 
 

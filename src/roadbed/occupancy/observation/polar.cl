@@ -52,3 +52,19 @@ FUNCTION int azimuth_bin(double dx, double dy, int bins) {
     if (dy < 0) angle = -angle;
     return min((int)((angle + PI) * (bins / (2 * PI))), bins - 1);
 }
+
+// Polar bin in which a beam ends, -1 beyond the table.
+FUNCTION int end_bin(GLOBAL const View *v, Place p) {
+    int bin = whole(p.distance / v->grid_spacing);
+    if (p.distance < v->min_range || bin >= v->range_bins) return -1;
+    return v->table + azimuth_bin(p.dx, p.dy, v->azimuth_bins) * v->range_bins + bin;
+}
+
+// Whether a point lies on a vertical face that the ground estimate may have climbed; *over: height over the vehicle's plane.
+FUNCTION int is_on_face(GLOBAL const View *v, Place p, float height, GLOBAL const uint *lowest, GLOBAL const uint *highest,
+                        double *over) {
+    int bin = end_bin(v, p);
+    if (bin < 0 || key_to_float(highest[bin]) - key_to_float(lowest[bin]) < v->face) return 0;
+    *over = p.z - plane_at(v, p.x, p.y);
+    return v->obstacle_height < *over && *over < v->clearance && !(height > v->obstacle_height);
+}

@@ -33,25 +33,30 @@ VIEW = np.dtype(
         ("ground_rows", np.int32),
         ("count", np.int32),  # points of the scan
         ("all_points", np.int32),  # whether all of them are this sensor's
+        ("frame", np.int32),  # number of this frame
         ("table", np.int32),  # first index of this sensor's polar table,
-        ("cells", np.int32),  # and of its cells
+        ("cells", np.int32),  # of its cells
+        ("nodes", np.int32),  # and of its nodes
         *members_of(GridShape, "grid_"),
         *members_of(SensorModel),
     ],
     align=True,
 )
 
-# Tables where no beam passed, as unsigned integers in the order of floats.
+# Tables where nothing was seen, as unsigned integers in the order of floats.
 NO_PASSING = np.uint32(np.float32(NO_BEAM).view(np.uint32) | 0x80000000)
+NO_LOWEST, NO_HIGHEST = np.uint32(0xFF800000), np.uint32(0x007FFFFF)  # infinity, and minus infinity
 
 OBSERVE = Program(
-    tuple(f"occupancy/observation/{name}.cl" for name in ("polar", "observe")),
+    tuple(f"occupancy/observation/{name}.cl" for name in ("polar", "vertical_faces", "observe")),
     {
         **definitions(model),
         "GROUP": GROUP,
         "RAY_GROUP": RAY_GROUP,
         "RAY_STRIP": RAY_STRIP,
         "PI": np.float64(math.pi),
+        "NO_LOWEST": NO_LOWEST,
+        "NO_HIGHEST": NO_HIGHEST,
     },
     {"View": VIEW},
     exact=True,
