@@ -10,55 +10,92 @@ from typing import Annotated
 import typer
 
 from roadbed.cli import main
-from roadbed.cli.bench import BackendOption, show
-from roadbed.cli.options import Device
-from roadbed.cli.screen import Json, progress, table
-from roadbed.cli.stopping import until_stopped
+from roadbed.cli.bench import CPU, BackendOption, show
+from roadbed.cli.options import Device, PresetName
+from roadbed.cli.screen import Json, progress, table, until_stopped
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command("occupancy")
+def occupancy(
+    backend: BackendOption = CPU,
+    device: Device = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps per case.")] = 30,
+    plots: Annotated[Path | None, typer.Option(help="Draw the paper's figures into this folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Time fusion and occupancy filter.
+
+    Laid out as table 1 and figures 7 to 10 of the many-core paper, on any device.
+    """
+    from benchmarks.occupancy import bench_occupancy
+    from benchmarks.occupancy_plots import draw_all
+    from roadbed.bench.timing import report
+    from roadbed.runtime.device_selection import open_backend
+
+    measured = bench_occupancy(open_backend(backend, device), steps)
+    out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
+    drawn = draw_all(out, plots) if plots is not None else []
+    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms", "joules_per_step", "watts")
+    columns = ("particles", "resolution_m", "cells", *measures)
+    show(out, columns, as_json)
+    if as_json:
+        return
+    print(f"{out['device']}; energy: {out['energy']}")
+    table("with the default filter", columns, [[row[key] for key in columns] for row in out["default_filter"]])
+    tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
+    for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
+        rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
+        table(f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows)
+    for name in ("scheduling", "work_groups", "figure_9"):
+        if out.get(name):
+            title = f"{name.replace('_', ' ')}: ms at 19,000 particles and 0.1 m"
+            table(title, list(out[name][0]), [list(row.values()) for row in out[name]])
+    for path in drawn:
+        print(f"wrote {path}")
 
 
 @app.command("masses")
 def masses(
     steps: Annotated[int, typer.Option(min=1, help="Steps of the filter.")] = 10_000,
-    backend: BackendOption = "cpu",
+    backend: BackendOption = CPU,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """The filter's masses over many steps: none below 0, none above 1, and particles that carry what is dynamic."""
+    """Check the filter's masses over many steps: all in 0 to 1, dynamic mass carried by particles."""
     from benchmarks.masses import mass_rows
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import select_backend
+    from roadbed.runtime.device_selection import open_backend
 
-    rows = list(progress(mass_rows(select_backend(backend, device), steps), "stepping", min(steps, 10)))
+    rows = list(progress(mass_rows(open_backend(backend, device), steps), "stepping", min(steps, 10)))
     show(report("masses", rows, backend=backend), tuple(rows[0]), as_json)
 
 
 @app.command("soak")
 def soak(
-    frames: Annotated[int, typer.Option(min=1, help="How many frames to drive.")] = 20_000,
-    ground_only: Annotated[bool, typer.Option("--ground-only", help="Leave the occupancy out.")] = False,
-    preset: Annotated[str, typer.Option(help="paper or default.")] = "default",
+    frames: Annotated[int, typer.Option(min=1, help="Number of frames.")] = 20_000,
+    ground_only: Annotated[bool, typer.Option("--ground-only", help="Without occupancy.")] = False,
+    preset: Annotated[PresetName, typer.Option(help="Configuration without --config.")] = PresetName.default,
     configuration: Annotated[
         Path | None, typer.Option("--config", "-c", help="YAML configuration; wins over --preset.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the course into this PNG.")] = None,
-    backend: BackendOption = "cpu",
+    plot: Annotated[Path | None, typer.Option(help="Also draw the figures into this PNG.")] = None,
+    backend: BackendOption = CPU,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """A drive that does not end: latency, memory, handles, information, and whether all stays a number. Ctrl+C ends it
-    with what was driven so far."""
+    """Process an endless sequence: latency, memory, open files and NaN. Ctrl+C prints what was measured so far."""
     from itertools import takewhile
 
     from benchmarks.soak import draw, growth, soak_rows
     from roadbed.bench.timing import report
     from roadbed.config import Config
 
-    config = Config.load(configuration) if configuration else Config.preset(preset)
-    driven = soak_rows(frames, 100, config, backend, device, not ground_only)
+    config = Config.load(configuration) if configuration else Config.preset(str(preset))
+    measured = soak_rows(frames, 100, config, backend, device, not ground_only)
     with until_stopped() as stopped:
-        rows = list(takewhile(lambda _: not stopped.is_set(), progress(driven, "driving", min(frames, 100))))
+        rows = list(takewhile(lambda _: not stopped.is_set(), progress(measured, "processing", min(frames, 100))))
     if not rows:
         raise typer.Abort
     grown = {f"{name}_growth": growth(rows, name) for name in ("processor_ms", "memory_mb", "handles", "threads")}
@@ -74,20 +111,20 @@ def soak(
 
 @app.command("faults")
 def faults(
-    source: Annotated[str | None, typer.Argument(help="The drive that is hit; a simulated one by default.")] = None,
-    backend: BackendOption = "cpu",
+    source: Annotated[str | None, typer.Argument(help="The sequence; simulated by default.")] = None,
+    backend: BackendOption = CPU,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Every fault on one drive: what is noticed, how far results go off, and how soon they are back."""
+    """Apply each fault to one sequence: diagnostics, largest error, scans until the results have recovered."""
     from benchmarks.faults import DRIVE, fault_rows
     from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import select_backend
+    from roadbed.runtime.device_selection import open_backend
     from roadbed.sources.fault import KINDS
 
-    place = select_backend(backend, device)
+    place = open_backend(backend, device)
     rows = list(progress(fault_rows(source or DRIVE, backend=place), "faults", len(KINDS)))
-    columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "notes")
+    columns = ("fault", "finite", "worst_label", "worst_occupancy", "recovered_after", "recovered", "diagnostics")
     show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)
 
 
@@ -97,10 +134,10 @@ def live(
     scans: Annotated[int, typer.Option(min=1, help="How many scans are sent.")] = 300,
     rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Scans per second.")] = 10.0,
     sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "hdl64e",
-    backend: BackendOption = "cpu",
+    backend: BackendOption = CPU,
     as_json: Json = False,
 ) -> None:
-    """Latency from the last point to labels and to occupancy, and what is lost, at a sensor's own rate."""
+    """Measure latency from the last point to labels and occupancy, and lost scans, at the sensor's rate."""
     from benchmarks.live import live_row
     from roadbed.bench.timing import report
 
@@ -111,11 +148,11 @@ def live(
 
 @app.command("segments")
 def segments(
-    source: Annotated[str | None, typer.Argument(help="The drive that is cut; a simulated one by default.")] = None,
-    cuts: Annotated[int, typer.Option(min=1, help="Places where it is cut.")] = 4,
+    source: Annotated[str | None, typer.Argument(help="The sequence; simulated by default.")] = None,
+    cuts: Annotated[int, typer.Option(min=1, help="Number of cuts.")] = 4,
     as_json: Json = False,
 ) -> None:
-    """Segments of a drive against the drive in one piece, by the frames that warm a segment up."""
+    """Compare segments with the whole sequence, by number of warm-up frames."""
     from benchmarks.segments import DRIVE, WARM_UPS, segment_rows
     from roadbed.bench.timing import report
 
@@ -127,16 +164,16 @@ def segments(
 @app.command("batch")
 def batch(
     workers: Annotated[int, typer.Option(min=2, help="Workers to compare with one.")] = 2,
-    drives: Annotated[int, typer.Option(min=2, help="Drives to do each time.")] = 4,
-    frames: Annotated[int, typer.Option(min=2, help="Frames of each drive.")] = 40,
+    sequences: Annotated[int, typer.Option(min=2, help="Sequences per run.")] = 4,
+    frames: Annotated[int, typer.Option(min=2, help="Frames per sequence.")] = 40,
     sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "vlp16",
     as_json: Json = False,
 ) -> None:
-    """Many drives: what workers gain, what a batch costs beside the plain chain, and what a million scans would."""
+    """Measure a batch: speed-up by workers, overhead, and a model for a million scans."""
     from benchmarks.batch import bench_batch
     from roadbed.bench.timing import report
 
-    measured = bench_batch((1, workers), drives, frames, sensor)
+    measured = bench_batch((1, workers), sequences, frames, sensor)
     load = [round(value, 1) for value in os.getloadavg()]
     out = report("batch", measured.pop("rows"), backend="cpu", sensor=sensor, load_average=load, **measured)
     show(out, tuple(out["rows"][0]), as_json)
@@ -152,10 +189,10 @@ def load(
     rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Scans per second of each.")] = 20.0,
     points: Annotated[int, typer.Option(min=1, help="Points of a scan.")] = 250_000,
     scans: Annotated[int, typer.Option(min=1, help="Scans that each sensor pushes.")] = 200,
-    backend: BackendOption = "cpu",
+    backend: BackendOption = CPU,
     as_json: Json = False,
 ) -> None:
-    """More than the machine can take, through the streaming interface: what is dropped, and that it is the oldest."""
+    """Push more scans than the machine can process: how many are dropped, and that they are the oldest."""
     from benchmarks.load import load_rows
     from roadbed.bench.timing import report
     from roadbed.config import Config

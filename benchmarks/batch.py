@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many drives at a time: what workers gain, what the batch costs beside the chain, and what a million scans would."""
+"""Cost of a batch: speed-up by workers, overhead over the plain pipeline, a model for a million scans."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from roadbed.batch import tasks
-from roadbed.batch.campaign import Campaign, claimed
-from roadbed.batch.drives import Drive, find_drives
+from roadbed.batch.batch_run import BatchRun, claimed
 from roadbed.batch.engine import Engine
 from roadbed.batch.job import Job
 from roadbed.batch.manifest import read_run
+from roadbed.batch.sequences import InputSequence, find_sequences
 from roadbed.config import Config
-from roadbed.outputs.drive_folder import PARTS, record_drive
 from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.sequence_folder import PARTS, record_sequence
 from roadbed.sources.read_options import ReadOptions
 from roadbed.sources.simulator import SimulatorSource
 
@@ -30,13 +30,13 @@ _DISK = 500e6  # bytes/s that the model's storage takes
 
 
 def bench_batch(
-    workers: Sequence[int], drives: int, frames: int, sensor: str, config: Config | None = None
+    workers: Sequence[int], sequences: int, frames: int, sensor: str, config: Config | None = None
 ) -> dict[str, Any]:
-    """`rows`: one per number of workers; `overhead`: of one drive in this process; `model`: a million scans."""
+    """`rows`: one per number of workers; `overhead`: of one sequence in this process; `model`: a million scans."""
     config = Config.of(config)
     with TemporaryDirectory(prefix="roadbed-bench-") as folder:
         home = Path(folder)
-        listed = _recorded(home / "input", drives, frames, sensor)
+        listed = _recorded(home / "input", sequences, frames, sensor)
         overhead = _overhead(home, listed[0], config)
         rows = [_row(home / f"out-{count}", listed, config, count) for count in workers]
         for row in rows:
@@ -47,17 +47,17 @@ def bench_batch(
     return {"rows": rows, "overhead": overhead, "model": _model(rows[0], sizes)}
 
 
-def _recorded(folder: Path, drives: int, frames: int, sensor: str) -> list[Drive]:
-    for seed in range(drives):
+def _recorded(folder: Path, sequences: int, frames: int, sensor: str) -> list[InputSequence]:
+    for seed in range(sequences):
         source = SimulatorSource("sim:city", sensor=sensor, frames=frames, seed=seed)
-        out = OutputFolder(folder / f"drive-{seed}", PARTS, command="python -m benchmarks batch")
-        for _ in record_drive(source.drive, out, reach=2.0):
+        out = OutputFolder(folder / f"sequence-{seed}", PARTS, command="python -m benchmarks batch")
+        for _ in record_sequence(source.drive, out, reach=2.0):
             pass
-    return find_drives([f"{folder}/drive-*"], ReadOptions())
+    return find_sequences([f"{folder}/sequence-*"], ReadOptions())
 
 
-def _overhead(home: Path, drive: Drive, config: Config) -> dict[str, float]:
-    """Processor time of a drive in a batch, and of the calls in it that `roadbed run` makes too, by the profiler.
+def _overhead(home: Path, sequence: InputSequence, config: Config) -> dict[str, float]:
+    """Processor time of a sequence in a batch, and of the calls in it that `roadbed run` makes too, by the profiler.
 
     Of one run, not of two: on a busy machine the same work costs a fifth more or less from run to run.
     """
@@ -65,37 +65,37 @@ def _overhead(home: Path, drive: Drive, config: Config) -> dict[str, float]:
         job = Job(home / f"batch-{number}", config, "roadbed batch")
         job.folder.mkdir()
         profile = Profile(time.process_time)
-        profile.runcall(list, tasks.drive_task(job, drive))
+        profile.runcall(list, tasks.sequence_task(job, sequence))
     spent = {
         f"{Path(entry.code.co_filename).stem}.{entry.code.co_name}": entry.totaltime
         for entry in profile.getstats()
         if not isinstance(entry.code, str)  # a function written in C
     }
-    whole = spent["work.do_drive"]
-    shared = spent["opening.open"] + spent["work._perceived"] + spent["recording.finish"]
+    whole = spent["work.do_sequence"]
+    shared = spent["opening.open"] + spent["work._processed"] + spent["recording.finish"]
     return {
-        "frames": len(drive.opening.open(drive.location)),
+        "frames": len(sequence.opening.open(sequence.location)),
         "whole_s": round(whole, 3),
         "shared_with_run_s": round(shared, 3),
         "percent": round(100 * (whole / shared - 1), 2),
     }
 
 
-def _row(folder: Path, drives: Sequence[Drive], config: Config, workers: int) -> dict[str, Any]:
-    """All drives twice on so many workers: the first time workers start and load kernels, the second is measured."""
+def _row(folder: Path, sequences: Sequence[InputSequence], config: Config, workers: int) -> dict[str, Any]:
+    """All sequences twice on so many workers: the first time workers start and load kernels, the second is measured."""
     job = Job(folder, config, "python -m benchmarks batch", resume=True)
     with Engine(None, workers) as engine:
-        _run(replace(job, folder=folder / "warm"), drives, engine)
+        _run(replace(job, folder=folder / "warm"), sequences, engine)
         before = _ray_seconds()
         begin = time.monotonic()
-        _run(replace(job, folder=folder / "measured"), drives, engine)
+        _run(replace(job, folder=folder / "measured"), sequences, engine)
         wall = time.monotonic() - begin
         ray = _ray_seconds() - before
-    runs = [read_run(folder / "measured" / "drives" / drive.name) for drive in drives]
+    runs = [read_run(folder / "measured" / "sequences" / sequence.name) for sequence in sequences]
     frames, processor = sum(run["frames"] for run in runs), sum(run["processor_s"] for run in runs)
     return {
         "workers": workers,
-        "drives": len(drives),
+        "sequences": len(sequences),
         "frames": frames,
         "wall_s": round(wall, 2),
         "frames_per_s": round(frames / wall, 2),
@@ -106,9 +106,9 @@ def _row(folder: Path, drives: Sequence[Drive], config: Config, workers: int) ->
     }
 
 
-def _run(job: Job, drives: Sequence[Drive], engine: Engine) -> None:
+def _run(job: Job, sequences: Sequence[InputSequence], engine: Engine) -> None:
     with claimed(job):
-        Campaign(job, drives, engine, lambda progress, event: None).run(threading.Event())
+        BatchRun(job, sequences, engine, lambda progress, event: None).run(threading.Event())
 
 
 def _ray_seconds() -> float:
@@ -132,15 +132,15 @@ def _descendants(root: int) -> Iterator[tuple[int, int]]:
     yield from ((process, parents[process][1]) for process in found - {root} if process in parents)
 
 
-def _bytes_per_scan(home: Path, drives: Sequence[Drive], frames: int) -> dict[str, float]:
+def _bytes_per_scan(home: Path, sequences: Sequence[InputSequence], frames: int) -> dict[str, float]:
     def size(folder: Path, pattern: str = "*") -> int:
         return sum(path.stat().st_size for path in folder.rglob(pattern) if path.is_file())
 
-    read = sum(size(Path(drive.location) / "velodyne") for drive in drives)
-    results = next(home.glob("out-*")) / "measured" / "drives"
+    read = sum(size(Path(sequence.location) / "velodyne") for sequence in sequences)
+    results = next(home.glob("out-*")) / "measured" / "sequences"
     kept = size(results)
     pages = size(results, "report.html") + size(results, "last-frame.png") + size(results, "*.webp")
-    return {"read": read / frames, "per_scan": (kept - pages) / frames, "per_drive": pages / len(drives)}
+    return {"read": read / frames, "per_scan": (kept - pages) / frames, "per_drive": pages / len(sequences)}
 
 
 def _model(row: dict[str, Any], sizes: dict[str, float]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def fault_rows(
     location: str = DRIVE,
     kinds: Sequence[str] = KINDS,
     config: Config | None = None,
-    backend: str | Backend | CpuBackend | None = None,
+    backend: Backend | CpuBackend | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """One row per fault: what was noticed, how far the results went off, and after how many scans they were back."""

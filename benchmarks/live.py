@@ -24,8 +24,8 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.live.ros_node import Transport
 from roadbed.live.stream import Stream
-from roadbed.messages.clouds import cloud_of_scan
-from roadbed.messages.store import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.clouds import cloud_of_scan
+from roadbed.outputs.ros_messages.store import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources import open_source
 from roadbed.sources.bags.transforms import stamp_seconds
 
@@ -138,13 +138,13 @@ def _graph(transport: str) -> Transport:
 def _play(graph: Transport, scans: list[Scan], rate: float, delays: Delays) -> None:
     messages = RosMessages(graph.version)
 
-    def heard(what: str, kind: str) -> Callable[[bytes], None]:
+    def callback(what: str, kind: str) -> Callable[[bytes], None]:
         return lambda data: delays.answer(what, stamp_seconds(messages.from_bytes(data, kind).header.stamp))
 
     for topic, kind in (("/points", CLOUD), ("/odom", ODOMETRY), ("/tf_static", TRANSFORMS)):
         graph.advertise(topic, kind)
-    graph.subscribe("/roadbed/labelled", CLOUD, heard("labels", CLOUD))
-    graph.subscribe("/roadbed/occupancy", OCCUPANCY_GRID, heard("occupancy", OCCUPANCY_GRID))
+    graph.subscribe("/roadbed/labelled", CLOUD, callback("labels", CLOUD))
+    graph.subscribe("/roadbed/occupancy", OCCUPANCY_GRID, callback("occupancy", OCCUPANCY_GRID))
     deadline = monotonic() + 30
     while not (graph.has_listeners("/points") and graph.has_listeners("/odom") and graph.has_listeners("/tf_static")):
         if monotonic() > deadline:

@@ -33,7 +33,8 @@ def soak_rows(
     occupancy: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """`samples` rows, each over an equal part of the frames: latency, memory, handles, threads and soundness."""
-    pipeline = Pipeline(config or Config.preset("default"), backend, device, occupancy=occupancy)
+    chosen = Config.of(config).with_changes(backend=backend, device=device)
+    pipeline = Pipeline(chosen, occupancy=occupancy)
     drive = _endless(list(open_source("sim:city?sensor=lux4&frames=64")))
     edges = np.unique(np.linspace(0, frames, min(samples, frames) + 1).astype(int))
     for begin, end in pairwise(edges):

@@ -175,10 +175,10 @@ def uncovered(figures: list[Figure]) -> Iterator[str]:
 
 def _has_gpu() -> bool:
     try:
-        from roadbed.runtime import cuda
+        from roadbed.runtime import cuda_devices
     except ImportError:
         return False
-    return bool(cuda.devices())
+    return bool(cuda_devices.devices())
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.masses import mass_rows
+from benchmarks.occupancy import layouts, time_steps
 from roadbed import Config, GroundFilter, Pipeline, Pose, Scan
 from roadbed.bench.agreement import agreement_rows, summary
-from roadbed.bench.occupancy import layouts, time_steps
 from roadbed.ground.engine import FrameInput, Placement, Vehicle
 from roadbed.ground.stcrf.batch import BatchStcrf
 from roadbed.ground.stcrf.device import StcrfDevice
@@ -90,7 +90,7 @@ def use_installed_drivers() -> None:
 
 
 def run_tests() -> dict[str, Any]:
-    parts = ("compute", "ground", "mapping", "occupancy")
+    parts = ("runtime", "ground", "mapping", "occupancy")
     command = [sys.executable, "-m", "pytest", "-q", *(f"tests/{part}" for part in parts)]
     if importlib.util.find_spec("xdist"):
         command += ["-n", str(os.cpu_count()), "--dist", "worksteal"]

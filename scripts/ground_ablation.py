@@ -14,7 +14,8 @@ from typing import Any, get_args
 import numpy as np
 
 import roadbed
-from roadbed.config.ground import GroundConfig, GroundRule
+from roadbed.config import Config
+from roadbed.config.ground import GroundRule
 
 # Folder, frames and weight of each scene; 00 and its projection show the same street.
 SCENES = {
@@ -66,7 +67,7 @@ def low_obstacles(frames: int = 8) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def measure(name: str, changes: dict[str, Any], scans: Any, obstacles: Any) -> None:
-    config = GroundConfig().with_changes(**changes)
+    config = Config().with_changes(ground=changes)
     ground = roadbed.GroundFilter(config)
     scores = [np.mean([f1(ground(points).is_ground, classes) for points, classes in scans[s]]) for s in SCENES]
     mean = np.average(scores, weights=[weight for _, _, weight in SCENES.values()])

@@ -19,9 +19,8 @@ from PIL import Image
 
 import roadbed
 from roadbed.outputs.pictures import frame_figure, overview_figure, png_bytes, quick_image, save_animation
-from roadbed.outputs.pictures.choice import corner_camera, liveliness
 from roadbed.outputs.pictures.panels import motion
-from roadbed.outputs.pictures.scene3d import chase_camera, ground_view
+from roadbed.outputs.pictures.scene3d import chase_camera, corner_camera, ground_view, liveliness
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from roadbed import Pipeline
-from roadbed.messages.clouds import cloud_of_scan, scan_of_cloud
-from roadbed.messages.results import TOPICS, ResultMessages
-from roadbed.messages.store import CLOUD, RosMessages
+from roadbed.outputs.ros_messages.clouds import cloud_of_scan, scan_of_cloud
+from roadbed.outputs.ros_messages.results import TOPICS, ResultMessages
+from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
 from roadbed.sources import open_source
 
 

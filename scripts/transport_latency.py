@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.messages.store import CLOUD
+from roadbed.outputs.ros_messages.store import CLOUD
 
 TOPIC = "/transport_latency"
 READ_BEFORE = 2**24
@@ -49,10 +49,10 @@ def receive(given: argparse.Namespace) -> None:
     """Until the sender closes our input; then what came, and what it cost."""
     delays: list[float] = []
 
-    def heard(data: bytes) -> None:
+    def callback(data: bytes) -> None:
         delays.append(time.monotonic() - float(np.frombuffer(data, np.float64, 1, offset=8)[0]))
 
-    graph(given, "transport_receiver").subscribe(TOPIC, CLOUD, heard)
+    graph(given, "transport_receiver").subscribe(TOPIC, CLOUD, callback)
     before = time.process_time()
     print("listening", flush=True)
     sys.stdin.read()

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backends for parametrised tests: the host, each real accelerator, and the CPU device driven as if it were a GPU."""
+"""Backends for parametrised tests: the CPU, each accelerator, and an OpenCL CPU device used as if it were a GPU."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
 
-from roadbed.runtime import cuda, opencl
+from roadbed.runtime import cuda, cuda_devices, opencl, opencl_devices
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 from tests.conftest import require
 
 # "opencl-lanes" runs the branch that GPUs take (several work-items per task, local memory, barriers) on any device.
-# OpenCL is asked of every machine, for PoCL runs anywhere; CUDA only of those with an NVIDIA GPU.
-ACCELERATORS = ("opencl", "opencl-lanes", *(["cuda"] if cuda.devices() else []))
+# OpenCL is expected on every machine (PoCL); CUDA only with an NVIDIA GPU.
+ACCELERATORS = ("opencl", "opencl-lanes", *(["cuda"] if cuda_devices.devices() else []))
 BACKENDS = ("cpu", *ACCELERATORS)
 # For tests in which each case compiles programs of its own: the branch of GPUs is tested with all rules together.
 DRIVERS = tuple(name for name in BACKENDS if name != "opencl-lanes")
@@ -26,20 +26,21 @@ def accelerator(name: str, optimise: bool = True) -> Backend:
     to run: the same kernels, and what the optimiser makes of them is held by the tests of whole drives.
     """
     if name != "cuda":
-        require(bool(opencl.devices()), opencl.why_missing())
+        require(bool(opencl_devices.devices()), opencl_devices.why_missing())
     return _opened(name, optimise and name != "opencl-lanes")
 
 
 def backend(name: str, optimise: bool = True) -> Backend | CpuBackend:
-    """The host, or an accelerator."""
+    """The CPU backend, or an accelerator."""
     return CpuBackend() if name == "cpu" else accelerator(name, optimise)
 
 
 @cache
 def _opened(name: str, optimise: bool) -> Backend:
     if name == "cuda":
-        return cuda.CudaBackend(cuda.devices()[0])
-    device, as_gpu = opencl.devices()[0], name == "opencl-lanes"
-    opened = opencl.OpenclBackend(replace(device, kind="gpu") if as_gpu else device, optimise=optimise)
-    opened.branches_are_free = as_gpu  # what a GPU computes in branches is computed as if it were
-    return opened
+        return cuda.CudaBackend(cuda_devices.devices()[0])
+    device, as_gpu = opencl_devices.devices()[0], name == "opencl-lanes"
+    device = replace(device, kind="gpu") if as_gpu else device
+    backend = opencl.OpenclBackend(device, optimise=optimise, probe=False)  # hundreds of programs, a known driver
+    backend.branches_are_free = as_gpu  # as on a GPU, branches run on queues of their own
+    return backend

@@ -105,7 +105,8 @@ def test_points_may_lie_where_the_backend_has_its_own(name):
         library = np
     # The second scan lies in the middle of a cell; on the border of two the last bit of a pose would choose the grid's.
     scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=2"))
-    ours, theirs = roadbed.Pipeline(backend=name), roadbed.Pipeline(backend=name)
+    config = roadbed.Config(backend=name)
+    ours, theirs = roadbed.Pipeline(config), roadbed.Pipeline(config)
     for scan in scans:
         there = ours(replace(scan, points=library.asarray(scan.points)))
         on_host = theirs(scan)

@@ -102,10 +102,10 @@ def test_results_travel_to_other_processes_without_the_device(device, scans):
     pipeline = roadbed.Pipeline(backend=device)
     result = pipeline(scans[0])
     assert result.ground.device is not None
-    assert result.occupancy.moving_on_device is not None
+    assert result.occupancy.device is not None
     copied = pickle.loads(pickle.dumps(result))
     assert copied.ground.device is None
-    assert copied.occupancy.moving_on_device is None
+    assert copied.occupancy.device is None
     np.testing.assert_array_equal(copied.occupancy.static, result.occupancy.static)
 
 

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of jumps, pauses, late and repeated scans."""
+"""Pose jumps, pauses, late and repeated scans."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadbed.config import TimelineConfig
 from roadbed.core.geometry import Pose
-from roadbed.core.timeline import Link, Timeline
+from roadbed.core.timeline import Link, Timeline, TimelineLimits
 
 
 def at(x, **angles):
     return Pose.from_euler(x, 0, 0, **angles)
 
 
-def started(**config):
-    timeline = Timeline(TimelineConfig(**config))
+def started(**limits):
+    timeline = Timeline(TimelineLimits(**limits))
     assert timeline.judge(0.0, ["a"], at(0)).link is Link.FIRST
     return timeline
 

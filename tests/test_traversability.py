@@ -17,7 +17,7 @@ def level():
 
 
 def of(elevation, slope, variance, **limits):
-    return traversability(elevation, slope, variance, 1.0, TraversabilityConfig(**limits))
+    return traversability(elevation, slope, variance, 1.0, TraversabilityConfig(**limits).limits)
 
 
 def test_level_ground_is_free_and_unknown_ground_is_unknown():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole chain: scan -> ground -> occupancy, with what moves kept out of the ground."""
+"""The whole chain: scan -> ground -> occupancy; moving cells are left out of the next ground."""
 
 from __future__ import annotations
 
@@ -14,69 +14,83 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from roadbed.config import Config, GroundConfig, OccupancyConfig
+from roadbed.config import Config
+from roadbed.core.closing import Closing
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import GroundFrame, Moving, OccupancyFrame, Scan, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.engine import Outputs, nothing
-from roadbed.ground.filter import FIELDS as _OF_GROUND
+from roadbed.ground.filter import FIELDS as GROUND_FIELDS
+from roadbed.ground.filter import GroundField
+from roadbed.ground.filter import device_programs as ground_programs
 from roadbed.mapping.layers import MapLayers
 from roadbed.occupancy import OccupancyFilter
-from roadbed.occupancy.filter import FIELDS as _OF_OCCUPANCY
+from roadbed.occupancy.device import device_programs as occupancy_programs
+from roadbed.occupancy.filter import FIELDS as OCCUPANCY_FIELDS
+from roadbed.occupancy.filter import OccupancyField
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
-from roadbed.runtime.device_selection import select_backend
+from roadbed.runtime.device import Device
+from roadbed.runtime.device_selection import open_backend
+from roadbed.runtime.program import Program
 
-FIELDS = (*_OF_GROUND, *_OF_OCCUPANCY)  # what results hold beside labels, surface and moving cells
+# Results beside labels, surface and moving cells.
+FIELDS: tuple[GroundField | OccupancyField, ...] = (*GROUND_FIELDS, *OCCUPANCY_FIELDS)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """Everything known after one scan."""
+    """The results of one scan."""
 
-    scan: Scan
-    ground: GroundFrame
-    occupancy: OccupancyFrame | None
+    scan: Scan  # the input
+    ground: GroundFrame  # labels and surface
+    occupancy: OccupancyFrame | None  # None without the occupancy stage
     timings: Mapping[str, float] = field(default_factory=dict)  # s per stage
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
-        """Of both stages; what both have noticed is said once."""
+        """Messages of both stages, each once."""
         return tuple(dict.fromkeys(self.ground.diagnostics + (self.occupancy.diagnostics if self.occupancy else ())))
 
+    def __repr__(self) -> str:
+        times = ", ".join(f"{stage} {1e3 * seconds:.1f} ms" for stage, seconds in self.timings.items())
+        return f"Result({self.scan!r}, {self.ground!r}, {self.occupancy!r}; {times})"
 
-class Pipeline:
+
+class Pipeline(Closing):
     """Feed scans in time order; each call gives the ground and the occupancy after that scan.
 
-    `backend` and `device` are given as to GroundFilter. On an accelerator a scan is uploaded once, and what is not
-    `fields` (names of FIELDS; None: all) stays there; `outputs` is GroundFilter's. Calls of several threads take turns.
+    The configuration names backend and device; `backend` is one that is open already and shared. A scan is uploaded
+    once; optional results that are not among the `fields` (None: all of FIELDS) are not downloaded. `outputs` is that
+    of GroundFilter. Calls from several threads take turns.
     """
 
     def __init__(
         self,
-        config: Config | GroundConfig | OccupancyConfig | None = None,
-        backend: str | Backend | CpuBackend | None = None,
-        device: int | str | None = None,
+        config: Config | None = None,
+        backend: Backend | CpuBackend | None = None,
         *,
         occupancy: bool = True,
         map_folder: str | Path | None = None,
-        fields: Iterable[str] | None = None,
+        fields: Iterable[GroundField | OccupancyField] | None = None,
         outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
-        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
+        programs = partial(_device_programs, self.config, occupancy)
+        self.backend = backend or open_backend(self.config.backend, self.config.device, programs)
         names = check_fields(fields, FIELDS)
         if map_folder is not None and len(names) < len(FIELDS):
-            raise ConfigError("fields: a long-term map takes everything, expected no names beside map_folder")
+            raise ConfigError("fields: a long-term map needs all of them, expected no names together with map_folder")
         if map_folder is not None and outputs != "host":
-            raise ConfigError(f"outputs = {outputs!r}: a long-term map takes what is on the host, expected 'host'")
-        of_ground = names & set(_OF_GROUND)
+            raise ConfigError(f"outputs = {outputs!r}: a long-term map needs them on the host, expected 'host'")
         given: Outputs = "both" if occupancy and outputs == "host" else outputs
-        self.ground = GroundFilter(self.config, self.backend, None, map_folder, given, of_ground)
+        of_ground = [name for name in GROUND_FIELDS if name in names]
+        self.ground = GroundFilter(self.config, self.backend, map_folder=map_folder, outputs=given, fields=of_ground)
         self.occupancy = None
         if occupancy:
-            self.occupancy = OccupancyFilter(self.config, self.backend, fields=names & set(_OF_OCCUPANCY))
+            of_occupancy = [name for name in OCCUPANCY_FIELDS if name in names]
+            self.occupancy = OccupancyFilter(self.config, self.backend, fields=of_occupancy)
         self._survey: MapLayers | None = None
         if map_folder is not None:
             self._survey = MapLayers(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
@@ -90,9 +104,9 @@ class Pipeline:
         time: float | None = None,
         on_ground: Callable[[Result], None] | None = None,
     ) -> Result:
-        """The next scan, or its points (N, 3) with a pose and a time where they are known.
+        """Process the next scan, or its points (N, 3) with a pose and a time if known.
 
-        `on_ground` gets the result without its occupancy as soon as the labels are there.
+        `on_ground` is called with the result without occupancy as soon as the labels are complete.
         """
         return self._take(Scan.of(scan, T_world_sensor, time), on_ground)
 
@@ -105,7 +119,7 @@ class Pipeline:
                     begun.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
                 if on_ground is not None:
-                    on_ground(Result(scan, begun.frame, None, dict(seconds)))
+                    on_ground(Result(scan=scan, ground=begun.frame, occupancy=None, timings=dict(seconds)))
                 if self.occupancy is not None:
                     begin = perf_counter()
                     with self.occupancy.begin(scan, begun.frame) as task:
@@ -117,12 +131,12 @@ class Pipeline:
                 begin = perf_counter()
                 self._survey.add(ground, self._last)
                 seconds["map"] = perf_counter() - begin
-            return Result(scan, ground, self._last, seconds)
+            return Result(scan=scan, ground=ground, occupancy=self._last, timings=seconds)
 
     def run(self, source: Iterable[Scan], warm_up: int = 0) -> Iterator[Result]:
-        """Results one by one, as the source gives scans; scans of unrelated places are kept apart.
+        """Results one by one, as the source gives scans; every scan of a source that is not sequential starts cold.
 
-        The first `warm_up` scans prepare the filters: they belong to another part of the drive, which surveys them.
+        The first `warm_up` scans only prepare the filters and are not added to the map.
         """
         if not getattr(source, "sequential", True):
             yield from self._apart(source)
@@ -131,14 +145,15 @@ class Pipeline:
             yield self._take(scan, survey=number >= warm_up)
 
     def _apart(self, source: Iterable[Scan]) -> Iterator[Result]:
-        """Scans of unrelated places; on an accelerator, where only the ground is asked for, several at a time."""
+        """Unrelated scans; on an accelerator without the occupancy stage several at a time."""
         together = self.occupancy is None and self._survey is None and not isinstance(self.backend, CpuBackend)
         for posed, scans in groupby(source, lambda scan: scan.T_world_sensor is not None):
             if together and not posed:
                 begin = perf_counter()
                 for ground in self.ground.batch(scans):
                     assert ground.scan is not None
-                    yield Result(ground.scan, ground, None, {"ground": perf_counter() - begin})
+                    timings = {"ground": perf_counter() - begin}
+                    yield Result(scan=ground.scan, ground=ground, occupancy=None, timings=timings)
                     begin = perf_counter()
                 continue
             for scan in scans:
@@ -154,15 +169,23 @@ class Pipeline:
             self._last = None
 
     def close(self) -> None:
-        """Write what the long-term map holds; without one there is nothing to do."""
-        self.ground.save_map()
-        if self._survey is not None:
-            self._survey.flush()
+        """Write the long-term map, if there is one, and release the device memory."""
+        with self._turn:
+            self.ground.close()
+            if self.occupancy is not None:
+                self.occupancy.close()
+            if self._survey is not None:
+                self._survey.flush()
+            self._last = None
 
     def _moving(self) -> Moving | None:
-        """Cells that moved a frame ago, for the ground to leave out."""
+        """Moving cells of the last frame, which the ground leaves out."""
         if self._last is None or not self._last.moving.any():
             return None
         grid, mask = self._last.moving_cells()
-        on_device = self._last.moving_on_device
+        on_device = self._last.device
         return grid, mask if on_device is None or mask is not self._last.moving else on_device
+
+
+def _device_programs(config: Config, occupancy: bool, device: Device) -> list[Program]:
+    return ground_programs(config, device) + (occupancy_programs(device) if occupancy else [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small recorded drives, and the same batch done in this process alone, to compare every byte with."""
+"""Small recorded sequences, and the same batch done in this process alone, to compare every byte with."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from roadbed import Config
 from roadbed.batch import tasks
-from roadbed.batch.drives import Drive, find_drives
 from roadbed.batch.job import Job
 from roadbed.batch.manifest import RUN_DEPENDENT
-from roadbed.outputs.drive_folder import PARTS, record_drive
+from roadbed.batch.sequences import InputSequence, find_sequences
 from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.sequence_folder import PARTS, record_sequence
 from roadbed.sources.read_options import ReadOptions
 from roadbed.sources.simulator import SimulatorSource
 
@@ -27,18 +27,18 @@ os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 @pytest.fixture(scope="session")
 def recordings(tmp_path_factory) -> Path:
-    """Three drives with true labels and poses, as somebody's data set."""
+    """Three sequences with true labels and poses, as somebody's data set."""
     home = tmp_path_factory.mktemp("recordings")
     for seed in range(3):
         source = SimulatorSource("sim:city", sensor="lux4", frames=FRAMES, seed=seed)
-        out = OutputFolder(home / f"drive-{seed}", PARTS, command="recorded for a test")
-        assert len(list(record_drive(source.drive, out, reach=2.0))) == FRAMES
+        out = OutputFolder(home / f"sequence-{seed}", PARTS, command="recorded for a test")
+        assert len(list(record_sequence(source.drive, out, reach=2.0))) == FRAMES
     return home
 
 
 @pytest.fixture(scope="session")
-def drives(recordings) -> list[Drive]:
-    return find_drives([f"{recordings}/drive-*"], ReadOptions())
+def sequences(recordings) -> list[InputSequence]:
+    return find_sequences([f"{recordings}/sequence-*"], ReadOptions())
 
 
 def job_in(folder: Path, **changes) -> Job:
@@ -47,11 +47,11 @@ def job_in(folder: Path, **changes) -> Job:
 
 
 @pytest.fixture(scope="session")
-def alone(tmp_path_factory, drives) -> Job:
-    """Every drive done in this process, one after the other, without Ray."""
+def alone(tmp_path_factory, sequences) -> Job:
+    """Every sequence done in this process, one after the other, without Ray."""
     job = job_in(tmp_path_factory.mktemp("alone"))
-    for drive in drives:
-        *frames, outcome = tasks.drive_task(job, drive)
+    for sequence in sequences:
+        *frames, outcome = tasks.sequence_task(job, sequence)
         assert (outcome.status, sum(told.count for told in frames)) == ("done", FRAMES)
     return job
 

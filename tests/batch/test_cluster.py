@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from roadbed.batch import tasks
-from roadbed.batch.campaign import Campaign, claimed, write_summary
+from roadbed.batch.batch_run import BatchRun, claimed, write_summary
 from roadbed.batch.engine import Engine, loopback_address, patient_start
 from roadbed.batch.maps import do_merge
 from roadbed.core.errors import DeviceError, InputError
@@ -50,51 +50,51 @@ def engine(cluster):
 
 
 @pytest.fixture(scope="module")
-def expected(alone, drives):
-    """What one process writes for all drives, with the map of them all."""
-    maps = [alone.of(drive) / "map" for drive in drives]
+def expected(alone, sequences):
+    """What one process writes for all sequences, with the map of them all."""
+    maps = [alone.of(sequence) / "map" for sequence in sequences]
     assert next(do_merge(alone, "map", maps, alone.folder / "map", maps[0])).status == "done"
     return results(alone)
 
 
-def run(job, drives, engine, tell=lambda progress, event: None):
+def run(job, sequences, engine, tell=lambda progress, event: None):
     """A batch on the cluster."""
     with claimed(job):
-        campaign = Campaign(job, drives, engine, tell)
-        progress = campaign.run(threading.Event())
-        campaign.clear()
-        write_summary(job, campaign.complete(), progress)
+        batch_run = BatchRun(job, sequences, engine, tell)
+        progress = batch_run.run(threading.Event())
+        batch_run.clear()
+        write_summary(job, batch_run.complete(), progress)
         return progress
 
 
 def results(job):
-    return {name: data for name, data in content(job.folder).items() if name.startswith(("drives/", "map/"))}
+    return {name: data for name, data in content(job.folder).items() if name.startswith(("sequences/", "map/"))}
 
 
 def hold(monkeypatch, held):
-    """Workers wait in the middle of a drive, after its first frame, as long as `held(drive)` says so."""
-    task = tasks.drive_task
+    """Workers wait in the middle of a sequence, after its first frame, as long as `held(sequence)` says so."""
+    task = tasks.sequence_task
 
-    def slow_task(job, drive):
-        for told in task(job, drive):
+    def slow_task(job, sequence):
+        for told in task(job, sequence):
             yield told
-            while held(drive):
+            while held(sequence):
                 time.sleep(0.02)
 
-    monkeypatch.setattr(tasks, "drive_task", slow_task)
+    monkeypatch.setattr(tasks, "sequence_task", slow_task)
 
 
 def parent(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def test_a_killed_worker_and_a_removed_node_lose_nothing(cluster, engine, drives, expected, tmp_path, monkeypatch):
+def test_a_killed_worker_and_a_removed_node_lose_nothing(cluster, engine, sequences, expected, tmp_path, monkeypatch):
     removed_raylet = cluster.second.all_processes["raylet"][0].process.pid
     struck, workers = tmp_path / "struck", {}
-    hold(monkeypatch, lambda drive: not struck.exists())
+    hold(monkeypatch, lambda sequence: not struck.exists())
 
     def sabotage(progress, event):
-        """Once each of the two nodes is in the middle of a drive."""
+        """Once each of the two nodes is in the middle of a sequence."""
         if event["event"] != "frames" or struck.exists():
             return
         workers[parent(event["worker"]) == removed_raylet] = event["worker"]
@@ -104,78 +104,78 @@ def test_a_killed_worker_and_a_removed_node_lose_nothing(cluster, engine, drives
             struck.touch()
 
     job = job_in(tmp_path / "out")
-    progress = run(job, drives, engine, sabotage)
+    progress = run(job, sequences, engine, sabotage)
     assert (progress.done, progress.failures, progress.retries) == (3, {}, 2)
     assert results(job) == expected
     assert not job.unfinished.exists()
 
 
 def test_a_worker_that_always_dies_ends_in_a_failure_and_the_rest_goes_on(
-    engine, drives, expected, tmp_path, monkeypatch
+    engine, sequences, expected, tmp_path, monkeypatch
 ):
-    doomed = drives[1].name
+    doomed = sequences[1].name
 
     def sabotage(progress, event):
-        if event["event"] == "frames" and event["drive"] == doomed:
+        if event["event"] == "frames" and event["sequence"] == doomed:
             os.kill(event["worker"], signal.SIGKILL)
 
     job = job_in(tmp_path / "out")
     with monkeypatch.context() as patched:
-        hold(patched, lambda drive: drive.name == doomed)
-        progress = run(job, drives, engine, sabotage)
+        hold(patched, lambda sequence: sequence.name == doomed)
+        progress = run(job, sequences, engine, sabotage)
     assert progress.failures == {doomed: "its worker was killed (2 attempts)"}
     assert progress.done == 2
     page = (job.folder / "report.html").read_text()
     assert "its worker was killed (2 attempts)" in page
-    assert page.count("data:image/webp") == 4, "two worst frames of each complete drive"
-    assert "worst first" in page
+    assert page.count("data:image/webp") == 4, "two lowest frames of each complete sequence"
+    assert "lowest first" in page
     assert "slowest first" in page
-    progress = run(replace(job, resume=True), drives, engine)
+    progress = run(replace(job, resume=True), sequences, engine)
     assert (progress.done, progress.kept, progress.failures) == (1, 2, {})
-    assert results(job) == expected, "also the map, which has all drives now"
+    assert results(job) == expected, "also the map, which has all sequences now"
 
 
-def test_a_full_disk_stops_the_rest_and_can_be_gone_on_from(engine, drives, expected, tmp_path):
+def test_a_full_disk_stops_the_rest_and_can_be_gone_on_from(engine, sequences, expected, tmp_path):
     with mounted(tmp_path / "disk", "size=700k") as disk:
         job = job_in(disk / "out")
-        progress = run(job, drives, engine)
+        progress = run(job, sequences, engine)
         assert progress.stopped == "the disk is full"
         assert progress.failures
         assert all("No space left on device" in reason for reason in progress.failures.values())
         assert results(job) == {}
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
-        progress = run(replace(job, resume=True), drives[:1], engine)
+        progress = run(replace(job, resume=True), sequences[:1], engine)
         assert (progress.failures, progress.left) == ({}, 0)
-        done = {name: data for name, data in results(job).items() if name.startswith("drives/")}
-        assert done == {name: data for name, data in expected.items() if drives[0].name in name}
+        done = {name: data for name, data in results(job).items() if name.startswith("sequences/")}
+        assert done == {name: data for name, data in expected.items() if sequences[0].name in name}
 
 
-def test_segments_on_the_cluster_join_to_the_same_bytes_as_in_one_process(engine, drives, tmp_path):
-    drive, cuts = drives[0], {"segment": 4, "warm_up": 2, "occupancy": False}
+def test_segments_on_the_cluster_join_to_the_same_bytes_as_in_one_process(engine, sequences, tmp_path):
+    sequence, cuts = sequences[0], {"segment": 4, "warm_up": 2, "occupancy": False}
     here, there = job_in(tmp_path / "here", **cuts), job_in(tmp_path / "there", **cuts)
-    segments = ended(tasks.drive_task(here, drive)).segments
+    segments = ended(tasks.sequence_task(here, sequence)).segments
     for segment in segments:
-        ended(tasks.segment_task(here, drive, segment))
-    assert ended(tasks.join_task(here, drive, segments)).status == "done"
-    assert run(there, [drive], engine).done == 1
-    assert content(there.of(drive)) == content(here.of(drive))
+        ended(tasks.segment_task(here, sequence, segment))
+    assert ended(tasks.join_task(here, sequence, segments)).status == "done"
+    assert run(there, [sequence], engine).done == 1
+    assert content(there.of(sequence)) == content(here.of(sequence))
     assert not there.unfinished.exists()
 
 
-def test_a_corrupt_drive_is_told_the_rest_goes_on_and_the_command_ends_with_1(cluster, drives, expected, tmp_path):
+def test_a_corrupt_drive_is_told_the_rest_goes_on_and_the_command_ends_with_1(cluster, sequences, expected, tmp_path):
     broken = tmp_path / "broken"
-    shutil.copytree(drives[0].location, broken)
+    shutil.copytree(sequences[0].location, broken)
     (broken / "velodyne" / "000001.bin").write_bytes(b"torn")
     (tmp_path / "config.yaml").write_text(SMALL.dumps())
     options = ("-o", "out", "--ray", cluster.address, "-c", "config.yaml", "--map", "--json")
-    out = roadbed("batch", drives[2].location, broken, *options, cwd=tmp_path)
+    out = roadbed("batch", sequences[2].location, broken, *options, cwd=tmp_path)
     assert out.returncode == 1, out.stderr
     lines = [json.loads(line) for line in out.stdout.splitlines()]
     (failed,) = (line for line in lines if line["event"] == "failed")
-    assert failed["drive"].startswith("broken-")
+    assert failed["sequence"].startswith("broken-")
     assert "000001.bin: length: found 4 bytes" in failed["reason"]
     assert (lines[-1]["event"], lines[-1]["done"]) == ("end", 1)
-    home = f"drives/{drives[2].name}/"
+    home = f"sequences/{sequences[2].name}/"
     done = {name: data for name, data in content(tmp_path / "out").items() if name.startswith(home)}
     assert done == {name: data for name, data in expected.items() if name.startswith(home)}
 

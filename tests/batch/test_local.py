@@ -11,7 +11,9 @@ import sys
 
 import pytest
 
-from tests.batch.conftest import SMALL, content
+from roadbed.batch import tasks
+from roadbed.batch.batch_run import claimed
+from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.cli.process import one_line_and_status_2, roadbed
 from tests.conftest import take_interrupts
 
@@ -26,8 +28,17 @@ def command(*arguments):
     return [sys.executable, "-m", "roadbed", "batch", *map(str, arguments)]
 
 
-def test_an_interrupted_batch_can_be_gone_on_from(home, drives, alone):
-    options = (*(drive.location for drive in drives[:2]), "-o", "out", "-c", "config.yaml", "--map", "--workers", 1)
+def test_an_interrupted_batch_can_be_gone_on_from(home, sequences, alone):
+    options = (
+        *(sequence.location for sequence in sequences[:2]),
+        "-o",
+        "out",
+        "-c",
+        "config.yaml",
+        "--map",
+        "--workers",
+        1,
+    )
     batch = subprocess.Popen(
         command(*options, "--json"),
         cwd=home,
@@ -46,19 +57,19 @@ def test_an_interrupted_batch_can_be_gone_on_from(home, drives, alone):
     assert (end["stopped"], end["done"] + end["left"]) == ("interrupted", 2)
     assert end["left"] >= 1
     assert not (home / "out" / "unfinished").exists()
-    one_line_and_status_2(roadbed("batch", *options, cwd=home), "go on with --resume")
+    one_line_and_status_2(roadbed("batch", *options, cwd=home), "continue with --resume")
     out = roadbed("batch", *options, "--resume", cwd=home)
     assert out.returncode == 0, out.stderr
-    assert f"{end['left']} drives done" in out.stdout
-    for drive in drives[:2]:
-        assert content(home / "out" / "drives" / drive.name) == content(alone.of(drive))
+    assert f"{end['left']} sequences done" in out.stdout
+    for sequence in sequences[:2]:
+        assert content(home / "out" / "sequences" / sequence.name) == content(alone.of(sequence))
 
 
-def test_out_of_memory_ends_with_a_clear_summary(home, drives):
+def test_out_of_memory_ends_with_a_clear_summary(home, sequences):
     """Ray's own guard ends every worker: it is told that more than no memory is too much."""
     environment = {**os.environ, "RAY_memory_usage_threshold": "0.0001", "RAY_memory_monitor_refresh_ms": "20"}
     out = subprocess.run(
-        command(drives[0].location, "-o", "out", "-c", "config.yaml", "--workers", 1),
+        command(sequences[0].location, "-o", "out", "-c", "config.yaml", "--workers", 1),
         cwd=home,
         env=environment,
         capture_output=True,
@@ -66,25 +77,42 @@ def test_out_of_memory_ends_with_a_clear_summary(home, drives):
         timeout=900,
     )
     assert out.returncode == 1, out.stderr
-    assert "FAILED: out of memory: its worker was ended before the machine could stall (4 attempts)" in out.stdout
-    assert "1 drives are not complete; go on with --resume" in out.stdout
+    assert "FAILED: out of memory: Ray stopped its worker (4 attempts)" in out.stdout
+    assert "1 sequences are not complete; continue with --resume" in out.stdout
+
+
+WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from roadbed.cli import main; main()"
+
+
+def test_resuming_a_complete_batch_starts_no_workers(home, sequences):
+    """Where Ray cannot even be imported: everything is kept; a changed setting needs workers again."""
+    job = job_in(home / "out", map=False)
+    with claimed(job):
+        assert ended(tasks.sequence_task(job, sequences[0])).status == "done"
+    arguments = ["batch", sequences[0].location, "-o", "out", "-c", "config.yaml", "--resume"]
+    run = [sys.executable, "-c", WITHOUT_RAY, *arguments]
+    out = subprocess.run(run, cwd=home, capture_output=True, text=True, timeout=900)
+    assert out.returncode == 0, out.stderr
+    assert "0 sequences done, 1 complete from before" in out.stdout
+    assert (home / "out" / "report.html").exists()
+    changed = subprocess.run([*run, "--no-layers"], cwd=home, capture_output=True, text=True, timeout=900)
+    one_line_and_status_2(changed, "needs the package ray")
 
 
 def test_without_ray_one_line_says_what_to_install(home):
-    program = "import sys; sys.modules['ray'] = None; from roadbed.cli import main; main()"
     arguments = ["batch", "sim:city?sensor=lux4&frames=1", "-o", "out", "-c", "config.yaml"]
     out = subprocess.run(
-        [sys.executable, "-c", program, *arguments], cwd=home, capture_output=True, text=True, timeout=900
+        [sys.executable, "-c", WITHOUT_RAY, *arguments], cwd=home, capture_output=True, text=True, timeout=900
     )
-    one_line_and_status_2(out, "roadbed batch needs the package ray: install it with pip install 'roadbed[batch]'")
+    one_line_and_status_2(out, "roadbed batch needs the package ray: in the checkout, pip install -e '.[batch]'")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("nothing/*.bin", "-o", "out"), "found nothing of that name"),
-        (("sim:city", "-o", "out", "--warm-up", "5"), "--warm-up: expected --segment beside it"),
-        (("sim:city", "-o", "out", "--ray", "auto", "--workers", "2"), "--workers: expected on this machine alone"),
+        (("sim:city", "-o", "out", "--warm-up", "5"), "--warm-up: expected --segment too"),
+        (("sim:city", "-o", "out", "--ray", "auto", "--workers", "2"), "--workers: expected without --ray"),
         (("sim:city", "-o", "."), "is not empty and not a batch"),
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One map of many drives: any order and any grouping of the merges says the same, and ours is always the same."""
+"""One map of many sequences: any order and any grouping of the merges says the same, and ours is always the same."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.batch.conftest import content, job_in
 
 
 @pytest.fixture(scope="module")
-def maps(alone, drives):
-    return [alone.of(drive) / "map" for drive in drives]
+def maps(alone, sequences):
+    return [alone.of(sequence) / "map" for sequence in sequences]
 
 
 def known(folder):

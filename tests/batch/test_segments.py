@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long drives in segments: every frame once, objects keep their ids, and the joined drive is close to the whole."""
+"""Segments of long sequences: every frame once, object ids kept, the joined result close to the whole."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ def test_an_object_keeps_its_id_across_a_cut_and_no_id_is_used_twice():
     assert third == {2: 7}
 
 
-def test_a_joined_drive_has_every_frame_and_nearly_the_labels_of_the_whole(alone, drives, tmp_path):
-    whole, drive = alone.of(drives[0]), drives[0]
+def test_a_joined_drive_has_every_frame_and_nearly_the_labels_of_the_whole(alone, sequences, tmp_path):
+    whole, sequence = alone.of(sequences[0]), sequences[0]
     job = job_in(tmp_path / "cut", segment=4, warm_up=3)
-    split = ended(tasks.drive_task(job, drive))
+    split = ended(tasks.sequence_task(job, sequence))
     assert [(s.first, s.start, s.stop) for s in split.segments] == [(0, 0, 4), (1, 4, FRAMES)]
     for segment in split.segments:
-        assert ended(tasks.segment_task(job, drive, segment)).status == "part"
-    assert not job.of(drive).exists()
+        assert ended(tasks.segment_task(job, sequence, segment)).status == "part"
+    assert not job.of(sequence).exists()
     before = content(job.unfinished)
-    assert [type(told).__name__ for told in tasks.segment_task(job, drive, split.segments[0])] == ["Outcome"]
+    assert [type(told).__name__ for told in tasks.segment_task(job, sequence, split.segments[0])] == ["Outcome"]
     assert content(job.unfinished) == before, "a complete segment is kept"
-    assert ended(tasks.join_task(job, drive, split.segments)).frames == FRAMES
-    joined = job.of(drive)
+    assert ended(tasks.join_task(job, sequence, split.segments)).frames == FRAMES
+    joined = job.of(sequence)
     names = [sorted(path.name for path in (folder / "labels").iterdir()) for folder in (whole, joined)]
     assert names[0] == names[1]
     for number, name in enumerate(names[0]):
         a, b = (np.fromfile(folder / "labels" / name, np.uint32) for folder in (whole, joined))
         assert np.mean(a != b) <= (0.0 if number < 4 else 0.05)
-    manifests = [json.loads((folder / "drive.json").read_text()) for folder in (whole, joined)]
+    manifests = [json.loads((folder / "sequence.json").read_text()) for folder in (whole, joined)]
     assert manifests[1]["segments"] == [[0, 0, 4], [1, 4, FRAMES]]
     assert [m["points"] for m in manifests] == [manifests[0]["points"]] * 2
     assert (joined / "config.yaml").read_text() == SMALL.dumps()

@@ -2,6 +2,7 @@
 """The command line as a user runs it: a real process, its streams and its exit status."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -27,6 +28,13 @@ def test_help_names_every_command():
     assert out.returncode == 0
     for command in ("segment", "evaluate", "bench", "info", "config"):
         assert command in out.stdout
+
+
+@pytest.mark.parametrize("group", [(), ("evaluate",), ("bench",), ("config",), ("map", "folder")])
+def test_the_summary_of_every_command_fits_its_line(group):
+    commands = roadbed(*group, "--help").stdout.partition("Commands:")[2]
+    assert commands
+    assert "..." not in commands
 
 
 def test_info_lists_packages_and_sources():
@@ -74,6 +82,31 @@ def test_segment_writes_both_clouds_with_every_point_and_channel(cloud, tmp_path
     assert sorted(echoes) == list(range(22_000))
     assert (tmp_path / "out" / "config.yaml").exists()
     assert summary["mounting_height_m"] == pytest.approx(1.7, abs=0.03)
+    assert abs(summary["mounting_pitch_deg"]) < 1
+    assert abs(summary["mounting_roll_deg"]) < 1
+    assert summary["mounting_estimated"]
+    assert 0 < summary["mounting_confidence"] <= 1
+    assert summary["labels"]["ground"] == summary["ground"]
+    assert sum(summary["labels"].values()) == 22_000
+    assert summary["files"] == [str(tmp_path / "out" / n) for n in ("ground.pcd", "nonground.pcd", "config.yaml")]
+    assert summary["phases_ms"]
+
+
+def test_segment_prints_labels_and_mounting_and_phases_only_on_request(cloud, tmp_path):
+    text = roadbed("segment", cloud, "-o", tmp_path / "out").stdout
+    assert re.search(r"mounting: 1\.7\d m above the road, pitch .*, roll .* \(estimated, confidence", text)
+    assert re.search(r"ground +│ +\d+ │", text)
+    assert f"wrote {tmp_path / 'out' / 'ground.pcd'}" in text
+    assert "phase" not in text
+    again = roadbed("segment", cloud, "-o", tmp_path / "out", "--force", "--height", "1.7", "--verbose").stdout
+    assert "phase" in again
+
+
+def test_a_closed_standard_output_is_no_error(cloud, tmp_path):
+    command = [sys.executable, "-m", "roadbed", "segment", str(cloud), "-o", str(tmp_path / "out")]
+    out = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, timeout=900)
+    assert (out.returncode, out.stderr) == (0, "")
+    assert (tmp_path / "out" / "ground.pcd").exists()
 
 
 def test_segment_with_the_reports_yaml(cloud, tmp_path):
@@ -89,7 +122,7 @@ def test_segment_with_the_reports_yaml(cloud, tmp_path):
         (["segment", "missing.pcd"], "missing.pcd: no such file or folder"),
         (["evaluate", "ground", "nowhere/"], "nowhere/: no such file or folder"),
         (["segment", "sim:atlantis"], "atlantis"),
-        (["config", "show", "--preset", "fast"], "expected one of default, paper"),
+        (["config", "show", "--preset", "fast"], "'fast' is not one of 'default', 'paper'"),
     ],
 )
 def test_bad_input_ends_in_one_line_and_status_2(arguments, message, tmp_path):

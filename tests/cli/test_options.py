@@ -99,6 +99,8 @@ def test_every_command_that_reads_a_source_has_the_same_options(command):
     text = roadbed(*command, "--help").stdout
     names = ("--source", "--start", "--stride", "--mounting", "--height", "--method", "--backend", "--device", "--json")
     assert [name for name in names if name not in text] == []
+    for choices in ("default|paper", "stcrf|variance", "cpu|opencl|cuda|auto"):
+        assert choices in text
 
 
 def test_a_device_that_is_not_there_ends_in_one_line_and_status_2(drive):

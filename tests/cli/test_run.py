@@ -2,6 +2,11 @@
 """A whole run from the command line: every file it promises, and numbers that fit the drive."""
 
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +15,7 @@ from roadbed.config import Config
 from roadbed.core.frames import Label
 from roadbed.outputs.label import semantickitti_classes
 from tests.cli.process import roadbed
+from tests.conftest import take_interrupts
 
 
 def test_run_writes_labels_layers_objects_configuration_and_report(tmp_path):
@@ -29,6 +35,24 @@ def test_run_writes_labels_layers_objects_configuration_and_report(tmp_path):
         total = sum(layers[f"occupancy.{part}"] for part in ("static", "dynamic", "free", "unknown"))
         np.testing.assert_allclose(total, 1, atol=1e-4)
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    assert list((tmp_path / "map").iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_stopped_keeps_its_report(tmp_path, number):
+    command = [sys.executable, "-m", "roadbed", "run", "sim:city?sensor=vlp16&frames=400", "--no-occupancy"]
+    command += ["-o", str(tmp_path / "out"), "--map", str(tmp_path / "map")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          preexec_fn=take_interrupts) as run:  # fmt: skip
+        labels = tmp_path / "out" / "labels"
+        while run.poll() is None and not (labels.is_dir() and len(list(labels.iterdir())) > 2):
+            time.sleep(0.05)
+        run.send_signal(number)
+        out, err = run.communicate(timeout=600)
+    assert run.returncode == 130, err
+    count = int(re.search(r"interrupted after (\d+) of 400 scans", out)[1])
+    assert 3 <= count == len(list(labels.iterdir())) < 400
+    assert f"{count} frames" in (tmp_path / "out" / "report.html").read_text()
     assert list((tmp_path / "map").iterdir())
 
 

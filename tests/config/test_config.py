@@ -2,13 +2,14 @@
 """A configuration is complete, survives YAML, and a wrong one is explained in one line."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadbed.config import Config
+from roadbed.config import Config, Stage
 from roadbed.core.errors import ConfigError
 
 REPORT_YAML = """
@@ -89,6 +90,38 @@ def test_old_names_are_rejected_with_the_new_one_named(text, now):
     with pytest.raises(ConfigError, match=rf"parameter [a-z_.]+ is now called {now}$") as caught:
         Config.loads(text)
     assert "\n" not in str(caught.value)
+
+
+def test_a_removed_key_is_refused_with_the_reason():
+    with pytest.raises(ConfigError) as caught:
+        Config.loads("live: {pose_memory: 5.0}", "my.yaml")
+    assert str(caught.value) == "my.yaml: live.pose_memory: removed in 1.0: it follows from live.pose_wait"
+
+
+@pytest.mark.parametrize("key", sorted(Config.removed))
+def test_every_removed_key_is_refused_in_one_line(key):
+    values: dict = {}
+    stage = values
+    *stages, name = key.split(".")
+    for part in stages:
+        stage = stage.setdefault(part, {})
+    stage[name] = 1
+    with pytest.raises(ConfigError, match=r"removed in \d") as caught:
+        Config.parse(values)
+    assert key in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_keys_of_a_removed_stage_are_named_each():
+    class Before(Stage):
+        removed: ClassVar[dict[str, str]] = {
+            "old.first": "removed in 1.0: deleted",
+            "old.second": "removed in 1.0: a constant now",
+        }
+
+    with pytest.raises(ConfigError) as caught:
+        Before.parse({"old": {"second": 1, "first": 2}})
+    assert str(caught.value).endswith("old.second: removed in 1.0: a constant now; old.first: removed in 1.0: deleted")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from roadbed.evaluate.bands import RANGES, Bands
+from roadbed.evaluate.metrics import RANGES, Bands
 from tests.cli.process import roadbed
 
 

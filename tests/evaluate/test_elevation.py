@@ -32,7 +32,7 @@ def ground_frame(points, offset=0.0):
         slope=np.broadcast_to(np.float32([0.1, -0.2]), (*LATTICE.shape, 2)).copy(),
         variance=np.full(LATTICE.shape, 0.05**2, np.float32),
         T_grid_sensor=Pose.identity(),
-        mounting=Mounting(Pose.identity(), False),
+        mounting=Mounting(T_vehicle_sensor=Pose.identity(), estimated=False),
         scan=Scan(np.asarray(points, np.float32)),
     )
 
@@ -82,17 +82,17 @@ def seen(x, y, z, count=5):
 
 def test_a_reference_lies_where_its_origin_and_spacing_say(tmp_path):
     """The node in column 3, row 1 lies at (0.5, 0), where the surface is 0.05 m high."""
-    judge = reference(tmp_path, {(3, 1): 0.10})
-    score = judge(0, ground_frame(seen(0.5, 0.0, 0.05)))
+    scorer = reference(tmp_path, {(3, 1): 0.10})
+    score = scorer(0, ground_frame(seen(0.5, 0.0, 0.05)))
     assert score.nodes == 1
     assert score.rmse_m == pytest.approx(0.05, abs=1e-6)
-    assert judge(1, ground_frame(seen(0.5, 0.0, 0.05))) is None
+    assert scorer(1, ground_frame(seen(0.5, 0.0, 0.05))) is None
 
 
 def test_only_places_that_the_scan_supports_are_scored(tmp_path):
-    judge = reference(tmp_path, {(3, 1): 0.10, (1, 2): 0.1, (4, 3): 0.1})
+    scorer = reference(tmp_path, {(3, 1): 0.10, (1, 2): 0.1, (4, 3): 0.1})
     points = seen(0.5, 0.0, 0.05) + seen(-0.5, 0.5, 0.1, count=4) + seen(1.0, 1.0, 0.4)
-    score = judge(0, ground_frame(points))
+    score = scorer(0, ground_frame(points))
     assert score.nodes == 1  # the second has too few points, those of the third lie 0.3 m over it
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judges of occupancy: perfect frames score perfectly, known faults are counted as what they are."""
+"""The scorers of occupancy: perfect frames score perfectly, known faults are counted as what they are."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from roadbed.core.frames import OccupancyFrame
 from roadbed.core.geometry import Grid, Pose
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
-from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge, inside
-from roadbed.evaluate.occupancy_truth import TruthJudge
+from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer, inside
+from roadbed.evaluate.occupancy_truth import TruthScorer
 
 LATTICE = Grid.centred(40.0, 20.0, 0.2)
 
@@ -54,7 +54,7 @@ def frame(time, movers=(), standing=(), ghosts=(), T_world_grid=None):
 
 def run(said=5.0, ghosts=(), masks=None, frames=40, parked=1, seen=lambda k: True):
     """A car at 5 m/s of which a speed, or a function of the frame's number, is `said`; hidden where not `seen`."""
-    judge = BoxJudge(masks)
+    scorer = BoxScorer(masks)
     for k in range(frames):
         time = 0.1 * k
         car = footprint(-12 + 5 * time, 0.0)
@@ -64,33 +64,33 @@ def run(said=5.0, ghosts=(), masks=None, frames=40, parked=1, seen=lambda k: Tru
         shown = frame(time, [(car, (speed, 0.0))] if speed is not None else [], [van] * parked, ghosts)
         x, y = LATTICE.mesh()
         shown.observation[inside(car, x, y)] = 0.9 if seen(k) else 0.5
-        judge.add(shown, boxes)
-    return judge.result()
+        scorer.add(shown, boxes)
+    return scorer.result()
 
 
 @pytest.mark.parametrize(("velocity", "false"), [((5.0, 0.0), 0.0), ((0.0, 0.0), 2.0)])
 def test_cells_of_a_mover_at_the_rim_of_the_grid_are_not_false(velocity, false):
-    """It is not judged, for it is partly beyond; what moves there without a reason still counts."""
-    judge = BoxJudge()
+    """It is not scored, for it is partly beyond; what moves there without a reason still counts."""
+    scorer = BoxScorer()
     for k in range(20):
         leaving = Annotation("truck", "truck", footprint(19.9, 0.0), np.array(velocity))
         row, column = (int(v) for v in divmod(LATTICE.index(19.5, 0.0), LATTICE.columns))
-        judge.add(frame(0.1 * k, ghosts=[(row, column), (row + 1, column)]), [], [leaving])
-    out = judge.result()
+        scorer.add(frame(0.1 * k, ghosts=[(row, column), (row + 1, column)]), [], [leaving])
+    out = scorer.result()
     assert out["false_moving_cells"] == false
     assert out["movers"] == []
 
 
 @pytest.mark.parametrize(("speed", "false"), [(20.0, 0.0), (0.0, 2 * 3 / 5)])
 def test_cells_of_a_mover_that_is_in_sight_for_a_moment_are_not_false(speed, false):
-    """Three frames are too few to judge it by; from its velocity, where that is known, it moves all the same."""
-    judge = BoxJudge()
+    """Three frames are too few to score it by; from its velocity, where that is known, it moves all the same."""
+    scorer = BoxScorer()
     for k in range(20):
         passing = Annotation("car", "car", footprint(10 + 0.1 * k * speed / 20, 0.0), np.array([speed, 0.0]))
         row, column = (int(v) for v in divmod(LATTICE.index(10.5, 0.0), LATTICE.columns))
         there = k >= 17
-        judge.add(frame(0.1 * k, ghosts=[(row, column), (row + 1, column)] * there), [passing] * there)
-    out = judge.result()
+        scorer.add(frame(0.1 * k, ghosts=[(row, column), (row + 1, column)] * there), [passing] * there)
+    out = scorer.result()
     assert out["false_moving_cells"] == pytest.approx(false)
     assert out["movers"] == []
 
@@ -111,7 +111,7 @@ def test_a_perfect_mover():
 
 def test_on_a_grid_that_moves_with_the_vehicle_displacement_is_that_in_the_world():
     """The vehicle drives and turns: parked cars shift in its grid and stand, a car ahead at its speed moves."""
-    judge = BoxJudge()
+    scorer = BoxScorer()
     for k in range(40):
         time = 0.1 * k
         yaw = 0.2 * time
@@ -124,8 +124,8 @@ def test_on_a_grid_that_moves_with_the_vehicle_displacement_is_that_in_the_world
         parked, car = seen(footprint(12.0, 4.0)), seen(footprint(5.0 + 4.0 * time, 0.0))
         velocity = 4.0 * np.array([np.cos(yaw), -np.sin(yaw)])
         shown = frame(time, [(car, velocity)], [parked], T_world_grid=T_world_grid)
-        judge.add(shown, [Annotation("car", "Car", car), Annotation("parked", "Car", parked)])
-    out = judge.result()
+        scorer.add(shown, [Annotation("car", "Car", car), Annotation("parked", "Car", parked)])
+    out = scorer.result()
     assert [row["id"] for row in out["standing"]] == ["parked"]
     (row,) = out["movers"]
     assert row["id"] == "car"
@@ -236,15 +236,15 @@ class _Truth:
         )
 
 
-def judged(*frames):
-    judge = TruthJudge(warm_up=0.0)
+def scored(*frames):
+    scorer = TruthScorer(warm_up=0.0)
     for item in frames:
-        judge.add(item, _Truth(), Pose.identity())
-    return judge.result()
+        scorer.add(item, _Truth(), Pose.identity())
+    return scorer.result()
 
 
 def test_exact_cells_score_perfectly():
-    out = judged(frame(0.0, [(footprint(-5, 0), (5.0, 0.0))], [footprint(8, 4)]))
+    out = scored(frame(0.0, [(footprint(-5, 0), (5.0, 0.0))], [footprint(8, 4)]))
     assert out["occupancy_auc"] == 1
     assert out["static_iou"] == out["dynamic_iou"] == out["dynamic_iou_of_hits"] == 1
     assert out["free_space_violations_percent"] == 0
@@ -253,11 +253,11 @@ def test_exact_cells_score_perfectly():
 
 
 def test_missing_and_confused_things_cost():
-    blind = judged(frame(0.0, [], [footprint(8, 4)]))
+    blind = scored(frame(0.0, [], [footprint(8, 4)]))
     assert blind["dynamic_iou"] == 0
     assert blind["free_space_violations_percent"] > 0
     assert blind["occupancy_auc"] == pytest.approx(0.75, abs=0.01)
-    confused = judged(frame(0.0, [(footprint(-5, 0), (5, 0)), (footprint(8, 4), (1, 0))], []))
+    confused = scored(frame(0.0, [(footprint(-5, 0), (5, 0)), (footprint(8, 4), (1, 0))], []))
     assert confused["static_iou"] == 0
     assert confused["dynamic_iou"] == pytest.approx(0.5)
     assert confused["standing_dynamic_percent"] == pytest.approx(100)
@@ -267,7 +267,7 @@ def test_the_rim_of_a_thing_may_be_called_free():
     """A cell that a thing only touches may well be mostly free; its inside may not."""
     for shrunk, violated in ((0.3, False), (1.0, True)):
         said = frame(0.0, [(footprint(-5, 0, 4 - shrunk, 2 - shrunk), (5.0, 0.0))], [footprint(8, 4)])
-        assert (judged(said)["free_space_violations_percent"] > 0) == violated
+        assert (scored(said)["free_space_violations_percent"] > 0) == violated
 
 
 def test_a_source_without_truth_is_refused(tmp_path):

@@ -16,7 +16,16 @@ def box(x, y, length=4.0, width=2.0):
 
 
 def thing(number, x, y, extent=(4.0, 2.0)):
-    return TrackedObject(number, np.array([x, y]), np.array(extent), 0.0, np.array([5.0, 0.0]), np.eye(2), 9, 1.0)
+    return TrackedObject(
+        id=number,
+        position=np.array([x, y]),
+        extent=np.array(extent),
+        heading=0.0,
+        velocity=np.array([5.0, 0.0]),
+        velocity_covariance=np.eye(2),
+        cells=9,
+        age=1.0,
+    )
 
 
 def frames(said, hidden=()):

@@ -28,8 +28,8 @@ from roadbed.core.geometry import Grid
 from roadbed.evaluate.masks import Masks
 from roadbed.io.foreign import foreign_errors
 from roadbed.mapping.tile_store import TileStore
-from roadbed.messages.clouds import scan_of_cloud
-from roadbed.messages.store import RosMessages
+from roadbed.outputs.ros_messages.clouds import scan_of_cloud
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.simulate.sensors import SENSORS, load_rig
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 from roadbed.sources.bags.rosbag import RosbagSource

@@ -23,7 +23,9 @@ def scans(world, count=20, step=0.5, body=BODY):
         T_world_vehicle = Pose.from_euler(x=step * k)
         points = np.vstack([T_world_vehicle.inverse() @ world, body])
         points = MOUNT.inverse() @ points[np.abs(points[:, 0]) < 30]
-        yield Scan(points.astype(np.float32), 0.1 * k, T_world_vehicle @ MOUNT, MOUNT)
+        yield Scan(
+            points.astype(np.float32), time=0.1 * k, T_world_sensor=T_world_vehicle @ MOUNT, T_vehicle_sensor=MOUNT
+        )
 
 
 def road(rng, things=()):

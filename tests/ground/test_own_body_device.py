@@ -47,7 +47,7 @@ def crowd(seed=0, count=20_000, pose=TILTED):
     points = (pose.inverse() @ there).astype(np.float32)
     points[::97], points[5::101, 0], points[7::103, 1], points[11::107, 2] = 0, np.nan, np.inf, -np.inf
     points[3] = 3e38, -3e38, 3e38
-    return Scan(points, 0.0, Pose.identity(), pose)
+    return Scan(points, time=0.0, T_world_sensor=Pose.identity(), T_vehicle_sensor=pose)
 
 
 def asked(box=BOX):
@@ -137,7 +137,12 @@ def test_points_on_borders_and_what_is_no_number(any_device, seed):
 def test_what_is_not_asked_is_not_answered(any_device):
     """A scan of another size after the first; cells of an earlier look are forgotten."""
     on_device = OnDevice(any_device, Config())
-    scan, far = crowd(1), Scan(np.full((9000, 3), 40, np.float32), 0.1, Pose.from_euler(x=1), TILTED)
+    scan, far = (
+        crowd(1),
+        Scan(
+            np.full((9000, 3), 40, np.float32), time=0.1, T_world_sensor=Pose.from_euler(x=1), T_vehicle_sensor=TILTED
+        ),
+    )
     found, _ = on_device(scan, asked(None).question(scan, TILTED))
     assert found.points is None
     np.testing.assert_array_equal(found.cells, cells_of(scan, TILTED))
@@ -156,7 +161,7 @@ def test_real_scans(device, real_data):
     on_device = OnDevice(device, Config())
     for path in sorted((real_data / "semantickitti/00/velodyne").glob("*.bin")):
         points = np.fromfile(path, np.float32).reshape(-1, 4)[:, :3]
-        scan = Scan(points, 0.0, Pose.identity(), Pose.from_euler(z=1.73))
+        scan = Scan(points, time=0.0, T_world_sensor=Pose.identity(), T_vehicle_sensor=Pose.from_euler(z=1.73))
         own = asked(BodyConfig(front=4.0, rear=-4.0, left=1.8, right=-1.8))
         expected = own.points_of(scan, scan.T_vehicle_sensor)
         found, left = on_device(scan, own.question(scan, scan.T_vehicle_sensor))
@@ -177,7 +182,7 @@ def unread(monkeypatch):
 
 
 def test_a_drive_finds_the_same_box_and_the_same_points(device, monkeypatch):
-    expected, here = GroundFilter(Config(), "cpu"), GroundFilter(Config(), device)
+    expected, here = GroundFilter(Config()), GroundFilter(Config(), device)
     frames = [(scan, expected(scan)) for scan in drive()]
     unread(monkeypatch)
     for scan, frame in frames:
@@ -199,7 +204,7 @@ def test_a_drive_finds_the_same_box_and_the_same_points(device, monkeypatch):
 
 def test_mountings_that_are_estimated(device):
     """Where the host reads the scan for them, it looks for the own vehicle too."""
-    expected, here = GroundFilter(Config(), "cpu"), GroundFilter(Config(), device)
+    expected, here = GroundFilter(Config()), GroundFilter(Config(), device)
     own = []
     for scan in drive(24):
         unknown = replace(scan, T_vehicle_sensor=None)
@@ -214,7 +219,7 @@ def test_mountings_that_are_estimated(device):
 def test_a_configured_box_and_a_scan_that_does_not_fit(device, odometry):
     """A frame that runs again, and frames without a prior, have left the same points out."""
     config = Config().with_changes(vehicle={"body": BOX.model_dump()})
-    expected, here = GroundFilter(config, "cpu"), GroundFilter(config, device)
+    expected, here = GroundFilter(config), GroundFilter(config, device)
     given = list(drive(4))
     given[2] = given[2].with_points(given[2].points + np.float32([0, 0, 0.9]))
     for k, scan in enumerate(given):

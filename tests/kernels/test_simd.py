@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 
-from roadbed.kernels.numeric import F, U, njit
+from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from roadbed.kernels import simd_reductions as across_lanes
-from roadbed.kernels.numeric import F, U, njit
+from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import LANES, STEP, load, load_flat, none_of, splat, store, store_first, store_flat, whole
 from roadbed.kernels.simd_reductions import chosen, how_many, look_up, store_across, total, totals
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed import Pipeline
-from roadbed.messages.clouds import cloud_of_columns
-from roadbed.messages.store import CLOUD, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.clouds import cloud_of_columns
+from roadbed.outputs.ros_messages.store import CLOUD, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources import open_source
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 

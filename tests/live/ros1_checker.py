@@ -15,14 +15,14 @@ complete = threading.Event()
 
 
 def take(topic):
-    def heard(message):
+    def callback(message):
         buffer = io.BytesIO()
         message.serialize(buffer)
         seen[topic].append(buffer.getvalue())
         if all(len(found) >= count for found in seen.values()):
             complete.set()
 
-    return heard
+    return callback
 
 
 rospy.init_node("checker", anonymous=True)

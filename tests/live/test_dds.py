@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rosbags.typesys import Stores, get_typestore
 
-from roadbed.messages.store import CLOUD, RosMessages
+from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes

@@ -11,7 +11,7 @@ from websockets.sync.client import connect
 
 from roadbed import DeviceError
 from roadbed.live.foxglove import FoxgloveSink
-from roadbed.messages.clouds import packed
+from roadbed.outputs.ros_messages.clouds import packed
 
 TOPICS = {"labelled", "surface", "occupancy", "velocities", "objects", "log"}
 PATIENCE = 60

@@ -10,8 +10,8 @@ import socket
 import numpy as np
 import pytest
 
-from roadbed.messages.results import TOPICS
-from roadbed.messages.store import DIAGNOSTICS, RosMessages
+from roadbed.outputs.ros_messages.results import TOPICS
+from roadbed.outputs.ros_messages.store import DIAGNOSTICS, RosMessages
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes, wait_until
@@ -118,7 +118,7 @@ def test_trouble_on_the_graph_is_reported_and_survived(graph):
     node = start_node(graph, "--no-occupancy", "--vehicle", "chassis")
     first = start_player(graph, "first", period=0.05)
     graph.wait_for("first", "played")
-    graph.wait_for("node", "frames that exist: base_link, velodyne")
+    graph.wait_for("node", "known frames: base_link, velodyne")
     first.kill()
     first.wait(PATIENCE)
     master.kill()
@@ -148,7 +148,7 @@ def test_a_subscriber_that_is_too_slow_is_named_and_keeps_nobody_up(graph):
     try:
         start_player(graph, "player", period=0.1, turns=4)
         assert len(checker()["/roadbed/labelled"]) == 4 * SCANS
-        graph.wait_for("node", "is too slow: 1 of its messages were dropped, oldest first")
+        graph.wait_for("node", "is too slow: 1 messages were dropped, oldest first")
     finally:
         slow.kill()
     assert graph.stop(node) == 0

@@ -8,8 +8,8 @@ import pytest
 
 from roadbed import Config, InputError, Pose
 from roadbed.live.ros_node import STRING, NodeOptions, RosNode, checked_topics
-from roadbed.messages.clouds import cloud_of_columns
-from roadbed.messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.clouds import cloud_of_columns
+from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
 
 PATIENCE = 300
 SMALL = {"ground": {"stcrf": {"length": 40.0, "width": 40.0}}}
@@ -22,11 +22,11 @@ class Wire:
 
     def __init__(self, version):
         self.version, self.messages = version, RosMessages(version)
-        self.heard, self.sent, self.said = {}, [], []
+        self.callback, self.sent, self.said = {}, [], []
         self.news = threading.Condition()
 
-    def subscribe(self, topic, kind, heard):
-        self.heard[topic] = (kind, heard)
+    def subscribe(self, topic, kind, callback):
+        self.callback[topic] = (kind, callback)
 
     def advertise(self, topic, kind):
         pass
@@ -39,16 +39,16 @@ class Wire:
             self.sent.append((topic, data))
             self.news.notify_all()
 
-    def say(self, problem):
+    def warn(self, problem):
         self.said.append(problem)
 
     def close(self):
         pass
 
     def bring(self, topic, message):
-        kind, heard = self.heard[topic]
+        kind, callback = self.callback[topic]
         assert kind == message.__msgtype__
-        heard(self.messages.to_bytes(message))
+        callback(self.messages.to_bytes(message))
 
     def wait(self, topic, count):
         def found():
@@ -90,7 +90,7 @@ def start(wire):
 
 def test_clouds_that_cannot_be_read_are_counted_and_the_next_is_taken(wire, start):
     node = start(pose_wait=0.1)
-    wire.heard["/points"][1](b"\x01\x02\x03")
+    wire.callback["/points"][1](b"\x01\x02\x03")
     flat = wire.cloud(1.0)
     flat.fields = flat.fields[:2]
     wire.bring("/points", flat)
@@ -116,8 +116,8 @@ def test_a_frame_without_a_transform_is_named_once_with_those_that_exist(wire, s
     wire.wait("/roadbed/labelled", 2)
     lines = [line for line in wire.said if "found no transform" in line]
     assert lines == [
-        "/points: frame 'lidar': found no transform to 'base_link'; its scans stand alone until one comes; "
-        "frames that exist: base_link, camera"
+        "/points: frame 'lidar': found no transform to 'base_link'; scans are processed one by one until it arrives; "
+        "known frames: base_link, camera"
     ]
 
 
@@ -182,7 +182,7 @@ def test_odometry_of_another_body_is_moved_to_the_vehicle(wire, start):
     wire.bring("/points", wire.cloud(1.0))
     found = next(results).result.scan.T_world_sensor
     np.testing.assert_allclose(found.translation, [4.0, 0.0, 0.0], atol=1e-9)
-    assert wire.heard["/odom"][0] == ODOMETRY
+    assert wire.callback["/odom"][0] == ODOMETRY
 
 
 def test_parameters_change_while_it_runs_and_wrong_ones_do_not(wire, start):
@@ -200,7 +200,7 @@ def test_parameters_change_while_it_runs_and_wrong_ones_do_not(wire, start):
 
 def test_diagnostics_tell_rate_latency_and_losses(wire, start):
     start(pose_wait=0.1)
-    wire.heard["/points"][1](b"")
+    wire.callback["/points"][1](b"")
     wire.bring("/points", wire.cloud(1.0))
     for number in range(PATIENCE):  # some may be sent before the scan is done
         status = wire.messages.from_bytes(wire.wait("/diagnostics", number + 1)[number], DIAGNOSTICS).status[0]

@@ -49,11 +49,11 @@ def test_a_full_queue_drops_the_oldest_and_counts_it():
     stream.push(scan(0.0))
     assert gate.entered.wait(PATIENCE)
     for time in (1.0, 2.0, 3.0, 4.0, 5.0):
-        stream.push(scan(time), carried=f"message {time}")
+        stream.push(scan(time), payload=f"message {time}")
     gate.release.set()
     counts = stream.stop().total
     assert [live.result.scan.time for live in seen] == [0.0, 4.0, 5.0]
-    assert [live.carried for live in seen] == [None, "message 4.0", "message 5.0"]
+    assert [live.payload for live in seen] == [None, "message 4.0", "message 5.0"]
     assert (counts.received, counts.processed, counts.dropped) == (6, 3, 3)
 
 
@@ -158,7 +158,7 @@ def test_a_mounting_that_never_comes_delays_the_first_scan_only():
         first = next(results)
         stream.push(scan(1.1))
         second = next(results)
-    assert first.diagnostics == second.diagnostics == ("pose: nobody has told where 'lidar' is mounted",)
+    assert first.diagnostics == second.diagnostics == ("pose: the mounting of 'lidar' is unknown",)
     assert first.result.scan.T_world_sensor is None
     assert first.latency["waited"] >= patience > second.latency["waited"]
     assert stream.statistics().total.without_pose == 2
@@ -220,7 +220,7 @@ def test_parameters_change_between_two_scans():
         stream.change(config(queue=9).with_changes(ground={"stcrf": {"length": 20.0}}))
         stream.push(scan(1.1, T_world_sensor=place(0.1)))
         found = next(results)
-        assert found.diagnostics == ("parameters changed: started anew",)
+        assert found.diagnostics == ("parameters changed: filters restarted",)
         assert found.result.ground.grid.columns == 20
         assert stream.config.live.queue == 2
 

@@ -17,7 +17,7 @@ from tests.mutate.baseline import Baseline
 from tests.mutate.drawn import drawn
 from tests.mutate.mutation import Mutation
 from tests.mutate.results import Results, told
-from tests.mutate.tree import Tree, share_kernels
+from tests.mutate.tree import Tree
 
 _TIMES = 6  # what the tests take without it, after which a mutation is stopped: it may have made a loop endless
 
@@ -69,7 +69,6 @@ class Campaign:
         self._end = time.monotonic() + 60 * options.minutes
         self._longest_look = min(900.0, 24 * options.minutes)  # s; a file that takes most of it counts for nothing
         kernels = options.work / "kernels"
-        share_kernels(kernels)
         threads = max(2, (os.cpu_count() or 2) // options.jobs)
         self._trees = [Tree(options.work / f"tree-{number}", kernels, threads) for number in range(options.jobs)]
         self._baseline = Baseline(options.work / "baseline.jsonl")

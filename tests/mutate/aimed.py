@@ -80,10 +80,6 @@ _VIEWER = [
     *_of("viewer/scans.py", ("viewer/test_scans.py",), ("                self._cache.popitem(last=False)\n", "                self._cache.popitem(last=True)\n")),
 ]  # fmt: skip
 
-_BENCH = [
-    *_of("bench/occupancy.py", ("cli/test_bench.py",), ("middle - rotation @ middle + travel", "middle - rotation @ middle"), ("seen * np.float32(0.85 + 0.01 * number)", "np.float32(0.9)")),
-]  # fmt: skip
-
 AIMED = [
-    *_CONFIGURATION, *_READERS, *_OUTPUTS, *_EVALUATION, *_COMPUTE, *OCCUPANCY, *GROUND, *_SIMULATOR, *_BENCH, *_VIEWER,
+    *_CONFIGURATION, *_READERS, *_OUTPUTS, *_EVALUATION, *_COMPUTE, *OCCUPANCY, *GROUND, *_SIMULATOR, *_VIEWER,
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from tests.mutate.mutation import Mutation
 
 # Path, a part of the changed text, and why nothing turns red.
 EXPLAINED = (
-    ("messages/clouds.py", "copy=True", "the same values, copied once more"),
+    ("outputs/ros_messages/clouds.py", "copy=True", "the same values, copied once more"),
     (
         "ground/stcrf/points/node_classes.cl",
         "node >= 1 &&",

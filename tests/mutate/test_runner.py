@@ -13,7 +13,7 @@ from tests.mutate.baseline import Baseline
 from tests.mutate.explained import EXPLAINED
 from tests.mutate.mutation import Mutation
 from tests.mutate.results import Results
-from tests.mutate.tree import Tree, share_kernels
+from tests.mutate.tree import Tree
 
 SLOW, FAST = "tests/occupancy/test_fuse.py", "tests/occupancy/test_fuse_device.py"
 
@@ -70,16 +70,15 @@ def test_results_of_several_machines_are_joined_and_what_one_noticed_is_noticed(
 
 
 def test_a_mistake_turns_a_test_red_in_a_copy_and_the_copy_is_healed(tmp_path):
-    share_kernels(tmp_path / "kernels")
     tree = Tree(tmp_path / "tree", tmp_path / "kernels", threads=2)
-    wrong = Mutation("timeline.py", "if seconds > config.longest_pause:", "if False:", ("test_timeline.py",))
+    wrong = Mutation("core/timeline.py", "if seconds > config.longest_pause:", "if False:", ("test_timeline.py",))
     file, end = "tests/test_timeline.py", time.monotonic() + 600
     whole = tree.run([file], end)
     assert whole.red is None
     with tree.changed(wrong):
         red = tree.run([file], end, list(whole.tests)).red
     assert red in whole.tests
-    assert (tree.package / "timeline.py").read_text() == (ROOT / "src/roadbed/timeline.py").read_text()
+    assert (tree.package / "core/timeline.py").read_text() == (ROOT / "src/roadbed/core/timeline.py").read_text()
 
 
 def test_explanations_are_of_files_that_exist():

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadbed.kernels import cache as kernel_cache
 from tests.conftest import ROOT, data_folder
 from tests.mutate import plugin
 from tests.mutate.mutation import Mutation
@@ -45,7 +44,7 @@ class Said:
 
 
 class Tree:
-    """The project in a folder; kernels are known by their content, so that all trees share those that are unchanged."""
+    """The project in a folder, with compiled kernels of its own: a change compiles what depends on it."""
 
     def __init__(self, folder: Path, kernels: Path, threads: int) -> None:
         self.folder = folder
@@ -108,15 +107,3 @@ class Tree:
 def _packages() -> list[str]:
     """Where this process finds packages besides those that are installed."""
     return [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
-
-
-def share_kernels(folder: Path) -> None:
-    """What this user has compiled already is a start; linked, as files of kernels are only ever replaced."""
-    own, shared = kernel_cache.folder(), folder / "roadbed"
-    shared.mkdir(parents=True, exist_ok=True)
-    for file in own.glob("*.nbc"):
-        if not (shared / file.name).exists():
-            try:
-                os.link(file, shared / file.name)
-            except OSError:  # on another disk
-                shutil.copy2(file, shared / file.name)

@@ -29,11 +29,12 @@ ENGINES = DRIVERS
 
 def engine(name: str, config: Config | OccupancyConfig, **changes: Any) -> OccupancyEngine:
     """One of ENGINES, with some values of the filter's model replaced."""
+    whole = config if isinstance(config, Config) else Config(occupancy=config)
     made = FilterModel.of
     with patch.object(FilterModel, "of", lambda config: changed(made(config), **changes)):
         if name == "cpu":
-            return OccupancyCpu(Config.of(config))
-        return OccupancyDevice(Config.of(config), accelerator(name, optimise=False))
+            return OccupancyCpu(whole)
+        return OccupancyDevice(whole, accelerator(name, optimise=False))
 
 
 def frame_of(engine: OccupancyEngine, given: OccupancyInput) -> OccupancyOutput:

@@ -19,7 +19,7 @@ def flat_ground(
 ) -> GroundFrame:
     """Exact heights over a plane, as the ground filter would give them, in the world's axes unless told otherwise."""
     grid = grid or Grid.centred(60.0, 60.0, 1.0)
-    mounting = Mounting(scan.T_vehicle_sensor or Pose.identity(), False)
+    mounting = Mounting(T_vehicle_sensor=scan.T_vehicle_sensor or Pose.identity(), estimated=False)
     T_grid_sensor = mounting.T_vehicle_sensor
     if scan.T_world_sensor is not None:
         T_world_grid = T_world_grid or Pose.identity()

@@ -75,13 +75,13 @@ def test_what_was_prefetched_counts_only_while_nothing_else_has_come():
 def test_what_is_wrong_with_a_scan_is_said_once_its_ground_is_there():
     scan = next(iter(roadbed.open("sim:city?sensor=lux4&frames=1")))
     twice = replace(scan, mounts=(scan.mounts[0], *scan.mounts[:-1]))
-    pipeline, seen = Pipeline(backend="cpu"), []
+    pipeline, seen = Pipeline(), []
     with pytest.raises(InputError, match="one name per sensor"):
         pipeline(twice, on_ground=seen.append)
     assert len(seen) == 1
     moved = replace(scan, mounts=(SensorMount(scan.mounts[0].name, Pose.from_euler(x=9)), *scan.mounts[1:]))
     pipeline(scan)
-    pipeline.occupancy.prefetch(moved, Mounting(Pose.identity(), False))
+    pipeline.occupancy.prefetch(moved, Mounting(T_vehicle_sensor=Pose.identity(), estimated=False))
     assert pipeline.occupancy._mounts == {mount.name: mount.T_vehicle_sensor for mount in scan.mounts}
     with pytest.raises(InputError, match="two places of the vehicle"):
         pipeline(moved)

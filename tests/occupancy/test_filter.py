@@ -12,7 +12,6 @@ import pytest
 import roadbed.occupancy.device
 from roadbed import OccupancyFilter
 from roadbed.config import Config
-from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.errors import ConfigError, DeviceError, InputError
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Grid, Pose
@@ -21,7 +20,9 @@ from roadbed.runtime.backend import element_count
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
-CONFIG = OccupancyConfig.parse({"grid": {"length": 30, "width": 30, "spacing": 0.25}, "filter": {"particles": 4000}})
+CONFIG = Config.parse(
+    {"occupancy": {"grid": {"length": 30, "width": 30, "spacing": 0.25}, "filter": {"particles": 4000}}}
+)
 GROUND = sweep(reach=16.0)
 
 
@@ -51,7 +52,7 @@ def valid(frame):
 
 @pytest.mark.parametrize("motion", ["rolling", "vehicle"])
 def test_finds_the_moving_car_and_the_standing_box(motion):
-    config = CONFIG.with_changes(grid={"motion": motion})
+    config = CONFIG.with_changes(occupancy={"grid": {"motion": motion}})
     filter_ = OccupancyFilter(config)
     frame = drive(filter_, speed=2.0)
     assert valid(frame)
@@ -75,7 +76,7 @@ def test_finds_the_moving_car_and_the_standing_box(motion):
 
 
 def test_what_moves_is_handed_to_the_ground_along_its_own_axes():
-    turned = drive(OccupancyFilter(CONFIG.with_changes(grid={"motion": "vehicle"})), speed=2.0)
+    turned = drive(OccupancyFilter(CONFIG.with_changes(occupancy={"grid": {"motion": "vehicle"}})), speed=2.0)
     grid, moving = turned.moving_cells()
     rows, columns = np.nonzero(moving)
     assert abs(grid.x[columns].mean() - 2.5) < 1.0
@@ -206,7 +207,7 @@ def test_two_sensors_of_one_name_are_refused():
 
 
 def test_too_few_particles_are_reported_and_survived():
-    config = CONFIG.with_changes(filter={**CONFIG.filter.model_dump(), "particles": 100})
+    config = CONFIG.with_changes(occupancy={"filter": {"particles": 100}})
     filter_ = OccupancyFilter(config)
     diagnostics: set[str] = set()
     for k in range(10):
@@ -217,23 +218,23 @@ def test_too_few_particles_are_reported_and_survived():
 
 
 def test_a_grid_larger_than_memory_is_refused_with_its_size():
-    huge = OccupancyConfig.parse({"grid": {"length": 2000, "width": 2000, "spacing": 0.02}})
+    huge = Config.parse({"occupancy": {"grid": {"length": 2000, "width": 2000, "spacing": 0.02}}})
     with pytest.raises(ConfigError, match=r"10,000,000,000 cells.* needs 2[0-9]{3}\.[0-9] GiB, found"):
         OccupancyFilter(huge)
 
 
 def test_a_grid_without_cells_and_an_unknown_backend_are_refused():
     with pytest.raises(ConfigError, match="holds no cell"):
-        OccupancyFilter(OccupancyConfig.parse({"grid": {"length": 0.3, "width": 10, "spacing": 5.0}}))
-    with pytest.raises(DeviceError, match="expected 'cpu', 'opencl', 'cuda' or 'auto'"):
-        OccupancyFilter(backend="abacus")
+        OccupancyFilter(Config.parse({"occupancy": {"grid": {"length": 0.3, "width": 10, "spacing": 5.0}}}))
+    with pytest.raises(ConfigError, match="backend = 'abacus': input should be 'cpu', 'opencl', 'cuda' or 'auto'"):
+        OccupancyFilter(Config.parse({"backend": "abacus"}))
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_filter_runs_where_it_is_told_and_gives_the_cpus_frames(name):
     device = accelerator(name)
     expected = drive(OccupancyFilter(CONFIG), 3)
-    asked = Config(backend=device.device.backend, occupancy=CONFIG)
+    asked = CONFIG.with_changes(backend=device.device.backend)
     for filter_ in (OccupancyFilter(asked), OccupancyFilter(CONFIG, device)):
         assert filter_.backend.device.backend == device.device.backend
         frame = drive(filter_, 3)
@@ -243,7 +244,7 @@ def test_the_filter_runs_where_it_is_told_and_gives_the_cpus_frames(name):
 
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_a_grid_larger_than_the_device_is_refused_before_anything_is_allocated(name, monkeypatch):
-    huge = OccupancyConfig.parse({"grid": {"length": 2000, "width": 2000, "spacing": 0.02}})
+    huge = Config.parse({"occupancy": {"grid": {"length": 2000, "width": 2000, "spacing": 0.02}}})
     device = accelerator(name)
     monkeypatch.setattr(type(device), "zeros", lambda *_: pytest.fail("memory was asked for"))
     with pytest.raises(DeviceError, match=r"10,000,000,000 cells.* needs [\d,]+ MiB, found [\d,]+ MiB"):
@@ -270,15 +271,12 @@ def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(nam
 
     monkeypatch.setattr(type(device), "zeros", counted)
     monkeypatch.setattr(roadbed.occupancy.device, "check_memory", heard)
-    OccupancyFilter(OccupancyConfig.parse({"grid": grid, "without": without}), device)
+    OccupancyFilter(Config.parse({"occupancy": {"grid": grid, "without": without}}), device)
     assert 0.85 * announced[0] < sum(held) <= announced[0]  # a sensor's grids come with its first scan
 
 
-def test_the_seed_is_the_configurations_unless_one_is_given():
-    whole = Config(seed=5, occupancy=CONFIG)
-    assert OccupancyFilter(whole).config.seed == 5
-    assert OccupancyFilter(whole, seed=7).config.seed == 7
-    one, same, other = (drive(OccupancyFilter(CONFIG, seed=seed), 8).dynamic for seed in (1, 1, 2))
+def test_results_depend_on_the_seed_alone():
+    one, same, other = (drive(OccupancyFilter(CONFIG.with_changes(seed=seed)), 8).dynamic for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -320,8 +318,8 @@ def test_an_empty_scan_is_a_scan():
 
 
 def test_the_papers_preset_runs():
-    config = Config.preset("paper").occupancy.with_changes(
-        grid={"length": 30, "width": 30, "spacing": 0.25, "ahead": 0.0, "motion": "vehicle"}
+    config = Config.preset("paper").with_changes(
+        occupancy={"grid": {"length": 30, "width": 30, "spacing": 0.25, "ahead": 0.0, "motion": "vehicle"}}
     )
     frame = drive(OccupancyFilter(config), 12)
     assert valid(frame)

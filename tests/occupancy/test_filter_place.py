@@ -38,7 +38,7 @@ def ground_of(scan, axes):
 @pytest.mark.parametrize("axes", ["world", "vehicle"])
 @pytest.mark.parametrize("motion", ["rolling", "vehicle"])
 def test_what_stands_keeps_its_place_in_the_world(motion, axes):
-    filter_ = OccupancyFilter(CONFIG.with_changes(grid={"motion": motion}))
+    filter_ = OccupancyFilter(CONFIG.with_changes(occupancy={"grid": {"motion": motion}}))
     box = box_points(*BOX, 0.8, 0.8)
     for k in range(14):
         x, y, yaw = on_the_way(k)
@@ -56,7 +56,7 @@ def test_what_stands_keeps_its_place_in_the_world(motion, axes):
 @pytest.mark.parametrize("motion", ["rolling", "vehicle"])
 def test_what_one_sensor_watched_stays_in_its_place_until_it_reports_again(motion):
     """Two sensors at their own rates; the second sees nothing itself, so all that is watched is what the first saw."""
-    filter_ = OccupancyFilter(CONFIG.with_changes(grid={"motion": motion}))
+    filter_ = OccupancyFilter(CONFIG.with_changes(occupancy={"grid": {"motion": motion}}))
     patch = np.array([[x, y, 0.0] for x in np.arange(5.0, 7.0, 0.1) for y in np.arange(2.0, 4.0, 0.1)])
     scan = scan_at(patch, 0.0, sensor="front")
     seen = filter_(scan, flat_ground(scan))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from roadbed import OccupancyFilter
-from roadbed.config import Config
 from tests.occupancy.test_filter import CONFIG, drive, scene, valid
 
 LAYERS = ("occupied", "static", "dynamic", "free", "unknown", "velocity", "velocity_covariance", "moving")
@@ -59,7 +58,7 @@ def test_a_recording_that_starts_again_starts_anew():
 
 
 def test_how_far_time_may_run_back_is_the_configurations():
-    patient = OccupancyFilter(Config(timeline={"new_recording": 60.0}, occupancy=CONFIG))
+    patient = OccupancyFilter(CONFIG.with_changes(timeline={"new_recording": 60.0}))
     drive(patient, 3, first=50.0)
     assert "late scan" in patient(*scene(0.0)).diagnostics[0]
 
@@ -80,7 +79,7 @@ def test_a_gap_forgets_what_moved_and_keeps_the_rest():
 
 def test_a_pause_longer_than_the_timelines_starts_cold():
     scans = [scene(0.1 * k) for k in range(18)], scene(11.7, car=False)
-    short, long = (OccupancyFilter(Config(timeline={"longest_pause": s}, occupancy=CONFIG)) for s in (2.0, 30.0))
+    short, long = (OccupancyFilter(CONFIG.with_changes(timeline={"longest_pause": s})) for s in (2.0, 30.0))
     for filter_ in (short, long):
         for item in scans[0]:
             filter_(*item)
@@ -101,7 +100,7 @@ def test_odometry_that_jumps_starts_anew():
 
 def test_how_fast_the_vehicle_may_be_is_the_configurations():
     for speed, jumps in ((80.0, False), (5.0, True)):
-        filter_ = OccupancyFilter(Config(timeline={"largest_speed": speed}, occupancy=CONFIG))
+        filter_ = OccupancyFilter(CONFIG.with_changes(timeline={"largest_speed": speed}))
         filter_(*scene(0.0))
         diagnostics = filter_(*scene(0.1, ego=2.0)).diagnostics
         assert any("pose jump" in note for note in diagnostics) == jumps

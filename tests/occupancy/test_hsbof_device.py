@@ -18,7 +18,7 @@ from roadbed.occupancy.hsbof.filter_device import FIGURE_6, HsbofDevice, Tuning
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.hsbof.program import PARTICLE
 from roadbed.occupancy.registration.register import Registration
-from roadbed.runtime import opencl
+from roadbed.runtime import opencl_devices
 from roadbed.runtime.graphs import assign_queues
 from roadbed.runtime.opencl import OpenclBackend
 from tests.conftest import require
@@ -187,7 +187,7 @@ def test_phases_share_a_queue_only_with_those_they_wait_for():
 
 def test_a_part_of_an_opencl_device_gives_the_same():
     accelerator("opencl")
-    divisible = [device for device in opencl.devices() if device.kind == "cpu" and device.units > 1]
+    divisible = [device for device in opencl_devices.devices() if device.kind == "cpu" and device.units > 1]
     require(bool(divisible), "no OpenCL device on a CPU with two compute units: those of GPUs cannot be divided")
     backend, part = OpenclBackend(divisible[0]), OpenclBackend(divisible[0], units=1)
     assert part.device.units == 1

@@ -172,7 +172,12 @@ def test_the_plane_that_stands_in_is_as_steep_as_the_vehicle_stands(observed, ax
     x, y = (8.0, 0.1) if "pitch" in axis else (0.1, 8.0)
     road = pose.rotation @ [x, y, 0.0]
     thing = pose.rotation @ [x - 2, y, 0.8] if "pitch" in axis else pose.rotation @ [x, y - 2, 0.8]
-    scan = Scan((pose.inverse() @ np.array([road, thing])).astype(np.float32), 0.0, pose, Pose.from_euler(z=1.7))
+    scan = Scan(
+        (pose.inverse() @ np.array([road, thing])).astype(np.float32),
+        time=0.0,
+        T_world_sensor=pose,
+        T_vehicle_sensor=Pose.from_euler(z=1.7),
+    )
     ground = flat_ground(scan)
     nothing = np.full_like(ground.height_above_ground, np.nan)
     unknown = replace(ground, height_above_ground=nothing, elevation=np.full_like(ground.elevation, np.nan))
@@ -235,7 +240,13 @@ def test_low_obstacles_cover_the_neighbouring_rays_of_a_sparse_sensor(grid_of, s
 def test_every_sensor_of_a_rig_gets_its_own_grid_from_its_own_place():
     ahead = Scan(sweep(reach=12.0).astype(np.float32) - [0, 0, 1.7], time=0.0, T_world_sensor=Pose.from_euler(z=1.7),
                  T_vehicle_sensor=Pose.from_euler(z=1.7), sensor="a")  # fmt: skip
-    behind = Scan(ahead.points, 0.0, Pose.from_euler(-8.0, z=1.7), Pose.from_euler(-8.0, z=1.7), "b")
+    behind = Scan(
+        ahead.points,
+        time=0.0,
+        T_world_sensor=Pose.from_euler(-8.0, z=1.7),
+        T_vehicle_sensor=Pose.from_euler(-8.0, z=1.7),
+        sensor="b",
+    )
     merged = Scan.merged([ahead, behind])
     a, b = sensor_grids(merged, flat_ground(merged))
     assert at(a.observedness, 10, 0) > 0.5 > at(b.observedness, 10, 0)

@@ -39,7 +39,7 @@ def ground_frame(points: int = 20_000, truth: bool = False) -> GroundFrame:
         slope=np.full((*grid.shape, 2), (SLOPE, 0), np.float32),
         variance=variance,
         T_grid_sensor=T_grid_sensor,
-        mounting=Mounting(T_grid_sensor, estimated=True),
+        mounting=Mounting(T_vehicle_sensor=T_grid_sensor, estimated=True),
         scan=scan,
         timings={"em": 0.003},
     )
@@ -56,13 +56,21 @@ def occupancy_frame(moving: bool = True) -> OccupancyFrame:
     free = np.where(seen & ~wall & ~car, 0.9, 0.0)
     velocity = np.where(car[..., None], (6.0, 0.0), np.nan)
     car_object = TrackedObject(
-        7, np.array([5.0, -4.0]), np.array([4.0, 2.0]), 0.0, np.array([6.0, 0.0]), np.eye(2), int(car.sum()), 1.0
+        id=7,
+        position=np.array([5.0, -4.0]),
+        extent=np.array([4.0, 2.0]),
+        heading=0.0,
+        velocity=np.array([6.0, 0.0]),
+        velocity_covariance=np.eye(2),
+        cells=int(car.sum()),
+        age=1.0,
     )
-    as_float = [a.astype(np.float32) for a in (static, dynamic, free)]
     return OccupancyFrame(
-        grid,
-        0.0,
-        *as_float,
+        grid=grid,
+        time=0.0,
+        static=static.astype(np.float32),
+        dynamic=dynamic.astype(np.float32),
+        free=free.astype(np.float32),
         velocity=velocity.astype(np.float32),
         velocity_covariance=np.full((*grid.shape, 3), np.nan, np.float32),
         moving=car,

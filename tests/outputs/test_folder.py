@@ -20,12 +20,12 @@ def content(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def opened(folder, **options):
+def run_folder(folder, **options):
     return OutputFolder(folder, PARTS, **{"command": "roadbed test", **options})
 
 
 def written(folder, labels=("0", "1"), **options):
-    out = opened(folder, **options)
+    out = run_folder(folder, **options)
     for name in labels:
         out.file("labels", f"{name}.label").parent.mkdir(exist_ok=True)
         out.file("labels", f"{name}.label").write_text(name)
@@ -34,10 +34,10 @@ def written(folder, labels=("0", "1"), **options):
 
 
 def test_nothing_is_touched_before_the_first_file(tmp_path):
-    opened(tmp_path / "out")
+    run_folder(tmp_path / "out")
     assert not (tmp_path / "out").exists()
     before = content(written(tmp_path / "out"))
-    opened(tmp_path / "out", force=True)
+    run_folder(tmp_path / "out", force=True)
     assert content(tmp_path / "out") == before
 
 
@@ -46,7 +46,7 @@ def test_results_are_replaced_only_when_asked_and_then_wholly(tmp_path):
     before = content(out)
     message = f"{out}: holds the results of 'roadbed test'; name another folder with -o, or replace them with --force"
     with pytest.raises(OutputError, match=re.escape(message)):
-        opened(out)
+        run_folder(out)
     assert content(out) == before
     written(out, labels=("7",), force=True)
     assert set(content(out)) == {MANIFEST, "labels/7.label", "report.html"}
@@ -59,7 +59,7 @@ def test_files_of_others_survive_even_force(tmp_path):
     (out / "labels" / "mine" / "0.label").write_text("mine")
     before = content(out)
     with pytest.raises(OutputError, match=r"labels/mine/0\.label: would be in the way and was not written by Roadbed"):
-        opened(out, force=True)
+        run_folder(out, force=True)
     assert content(out) == before
     only_report = OutputFolder(out, ("report.html",), command="roadbed other", force=True)
     only_report.file("report.html").write_text("new")
@@ -73,8 +73,8 @@ def test_a_folder_with_foreign_files_of_the_same_names_is_refused(tmp_path, forc
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "000000.label").write_text("another drive's")
     with pytest.raises(OutputError, match="was not written by Roadbed"):
-        opened(tmp_path, force=force)
-    assert opened(tmp_path / "new", force=force).file("report.html") == tmp_path / "new" / "report.html"
+        run_folder(tmp_path, force=force)
+    assert run_folder(tmp_path / "new", force=force).file("report.html") == tmp_path / "new" / "report.html"
 
 
 def test_a_foreign_folder_without_such_names_may_be_written_into(tmp_path):
@@ -93,7 +93,7 @@ def test_links_are_not_followed(tmp_path):
     (out / "labels").rmdir()
     (out / "labels").symlink_to(other)
     with pytest.raises(OutputError, match="was not written by Roadbed"):
-        opened(out, force=True)
+        run_folder(out, force=True)
     OutputFolder(out, ("report.html",), command="", force=True).file("report.html")
     assert content(other) == {"0.label": b"kept"}
 
@@ -128,7 +128,7 @@ def test_an_output_never_touches_its_source(tmp_path, output, source, force):
     (tmp_path / "link").symlink_to(tmp_path / "drive")
     before = content(tmp_path / "drive")
     with pytest.raises(OutputError, match=r"in their source .* never written to"):
-        opened(tmp_path / output, inputs=[tmp_path / source], force=force)
+        run_folder(tmp_path / output, inputs=[tmp_path / source], force=force)
     assert content(tmp_path / "drive") == before
 
 
@@ -142,7 +142,7 @@ def test_a_new_folder_in_the_source_may_hold_results_and_hold_them_again(tmp_pat
 
 
 def test_two_runs_cannot_begin_in_one_folder(tmp_path):
-    first, second = opened(tmp_path / "out"), opened(tmp_path / "out")
+    first, second = run_folder(tmp_path / "out"), run_folder(tmp_path / "out")
     first.file("report.html").write_text("first")
     with pytest.raises(OutputError, match="another run has begun to write there"):
         second.file("report.html")
@@ -151,13 +151,13 @@ def test_two_runs_cannot_begin_in_one_folder(tmp_path):
 def test_what_a_killed_run_wrote_counts_as_its_results(tmp_path):
     pid = os.fork()
     if not pid:  # the manifest must be on disk before the file is, without any closing step
-        out = opened(tmp_path / "out")
+        out = run_folder(tmp_path / "out")
         out.file("labels", "0.label").parent.mkdir()
         out.file("labels", "0.label").write_text("0")
         os._exit(9)
     os.waitpid(pid, 0)
     with pytest.raises(OutputError, match="--force"):
-        opened(tmp_path / "out")
+        run_folder(tmp_path / "out")
     written(tmp_path / "out", labels=(), force=True)
     assert set(content(tmp_path / "out")) == {MANIFEST, "report.html"}
 

@@ -11,9 +11,9 @@ import pytest
 
 from roadbed.config import Config
 from roadbed.core.tracked_objects import TrackedObject
+from roadbed.outputs.bag import Recorder
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes
-from roadbed.outputs.recorder import Recorder
 from roadbed.outputs.recording import RunFolder
 from roadbed.pipeline import Result
 from roadbed.sources import open_source
@@ -47,7 +47,12 @@ class Sensor:
 def result(name="made-up", time=2.5):
     ground, occupancy = ground_frame(points=500), occupancy_frame()
     scan = replace(ground.scan, name=name)
-    return Result(scan, replace(ground, scan=scan), replace(occupancy, time=time, objects=(CAR,)), {"ground": 0.01})
+    return Result(
+        scan=scan,
+        ground=replace(ground, scan=scan),
+        occupancy=replace(occupancy, time=time, objects=(CAR,)),
+        timings={"ground": 0.01},
+    )
 
 
 @pytest.fixture

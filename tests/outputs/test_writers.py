@@ -121,11 +121,20 @@ def example_frames(scan: Scan) -> tuple[GroundFrame, OccupancyFrame]:
         slope=pair,
         variance=layer,
         T_grid_sensor=Pose.from_euler(1, 2, 3),
-        mounting=Mounting(Pose.from_euler(0, 0, 1.73), estimated=True),
+        mounting=Mounting(T_vehicle_sensor=Pose.from_euler(0, 0, 1.73), estimated=True),
         scan=scan,
         diagnostics=("a note",),
     )
-    occupancy = OccupancyFrame(grid, 2.5, layer, layer, layer, pair, np.stack([layer] * 3, axis=-1), layer > 3)
+    occupancy = OccupancyFrame(
+        grid=grid,
+        time=2.5,
+        static=layer,
+        dynamic=layer,
+        free=layer,
+        velocity=pair,
+        velocity_covariance=np.stack([layer] * 3, axis=-1),
+        moving=layer > 3,
+    )
     return ground, occupancy
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choosing devices, what is said when something is missing, and that every kernel compiles for CUDA without a GPU."""
+"""Selection of devices, messages about missing ones, transfers, and compilation for CUDA without a GPU."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from roadbed.ground.variance import model as variance_model
 from roadbed.occupancy.hsbof.program import STEP
 from roadbed.occupancy.observation.program import VIEW
 from roadbed.occupancy.registration.program import REGISTRATION_PASS
-from roadbed.runtime import cuda, opencl, primitives
-from roadbed.runtime import device_selection as opening
+from roadbed.runtime import cuda, cuda_devices, device_selection, opencl_devices, primitives
 from roadbed.runtime.argument_struct import ArgumentStruct
 from roadbed.runtime.backend import element_count
 from roadbed.runtime.device import Device
@@ -28,19 +27,9 @@ from tests.conftest import require
 from tests.devices import ACCELERATORS, accelerator
 from tests.runtime import nvrtc
 from tests.runtime.catalogue import PROGRAMS
+from tests.runtime.inline_program import InlineProgram
 
 PACKAGE = Path(roadbed.__file__).parent
-
-
-class Inline(Program):
-    """A program whose kernel is given as text."""
-
-    def __init__(self, kernel, structs):
-        super().__init__((), structs=structs)
-        object.__setattr__(self, "kernel", kernel)
-
-    def source(self, runtime):
-        return super().source(runtime) + "\n" + self.kernel
 
 
 @pytest.fixture(scope="module", params=ACCELERATORS)
@@ -58,7 +47,7 @@ def test_every_kernel_file_is_in_a_program_that_is_compiled_below():
 def test_kernels_compile_for_cuda_without_a_gpu(name, architecture):
     require(nvrtc.library() is not None, "NVRTC is missing: pip install nvidia-cuda-nvrtc")
     program = PROGRAMS[name]
-    text = program.source(cuda.RUNTIME)
+    text = program.source(cuda.DEFINITIONS)
     compiled, output = nvrtc.compile_to_ptx(text, architecture, cuda.options(program.exact))
     assert compiled, output
     sources = "\n".join((PACKAGE / f).read_text() for f in program.files)
@@ -66,8 +55,8 @@ def test_kernels_compile_for_cuda_without_a_gpu(name, architecture):
     assert kernels == set(re.findall(r"\.entry (\w+)", output))
 
 
-def test_kernel_source_that_is_wrong_shows_the_log(device):
-    """A kernel file that lacks a definition: the compiler's complaint names it."""
+def test_a_compile_error_shows_the_log_of_the_compiler(device):
+    """A kernel file without a definition that it needs: the message names the definition and the file."""
     with pytest.raises(DeviceError, match=r"SLOPE_INFORMATION") as caught:
         device.build(Program(("ground/stcrf/frame.cl",)))
     assert "ground/stcrf/frame.cl" in str(caught.value)
@@ -85,7 +74,7 @@ def test_structures_have_the_layout_of_their_records(device, record):
     kernel = f"KERNEL members(GLOBAL const Record *record, GLOBAL float *out) {{\n{text}\n}}\n"
     out = device.output((1, len(members)), np.float32)
     staging_buffer = device.staging_buffer(record.itemsize)
-    program = device.build(Inline(kernel, {"Record": record}))
+    program = device.build(InlineProgram((), structs={"Record": record}, kernels=kernel))
     device.enqueue(values, staging_buffer)
     device.graph(program, [Launch("members", 1, 1, (staging_buffer, out.buffer))]).run()
     device.fetch(out, 0, len(members))
@@ -94,8 +83,8 @@ def test_structures_have_the_layout_of_their_records(device, record):
 
 
 @pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, REGISTRATION_PASS])
-def test_a_letter_written_whole_is_what_numpy_writes(record):
-    """Arrays and records within it, and what lies between its members."""
+def test_an_argument_struct_has_the_bytes_that_numpy_writes(record):
+    """With nested arrays and structures, and padding between members."""
     argument_struct, values = ArgumentStruct(record, 3), iter(range(1, 10_000))
 
     def numbers(dtype):
@@ -117,8 +106,8 @@ def test_a_letter_written_whole_is_what_numpy_writes(record):
     assert argument_struct.array.tobytes() == expected.tobytes()
 
 
-def test_an_event_waits_for_what_was_queued_before_it(device):
-    """What was fetched then is on the host, whatever has been queued since; it can be recorded again."""
+def test_an_event_waits_for_everything_queued_before_it(device):
+    """A result fetched before the event is on the host after it. Events can be recorded again."""
     count, event = 1000, device.event()
     output = device.output((1, count), np.int32)
     for value in (3, 7):
@@ -155,8 +144,8 @@ def test_devices_are_chosen_by_index_and_name():
         open_backend("vulkan")
 
 
-def test_auto_is_a_gpu_or_the_host():
-    """OpenCL on a CPU is slower than the host's own kernels."""
+def test_auto_selects_a_gpu_or_the_cpu_backend():
+    """OpenCL on a CPU is slower than the Numba kernels."""
     found = open_backend("auto").device
     assert found.kind == "gpu" or found.backend == "cpu"
 
@@ -167,12 +156,12 @@ def test_auto_prefers_cuda_then_gpus_then_more_units():
 
     cpu, small, large = device("opencl", "cpu", 64), device("opencl", "gpu", 8), device("opencl", "gpu", 16)
     nvidia = device("cuda", "gpu", 4)
-    assert sorted([cpu, small, nvidia, large], key=opening._preference) == [nvidia, large, small, cpu]
+    assert sorted([cpu, small, nvidia, large], key=device_selection._preference) == [nvidia, large, small, cpu]
 
 
 @pytest.mark.parametrize("name", ["opencl", "cuda"])
 def test_missing_drivers_are_one_clear_line(name, monkeypatch):
-    for module, why in ((opencl, "OpenCL: no driver is installed"), (cuda, "CUDA: no usable driver")):
+    for module, why in ((opencl_devices, "OpenCL: no driver is installed"), (cuda_devices, "CUDA: no usable driver")):
         monkeypatch.setattr(module, "devices", list)
         monkeypatch.setattr(module, "why_missing", lambda why=why: why)
     with pytest.raises(DeviceError, match=r"backend='cpu'") as caught:
@@ -180,7 +169,7 @@ def test_missing_drivers_are_one_clear_line(name, monkeypatch):
     assert "\n" not in str(caught.value)
 
 
-def test_timed_tape_reports_every_phase(device):
+def test_a_timed_graph_reports_every_phase(device):
     values = device.zeros(1000, np.int32)
     launches = [primitives.fill(values, 1, 1000), primitives.fill(values, 2, 1000)]
     seconds = device.graph(primitives.build(device), launches).timed()

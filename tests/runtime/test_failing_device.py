@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device that fails in the middle of a drive: one line, and the caller goes on elsewhere."""
+"""A device that fails during a sequence: a one-line error, and the caller can go on with another backend."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CONFIG = {"ground": {"stcrf": {"length": 20, "width": 20}}, "occupancy": {"grid"
 
 
 @pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "opencl-lanes"])
-def test_what_the_runtime_says_is_one_line_and_the_drive_goes_on_on_the_cpu(name, monkeypatch):
-    """The runtime's own error, raised where work is queued; what was known before the scan is known after it."""
+def test_a_driver_error_is_one_line_and_the_sequence_goes_on_with_the_cpu(name, monkeypatch):
+    """An error of the driver when work is queued; results before it stay valid, and the filter takes further scans."""
     backend, config = accelerator(name), Config.parse(CONFIG)
     scans = list(open_source("sim:city?sensor=lux4&frames=3"))
     pipeline = Pipeline(config, backend)
@@ -38,7 +38,7 @@ def test_what_the_runtime_says_is_one_line_and_the_drive_goes_on_on_the_cpu(name
     assert "\n" not in str(caught.value)
     assert np.isfinite(before.ground.label).all()
     assert len(pipeline(scans[2]).ground.label) == len(scans[2])
-    assert len(Pipeline(config, "cpu")(scans[2]).ground.label) == len(scans[2])
+    assert len(Pipeline(config)(scans[2]).ground.label) == len(scans[2])
 
 
 def _reason(name):
@@ -47,8 +47,8 @@ def _reason(name):
 
 @pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "opencl-lanes"])
 @pytest.mark.parametrize("moment", ["scan placed", "occupancy queued", "ground complete"])
-def test_a_device_that_fails_while_the_ground_is_under_way(name, moment, monkeypatch):
-    """One line, whichever wait or post fails; then other threads get their turn, and the drive goes on."""
+def test_a_device_that_fails_between_ground_and_occupancy(name, moment, monkeypatch):
+    """A one-line error, whichever call fails; then other threads can use the pipeline."""
     backend, config = accelerator(name), Config.parse(CONFIG)
     scans = list(open_source("sim:city?sensor=lux4&frames=4"))
     pipeline = Pipeline(config, backend)
@@ -89,7 +89,7 @@ def test_a_device_that_fails_while_the_ground_is_under_way(name, moment, monkeyp
 if "cuda" in ACCELERATORS:  # only an NVIDIA GPU can be lost this way
 
     def test_a_gpu_whose_context_is_lost():
-        """A kernel of someone else writes where it must not: from then on every call of this process fails."""
+        """An invalid write of another kernel: from then on every CUDA call of this process fails."""
         script = f"""
         import cupy
         from roadbed import Config, Pipeline
@@ -97,7 +97,7 @@ if "cuda" in ACCELERATORS:  # only an NVIDIA GPU can be lost this way
         from roadbed.sources import open_source
         scans = list(open_source("sim:city?sensor=lux4&frames=3"))
         config = Config.parse({CONFIG!r})
-        pipeline = Pipeline(config, "cuda")
+        pipeline = Pipeline(config.with_changes(backend="cuda"))
         pipeline(scans[0])
         bad = cupy.RawKernel('extern "C" __global__ void bad(int *a) {{ a[1ll << 40] = 1; }}', "bad")
         bad((1,), (1,), (cupy.zeros(1, "i4"),))
@@ -105,7 +105,7 @@ if "cuda" in ACCELERATORS:  # only an NVIDIA GPU can be lost this way
             pipeline(scans[1])
         except DeviceError as error:
             print(error)
-        print(len(Pipeline(config, "cpu")(scans[1]).ground.label) == len(scans[1]))
+        print(len(Pipeline(config)(scans[1]).ground.label) == len(scans[1]))
         """
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300

@@ -11,13 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from roadbed.runtime import philox_cpu, primitives
+from roadbed.runtime import philox, philox_cpu
+from roadbed.runtime.graphs import Launch
 from tests.devices import ACCELERATORS, accelerator
+from tests.runtime.inline_program import InlineProgram
 
 EXAMPLES = settings(max_examples=15, deadline=None)
 word = st.integers(0, 2**32 - 1)
 # Of seed, frame and stream 0: draws that hold a word of zeros, or of ones, where Box-Muller takes its logarithm.
 ZEROS, ONES = 3230741590, 2024541361
+
+DRAW = """
+KERNEL draw_{name}(GLOBAL {type} *numbers, uint first, int count, uint seed, uint frame, uint stream) {{
+    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) numbers[i] = {function}(seed, frame, stream, first + (uint)i);
+}}
+"""
+KERNELS = (("words", "uint4", "random_words"), ("uniforms", "float4", "uniforms"), ("normals", "float4", "normals"))
+PROGRAM = InlineProgram(
+    ("runtime/philox.cl",),
+    philox.DEFINITIONS,
+    exact=True,  # logarithms, sines and cosines as on the CPU
+    kernels="".join(DRAW.format(name=name, type=type_, function=function) for name, type_, function in KERNELS),
+)
 
 
 @njit
@@ -45,7 +60,8 @@ def draw_on(device, seed, frame, stream, first, count):
     found = []
     for kind, dtype in (("words", np.uint32), ("uniforms", np.float32), ("normals", np.float32)):
         out = device.output((1, 4 * count), dtype)
-        device.graph(program(device), [primitives.draw(kind, out.buffer, first, count, seed, frame, stream)]).run()
+        numbers = (np.uint32(first), np.int32(count), np.uint32(seed), np.uint32(frame), np.uint32(stream))
+        device.graph(program(device), [Launch(f"draw_{kind}", 4, 256, (out.buffer, *numbers))]).run()
         device.fetch(out, 0, 4 * count)
         device.finish()
         found.append(out.host[0].reshape(count, 4).copy())
@@ -54,7 +70,7 @@ def draw_on(device, seed, frame, stream, first, count):
 
 @cache
 def program(device):
-    return primitives.build(device)
+    return device.build(PROGRAM)
 
 
 @pytest.fixture(scope="module", params=ACCELERATORS)

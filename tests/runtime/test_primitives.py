@@ -28,7 +28,7 @@ def program(device):
 
 
 def moved(device, array):
-    """A device buffer with the array's content, whatever `offer` does with host memory."""
+    """A device buffer with the array's content, also where kernels could read host memory."""
     output = device.output((1, array.size), array.dtype)
     if output.addresses[0]:
         output.host[0] = array
@@ -49,8 +49,8 @@ def test_scan_equals_cumulative_sum(device, count, seed):
     values = np.random.default_rng(seed).integers(0, 1000, count).astype(np.int32)
     sums = device.output((1, count), np.int32)
     progress = device.zeros(primitives.scan_progress_size(count), np.int32)
-    launches = primitives.scan(moved(device, values).buffer, sums.buffer, progress, count)
-    device.graph(program(device), launches).run()
+    launch = primitives.scan(moved(device, values).buffer, sums.buffer, progress, count)
+    device.graph(program(device), [launch]).run()
     np.testing.assert_array_equal(result(device, sums), np.cumsum(values) - values)
 
 

@@ -49,7 +49,7 @@ class ShortDrive(Source):
 
 @pytest.fixture(scope="session")
 def viser():
-    require(find_spec("viser") is not None, "no viser: pip install 'roadbed[view]'")
+    require(find_spec("viser") is not None, "no viser: pip install -e '.[view]'")
     import viser
 
     return viser
@@ -75,7 +75,7 @@ def short_drive(scans):
 
 @pytest.fixture(scope="session")
 def browser():
-    require(find_spec("selenium") is not None, "no selenium: pip install 'roadbed[dev]'")
+    require(find_spec("selenium") is not None, "no selenium: pip install -e '.[dev]'")
     program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
     require(bool(program and driver), "no chromium and chromedriver: run scripts/install-system-parts.sh")
     from selenium import webdriver

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadbed.viewer.camera import lifted
+from roadbed.viewer.scene import lifted
 
 coordinate = st.floats(-60, 60)
 place = st.tuples(coordinate, coordinate, coordinate).map(np.array)

@@ -176,7 +176,7 @@ def test_a_viser_that_cannot_be_guarded_is_not_served(viser, scans, monkeypatch)
     bound = SimpleNamespace(asyncio=SimpleNamespace(server=server), **parts)
     monkeypatch.setattr(viser.infra._infra, "websockets", bound)
     port = free_port()
-    with pytest.raises(DeviceError, match="cannot be kept from foreign pages"):
+    with pytest.raises(DeviceError, match="cannot be protected from foreign pages"):
         Viewer(scans, port=port)
     with pytest.raises(ConnectionRefusedError):
         page(port, f"127.0.0.1:{port}")

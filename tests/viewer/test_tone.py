@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roadbed.outputs.pictures import palette
-from roadbed.viewer.tone import BRIGHTNESS, before_tone_mapping
+from roadbed.viewer.drape import BRIGHTNESS, before_tone_mapping
 
 
 def on_the_screen(texel):

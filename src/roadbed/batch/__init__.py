@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many drives, on one machine or on a Ray cluster: complete ones are kept, the rest is done, failures are told."""
+"""Many sequences in parallel on Ray, on one machine or a cluster; an interrupted batch can be resumed."""

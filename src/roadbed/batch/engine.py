@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ray, and nothing else: on this machine alone, or on a cluster that is there. Tasks of lost workers are done again."""
+"""Runs tasks on Ray, on this machine or on a cluster; tasks of lost workers are repeated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START = 300  # s that processes of Ray may take to start
 
 @dataclass(eq=False)
 class Task:
-    """A generator that runs on a worker; `about` says what for."""
+    """A generator that runs on a worker; `about` names its sequence."""
 
     about: str
     function: Callable[..., Iterator[Any]]
@@ -34,7 +34,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Lost:
-    """The worker of a task is gone; `again`: it is done once more."""
+    """The worker of a task is gone; `again`: the task is repeated."""
 
     reason: str
     attempt: int
@@ -42,7 +42,7 @@ class Lost:
 
 
 class Engine:
-    """`add` tasks, iterate over `told`; more may be added meanwhile. A context: what was started here ends with it."""
+    """`add` tasks, iterate over `events`; more may be added meanwhile. A context manager that starts and stops Ray."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Engine:
         attempts: int = ATTEMPTS,
     ) -> None:
         self._attempts = attempts
-        self._address, self._asked, self._gpu_share, self._cpus = address, workers, gpu_share, cpus
+        self._address, self._workers, self._gpu_share, self._cpus = address, workers, gpu_share, cpus
         self._waiting, self._running = deque[Task](), dict[Any, Task]()
         self._exits = ExitStack()
         self._remote: dict[Callable, Any] = {}
@@ -73,7 +73,7 @@ class Engine:
                 place = exits.enter_context(tempfile.TemporaryDirectory(prefix="roadbed-", ignore_cleanup_errors=True))
                 options |= {
                     "address": "local",
-                    "num_cpus": self._cpus * (self._asked or max(1, len(os.sched_getaffinity(0)) // self._cpus)),
+                    "num_cpus": self._cpus * (self._workers or max(1, len(os.sched_getaffinity(0)) // self._cpus)),
                     "object_store_memory": _OBJECT_STORE,
                     "include_dashboard": False,
                     "_node_ip_address": loopback_address(),
@@ -102,12 +102,12 @@ class Engine:
         self._waiting.append(task)
 
     def drop_waiting(self) -> list[Task]:
-        """Tasks that Ray has not been handed yet; they will not be done."""
+        """Drop and return the tasks that were not handed to Ray yet."""
         dropped = list(self._waiting)
         self._waiting.clear()
         return dropped
 
-    def told(self, stopped: threading.Event) -> Iterator[tuple[Task, Any]]:
+    def events(self, stopped: threading.Event) -> Iterator[tuple[Task, Any]]:
         """What tasks yield, as it comes, and (task, Lost) where a worker is gone. Ends with the last task, or early."""
         while (self._waiting or self._running) and not stopped.is_set():
             while self._waiting and len(self._running) < _WAITING_PER_CORE * self.slots:
@@ -138,7 +138,7 @@ class Engine:
             yield task, Lost(_why_lost(error), task.attempts, again)
 
     def check(self, found: Mapping[str, float]) -> None:
-        """How many tasks run at a time with what Ray has found; an error where it is none."""
+        """Set the number of parallel tasks from Ray's resources; an error if there are too few."""
         self.slots = int(found.get("CPU", 0) // self._cpus)
         if not self.slots:
             raise InputError(f"{self._cpus} cores per worker: Ray found {found.get('CPU', 0):g}, expected as many")
@@ -150,22 +150,21 @@ class Engine:
 
 @contextmanager
 def patient_start() -> Iterator[None]:
-    """Nodes of Ray that are started meanwhile may take long, as on a busy machine.
+    """Let Ray's node take up to five minutes to start, as on a busy machine.
 
-    Ray gives up after 30 s, in one place whatever it is told: it asks again and again whether the node is there. That
-    question is answered when it is.
+    Ray gives up after 30 s, whatever its settings say, while it polls `get_node`. That call is made to wait instead.
     """
     try:
         from ray._private import services
 
         ask = services.get_node
-    except (ImportError, AttributeError):  # another Ray: it is as patient as it is
+    except (ImportError, AttributeError):  # another release of Ray
         yield
         return
     for limit in ("RAY_gcs_server_port_wait_time_s", "RAY_worker_register_timeout_seconds"):
         os.environ.setdefault(limit, str(_START))
 
-    def ask_until_it_is_there(*which: Any) -> Any:
+    def wait_for_node(*which: Any) -> Any:
         end = monotonic() + _START
         while True:
             try:
@@ -175,7 +174,7 @@ def patient_start() -> Iterator[None]:
                     raise
             sleep(0.1)
 
-    services.get_node = ask_until_it_is_there
+    services.get_node = wait_for_node
     try:
         yield
     finally:
@@ -183,16 +182,16 @@ def patient_start() -> Iterator[None]:
 
 
 def loopback_address() -> str:
-    """An address of this process that nothing outside the machine reaches.
+    """A loopback address of this process.
 
-    127.0.0.1 would be replaced by the one that the network knows the machine by; two batches get two addresses.
+    Ray replaces 127.0.0.1 by the address of the network; two batches need two addresses.
     """
     return f"127.{1 + os.getpid() // 253 % 253}.{1 + os.getpid() % 253}.1"
 
 
 def _why_lost(error: Exception) -> str:
     names = {
-        "OutOfMemoryError": "out of memory: its worker was ended before the machine could stall",
+        "OutOfMemoryError": "out of memory: Ray stopped its worker",
         "NodeDiedError": "its node is gone",
         "WorkerCrashedError": "its worker was killed",
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders appear whole or not at all: written under another name, then renamed. Nobody else's files are replaced."""
+"""Atomic folders: written under another name, then renamed. Files that Roadbed did not write are never replaced."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MARK = "~"  # of folders that are being written
 
 
 @contextmanager
-def appearing(target: Path, beside: Path, foreign: Callable[[Path], str | None] = foreign_file) -> Iterator[Path]:
-    """A new folder in `beside` that becomes `target` when the block ends well and is removed when it raises.
+def atomic_folder(target: Path, beside: Path, foreign: Callable[[Path], str | None] = foreign_file) -> Iterator[Path]:
+    """A new folder in `beside` that becomes `target` at the end of the block; it is removed if the block raises.
 
-    What was at `target` is replaced, unless `foreign` names a file in it that Roadbed did not write. Where another
-    attempt at the same was faster, its result stays.
+    An earlier `target` is replaced unless `foreign` names a file in it that Roadbed did not write. If another worker
+    was faster, its result stays.
     """
     with output_errors(target):
         beside.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def appearing(target: Path, beside: Path, foreign: Callable[[Path], str | None] 
 
 
 def remove_abandoned(beside: Path) -> None:
-    """What was being written when a run was stopped; nobody else may be writing."""
+    """Remove what an interrupted run left; no worker may be writing."""
     for folder in [*beside.glob(f"*{_MARK}*"), *beside.glob(f"*/*{_MARK}*")]:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,56 +1,122 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to every drive, and where its results go."""
+"""The settings of a batch, the events that workers report, and the progress."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from time import monotonic
+from typing import Literal
 
-from roadbed.batch.drives import Drive
+from roadbed.batch.segments import Segment
+from roadbed.batch.sequences import InputSequence
 from roadbed.config import Config
 
-WARM_UP = 80  # frames; `python -m benchmarks segments` shows what they are worth
+WARM_UP = 80  # frames; see `python -m benchmarks segments`
 
 
 @dataclass(frozen=True)
 class Job:
     """One call of `roadbed batch`, as every worker gets it."""
 
-    folder: Path  # on a disk that every node has under the same name
+    folder: Path  # on a disk that every node mounts at the same path
     config: Config
     command: str
     occupancy: bool = True
     layers: bool = True
     map: bool = False
-    segment: int | None = None  # frames; None: drives stay in one piece
+    segment: int | None = None  # frames; None: sequences stay in one piece
     warm_up: int = WARM_UP  # frames before a segment that prepare its filters and are discarded
     threads: int = 1  # of the kernels in one worker
     resume: bool = False
 
     @property
-    def drives(self) -> Path:
-        return self.folder / "drives"
+    def sequences(self) -> Path:
+        return self.folder / "sequences"
 
     @property
     def unfinished(self) -> Path:
-        """Parts of drives, and folders that are being written."""
+        """Segments, and folders that are being written."""
         return self.folder / "unfinished"
 
-    def of(self, drive: Drive) -> Path:
-        """The folder that a drive's results appear in, all at once."""
-        return self.drives / drive.name
+    def of(self, sequence: InputSequence) -> Path:
+        """The folder of a sequence's results."""
+        return self.sequences / sequence.name
 
-    def settings_hash(self, drive: Drive) -> str:
-        """Of all that results depend on beside the input: one more or one less makes other results."""
+    def settings_hash(self, sequence: InputSequence) -> str:
+        """Hash of everything but the input that results depend on."""
         cut = None if self.segment is None else (self.segment, self.warm_up)
         settings = {
             "config": self.config.model_dump(mode="json"),
-            "opening": asdict(drive.opening),
+            "opening": asdict(sequence.opening),
             "occupancy": self.occupancy,
             "layers": self.layers,
             "map": self.map,
             "segments": cut,
         }
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Frames:
+    """`count` more frames are done."""
+
+    sequence: str
+    count: int
+    worker: int = field(default_factory=os.getpid)  # its process
+
+
+@dataclass(frozen=True)
+class Split:
+    """A long sequence is split into segments."""
+
+    sequence: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a sequence, a segment or a merge of maps ended."""
+
+    sequence: str
+    status: Literal["done", "kept", "failed", "part"]
+    frames: int = 0
+    reason: str = ""  # why it failed, or why earlier results were outdated
+    disk_full: bool = False
+    segment: int | None = None  # its number, with status "part"
+
+
+@dataclass
+class Progress:
+    """Counts of a batch run."""
+
+    sequences: int
+    begun: float = field(default_factory=monotonic)
+    done: int = 0
+    kept: int = 0
+    frames: int = 0
+    retries: int = 0
+    failures: dict[str, str] = field(default_factory=dict)  # sequence: reason
+    map_failure: str = ""
+    stopped: str = ""  # why it ended early
+
+    @property
+    def seconds(self) -> float:
+        return monotonic() - self.begun
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.kept + len(self.failures)
+
+    @property
+    def left(self) -> int:
+        """Sequences that are neither complete nor failed."""
+        return self.sequences - self.ended
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated from the sequences done so far; None before the first."""
+        return self.seconds / self.done * self.left if self.done else None

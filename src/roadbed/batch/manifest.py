@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drive.json: what a complete drive was made from and holds. run.json: what differs from run to run, such as times."""
+"""sequence.json: input, settings and content of a complete sequence. run.json: times and host of a run."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from roadbed.io.atomic import atomic_write
 from roadbed.io.files import read_text
 from roadbed.outputs.folder import MANIFEST, OutputFolder
 
-DRIVE, RUN = "drive.json", "run.json"
-# Files that say when, where and how fast: all others are the same bytes each time.
+SEQUENCE, RUN = "sequence.json", "run.json"
+# Files that differ between runs; all others are byte-identical.
 RUN_DEPENDENT = (RUN, "report.html", MANIFEST)
 
 
 def versions() -> dict[str, str]:
-    """What computes; a change of Roadbed's own makes old results incomplete."""
+    """Versions of the software; results of another Roadbed version are outdated."""
     packages = {name: version(name) for name in ("numpy", "numba")}
     return {"roadbed": __version__, "python": platform.python_version(), **packages}
 
 
 @dataclass(frozen=True)
-class DriveManifest:
-    """Everything in it follows from the input, the settings and the versions."""
+class SequenceManifest:
+    """Depends only on the input, the settings and the versions."""
 
     name: str
     source: str
@@ -42,24 +42,24 @@ class DriveManifest:
     points: int
     labels: Mapping[str, int]  # points by label
     objects: int  # ids
-    diagnostics: int  # frames of which something was noticed
+    diagnostics: int  # frames with diagnostics
     scores: Mapping[str, float | None]  # percent, mean over frames; empty without true labels
-    worst: Sequence[Mapping[str, Any]]
+    lowest: Sequence[Mapping[str, Any]]
     files: Mapping[str, int | None] = field(default_factory=dict)  # bytes; None where they differ from run to run
 
     def write(self, out: OutputFolder) -> None:
-        write_json(out.file(DRIVE), asdict(self))
+        write_json(out.file(SEQUENCE), asdict(self))
 
     @classmethod
-    def read(cls, folder: Path) -> DriveManifest | None:
-        """The manifest of a folder, None where there is none that can be used."""
+    def read(cls, folder: Path) -> SequenceManifest | None:
+        """The manifest of a folder, None if it is missing or damaged."""
         try:
-            return cls(**json.loads(read_text(folder / DRIVE)))
+            return cls(**json.loads(read_text(folder / SEQUENCE)))
         except (InputError, ValueError, TypeError):
             return None
 
     def missing(self, folder: Path) -> str | None:
-        """The first file that is not there as it was written."""
+        """The first file that is missing or has another size."""
         for name, size in self.files.items():
             path = folder / name
             if not path.is_file() or (size is not None and path.stat().st_size != size):
@@ -68,7 +68,7 @@ class DriveManifest:
 
 
 def sizes(folder: Path) -> dict[str, int | None]:
-    """Every file of a drive's folder; drive.json itself comes last and is not among them."""
+    """Every file of a sequence's folder; sequence.json itself comes last and is not among them."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return {name: None if name in RUN_DEPENDENT else (folder / name).stat().st_size for name in names}
 
@@ -79,7 +79,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """run.json of a drive; empty where it cannot be used."""
+    """run.json of a sequence; empty if it is missing or damaged."""
     try:
         content = json.loads(read_text(folder / RUN))
     except (InputError, ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One map of many drives: what their maps know is added up in groups, level by level, always in the same order."""
+"""Merges the maps of many sequences in groups, level by level, always in the same order."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadbed.batch.folders import appearing
-from roadbed.batch.job import Job
-from roadbed.batch.outcome import Outcome
+from roadbed.batch.folders import atomic_folder
+from roadbed.batch.job import Job, Outcome
 from roadbed.core.errors import InputError
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.merge import foreign_to_map, merge_maps, new_map_folder
@@ -43,7 +42,7 @@ def levels(maps: Sequence[Path], target: Path, between: Path, group: int = GROUP
 def do_merge(job: Job, name: str, maps: Sequence[Path], target: Path, onto: Path) -> Iterator[Outcome]:
     """Add maps up; a damaged tile is an error here, as a map that lacks it would look complete."""
     stored = [MapReader(path) for path in maps]
-    with appearing(target, job.unfinished, foreign_to_map) as folder:
+    with atomic_folder(target, job.unfinished, foreign_to_map) as folder:
         merge_maps(stored, lambda: new_map_folder(folder, [one.folder for one in stored]), MapIndex.of(onto))
         damaged = [line for one in stored for line in one.damaged]
         if damaged:

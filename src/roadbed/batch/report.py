@@ -1,34 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a batch, from what the drives' manifests say."""
+"""The report of a batch, from the manifests of its sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan, nan
 from pathlib import Path
+from typing import Any
 
-from roadbed.batch.drives import Drive
-from roadbed.batch.job import Job
-from roadbed.batch.manifest import DriveManifest, read_run
-from roadbed.batch.outcome import Progress
-from roadbed.batch.worst import badness
-from roadbed.outputs.report import Picture
-from roadbed.outputs.report.collection import Collection, DriveEntry, write_collection
+from roadbed.batch.job import Job, Progress
+from roadbed.batch.manifest import SequenceManifest, read_run
+from roadbed.batch.sequences import InputSequence
+from roadbed.io.atomic import atomic_write
+from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.pictures import quick_image
+from roadbed.outputs.report import FrameRecord, Picture, Slide
+from roadbed.outputs.report.collection import Collection, SequenceEntry, write_collection
+from roadbed.outputs.report.summary import webp_bytes
+from roadbed.pipeline import Result
+
+KEPT = 2  # frames of a sequence
+FOLDER = "lowest"
+
+
+class LowestFrames:
+    """`add` each result; the lowest-scoring ones stay in memory until they are drawn."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[dict[str, Any], Result]] = []
+
+    def add(self, record: FrameRecord, result: Result) -> None:
+        f1 = record.scores.get("F1", nan)
+        entry = {"frame": record.index, "F1": None if isnan(f1) else round(f1, 3), "diagnostics": [*record.diagnostics]}
+        if not isnan(f1) or record.diagnostics:
+            self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: by_score(kept[0]))[:KEPT]
+
+    def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
+        """lowest/FRAME.webp of each, drawn unless a slide shows it already; returns what the manifest says of them."""
+        drawn = {slide.index: slide.data for slide in slides}
+        for entry, result in self._kept:
+            entry["picture"] = f"{FOLDER}/{entry['frame']:06d}.webp"
+            data = drawn.get(entry["frame"]) or webp_bytes(quick_image(result.ground, result.occupancy))
+            with atomic_write(out.file(entry["picture"])) as file:
+                file.write(data)
+        return [entry for entry, _ in self._kept]
+
+
+def by_score(entry: Mapping[str, Any]) -> tuple[float, int, int]:
+    """Sort key: lowest score first, then frames without a score."""
+    return (101.0 if entry["F1"] is None else entry["F1"], -len(entry["diagnostics"]), entry["frame"])
+
+
+def lowest_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[Mapping[str, Any]]:
+    return sorted(entries, key=by_score)[:count]
+
 
 _MOST_PICTURES = 12
 
 
-def write_batch_report(job: Job, complete: Sequence[Drive], progress: Progress) -> Path:
-    """report.html over every complete drive of this call, also those that were kept."""
-    entries, worst = [], []
-    for drive in complete:
-        known, run = DriveManifest.read(job.of(drive)), read_run(job.of(drive))
+def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Progress) -> Path:
+    """report.html over every complete sequence of this call, also those that were kept."""
+    entries, lowest = [], []
+    for sequence in complete:
+        known, run = SequenceManifest.read(job.of(sequence)), read_run(job.of(sequence))
         if known is None:
             continue
         entries.append(
-            DriveEntry(
-                drive.name,
-                drive.location,
-                f"drives/{drive.name}/report.html",
+            SequenceEntry(
+                sequence.name,
+                sequence.location,
+                f"sequences/{sequence.name}/report.html",
                 known.frames,
                 known.points,
                 known.diagnostics,
@@ -38,18 +79,18 @@ def write_batch_report(job: Job, complete: Sequence[Drive], progress: Progress) 
                 run.get("processor_s", 0.0),
             )
         )
-        worst += [(badness(entry), drive.name, entry) for entry in known.worst]
+        lowest += [(by_score(entry), sequence.name, entry) for entry in known.lowest]
     pictures = []
-    for _, name, entry in sorted(worst, key=lambda found: found[:2])[:_MOST_PICTURES]:
+    for _, name, entry in sorted(lowest, key=lambda found: found[:2])[:_MOST_PICTURES]:
         score = f", F1 {entry['F1']:.2f} %" if entry["F1"] is not None else ""
         caption = "; ".join([f"{name}, frame {entry['frame']}{score}", *entry["diagnostics"]])
-        picture = job.drives / name / entry["picture"]
+        picture = job.sequences / name / entry["picture"]
         if picture.is_file():
             pictures.append(Picture(caption, picture.read_bytes(), "webp"))
     remarks = [
-        ("drives", f"{progress.done} done, {progress.kept} kept from before, {progress.left} not done"),
+        ("sequences", f"{progress.done} done, {progress.kept} kept from before, {progress.left} not done"),
         ("workers lost and replaced", str(progress.retries)),
-        ("long-term map", progress.map_failure or ("map/" if job.map and not progress.stopped else "not asked for")),
+        ("long-term map", progress.map_failure or ("map/" if job.map and not progress.stopped else "none")),
     ]
     if progress.stopped:
         remarks.append(("stopped early", progress.stopped))

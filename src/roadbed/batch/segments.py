@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long drives in segments: where they are cut, and how an object keeps its id across a cut."""
+"""Long sequences in segments: where they are cut, and how an object keeps its id across a cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAME_OBJECT_M = 1.5  # between what two segments say of one object in one frame
 
 @dataclass(frozen=True)
 class Segment:
-    """Frames `start` to `stop` of a drive, prepared by those from `first` on."""
+    """Frames `start` to `stop` of a sequence, prepared by those from `first` on."""
 
     number: int
     first: int
@@ -37,7 +37,7 @@ def cut(frames: int, length: int | None, warm_up: int) -> list[Segment]:
 
 
 class Ids:
-    """One id per object through all segments of a drive, each of which counts from its own first."""
+    """One id per object through all segments of a sequence, each of which counts from its own first."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -48,7 +48,7 @@ class Ids:
         records = [json.loads(line) for line in objects]
         same: dict[int, int] = {}
         pairs = sorted(
-            (dist(thing["position"][:2], place[:2]), thing["id"], id) for thing in seen for id, place in self._there
+            (dist(item["position"][:2], place[:2]), item["id"], id) for item in seen for id, place in self._there
         )
         for apart, own, id in pairs:
             if apart <= _SAME_OBJECT_M and own not in same and id not in same.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door between Ray and the work: each task is a generator that always ends in an outcome, also when it fails."""
+"""The tasks that Ray runs: generators that always end in an outcome, also when they fail. Heavy imports are lazy."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from roadbed.batch.drives import Drive
-from roadbed.batch.job import Job
-from roadbed.batch.outcome import Outcome
+from roadbed.batch.job import Job, Outcome
 from roadbed.batch.segments import Segment
+from roadbed.batch.sequences import InputSequence
 from roadbed.core.errors import OutputError, RoadbedError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def drive_task(job: Job, drive: Drive) -> Iterator[Any]:
-    from roadbed.batch.work import do_drive
+def sequence_task(job: Job, sequence: InputSequence) -> Iterator[Any]:
+    from roadbed.batch.work import do_sequence
 
-    yield from _guarded(job, drive.name, lambda: do_drive(job, drive))
+    yield from _guarded(job, sequence.name, lambda: do_sequence(job, sequence))
 
 
-def segment_task(job: Job, drive: Drive, segment: Segment) -> Iterator[Any]:
+def segment_task(job: Job, sequence: InputSequence, segment: Segment) -> Iterator[Any]:
     from roadbed.batch.work import do_segment
 
-    yield from _guarded(job, drive.name, lambda: do_segment(job, drive, segment))
+    yield from _guarded(job, sequence.name, lambda: do_segment(job, sequence, segment))
 
 
-def join_task(job: Job, drive: Drive, segments: tuple[Segment, ...]) -> Iterator[Any]:
+def join_task(job: Job, sequence: InputSequence, segments: tuple[Segment, ...]) -> Iterator[Any]:
     from roadbed.batch.work import do_join
 
-    yield from _guarded(job, drive.name, lambda: do_join(job, drive, segments))
+    yield from _guarded(job, sequence.name, lambda: do_join(job, sequence, segments))
 
 
 def merge_task(job: Job, name: str, maps: tuple[Path, ...], target: Path, onto: Path) -> Iterator[Any]:
@@ -53,8 +52,8 @@ def _guarded(job: Job, name: str, work: Callable[[], Iterator[Any]]) -> Iterator
             raise OutputError(f"{job.folder}: not found on {here}, expected a folder that every node has")
         yield from work()
     except MemoryError:
-        yield Outcome(name, "failed", reason="out of memory: fewer --workers, or --segment, need less at a time")
-    except Exception as error:  # one drive must not end the others
+        yield Outcome(name, "failed", reason="out of memory: use fewer --workers, or --segment")
+    except Exception as error:  # one sequence does not end the others
         yield Outcome(name, "failed", reason=_line(error), disk_full=_is_full(error))
     finally:
         numba.set_num_threads(before)
@@ -69,7 +68,7 @@ def _line(error: Exception) -> str:
 
 
 def _is_full(error: BaseException | None) -> bool:
-    """Whether a full disk is behind it."""
+    """Whether the cause is a full disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _FULL:
             return True

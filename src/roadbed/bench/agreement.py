@@ -20,16 +20,14 @@ LEAST_MASS, LEAST_SPEED = 0.01, 0.1  # m/s; what is smaller than this is compare
 GRIDS = ("occupancy", "static", "velocity")
 
 
-def agreement_rows(
-    scans: Iterable[Scan], config: Config, backend: Backend | CpuBackend | str
-) -> Iterator[dict[str, Any]]:
+def agreement_rows(scans: Iterable[Scan], config: Config, backend: Backend | CpuBackend) -> Iterator[dict[str, Any]]:
     """One row per frame: the mean relative error of each grid in percent, and in how many cells anything differs.
 
     Occupancy and static: |ours - CPU's| / CPU's, mean over all cells. Velocity: length of the difference over the CPU's
     speed, mean over the cells that have a velocity in either; where only one has, the error counts as 100 %.
     """
-    ground = GroundFilter(config, "cpu")
-    reference, filter_ = OccupancyFilter(config, "cpu"), OccupancyFilter(config, backend)
+    ground = GroundFilter(config, CpuBackend())
+    reference, filter_ = OccupancyFilter(config, CpuBackend()), OccupancyFilter(config, backend)
     for number, scan in enumerate(scans):
         surface = ground(scan)
         expected, found = reference(scan, surface), filter_(scan, surface)

@@ -62,14 +62,14 @@ def _drive(sensor: str, frames: int = 12) -> list[Scan]:
 
 
 def _cold(config: Config, place: Place, scan: Scan, seconds: float) -> Measured:
-    ground = GroundFilter(config, *place)
+    ground = GroundFilter(config.with_changes(backend=place[0], device=place[1]))
     alone = replace(scan, T_world_sensor=None)
     return measure(lambda: ground(alone), _phases, seconds=seconds), device_phases(ground, 12 * [alone])
 
 
 def _warm(config: Config, place: Place, scans: list[Scan], seconds: float) -> Measured:
     """Along the drive and back again, so that the prior surface is always a real one."""
-    ground = GroundFilter(config, *place)
+    ground = GroundFilter(config.with_changes(backend=place[0], device=place[1]))
     there_and_back = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
     step = iter(range(10**9))
 

@@ -51,12 +51,12 @@ app.add_typer(config.app, name="config")
 app.command("warm-up")(warm_up.warm_up)
 app.add_typer(map.app, name="map")
 
-# The base of everything typer raises about a command line; it has lived in several packages.
-_UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+# The base class of typer's usage errors; its package differs between releases.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(value: bool) -> None:
+    if value:
         print(f"roadbed {__version__}")
         raise typer.Exit
 
@@ -71,18 +71,21 @@ def _roadbed(
 
 
 def main(app: typer.Typer = app) -> None:
-    """Run a command; what a user can act on ends in one line and status 2, an interrupt in status 130."""
+    """Run a command. An error of the user ends in one line and status 2, an interrupt in status 130."""
+    for name in ("stdin", "stdout", "stderr"):  # a closed stream is None in Python
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     try:
         status = app(standalone_mode=False)
         sys.stdout.flush()
     except RoadbedError as error:
         _fail(str(error))
-    except _UsageProblem as error:
+    except _UsageError as error:
         _explain_usage(error)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
-    except BrokenPipeError:  # the reader has seen enough
-        _forget_output()
+    except BrokenPipeError:  # the reader of a pipe has closed it
+        _discard_output()
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
@@ -101,7 +104,7 @@ def _explain_usage(error: Exception) -> NoReturn:
 
 
 def _fail(message: str, status: int = 2) -> NoReturn:
-    """One line for people on standard error; with --json also an object for machines on standard output."""
+    """Print one line on standard error; with --json also an object on standard output."""
     message = " ".join(message.split())
     print(f"roadbed: {message}", file=sys.stderr)
     try:
@@ -109,10 +112,10 @@ def _fail(message: str, status: int = 2) -> NoReturn:
             print_json({"error": message})
         sys.stdout.flush()
     except OSError:
-        _forget_output()
+        _discard_output()
     sys.exit(status)
 
 
-def _forget_output() -> None:
-    """Where standard output cannot be written, Python would complain about the rest of it on the way out."""
+def _discard_output() -> None:
+    """Standard output cannot be written: send the rest to the null device, or Python reports it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

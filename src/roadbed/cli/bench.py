@@ -1,34 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed bench`: speed, with the papers' numbers beside ours."""
+"""`roadbed bench`: speed, next to the figures of the papers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Device
+from roadbed.cli.options import BackendName, Device
 from roadbed.cli.screen import Json, print_json, progress, table
 
-app = typer.Typer(help="Measure speed; the papers' numbers stand beside ours.", no_args_is_help=True)
-BackendOption = Annotated[str, typer.Option(help="cpu, opencl, cuda or auto.")]
-Sensor = Annotated[
-    list[str] | None, typer.Option(help="Only this simulated sensor, e.g. lux4; may be given several times.")
-]
-Seconds = Annotated[float, typer.Option(min=0, help="Time to measure each case; at least five calls are measured.")]
+app = typer.Typer(help="Measure speed, next to the figures of the papers.", no_args_is_help=True)
+BackendOption = Annotated[BackendName, typer.Option(help="Where to compute.")]
+CPU = BackendName.cpu
+Sensor = Annotated[list[str] | None, typer.Option(help="Only this simulated sensor, e.g. lux4; repeatable.")]
+Seconds = Annotated[float, typer.Option(min=0, help="Time per case; at least five calls.")]
 
 
 @app.command("ground")
 def ground(
-    backend: BackendOption = "cpu",
+    backend: BackendOption = CPU,
     device: Device = None,
     sensor: Sensor = None,
     seconds: Seconds = 3.0,
     as_json: Json = False,
 ) -> None:
-    """Both ground methods: HDL-64E and 4 x LUX, cold and warm, and how cost grows with points and cells."""
+    """Time both ground methods.
+
+    HDL-64E and 4 x LUX, cold and warm, and the cost by number of points and cells.
+    """
     from roadbed.bench.ground import PAPER_MS, ground_rows
     from roadbed.bench.timing import report
 
@@ -38,51 +39,18 @@ def ground(
     show(out, ("case", "points", "cells", "iterations", *times), as_json)
 
 
-@app.command("occupancy")
-def occupancy(
-    backend: BackendOption = "cpu",
-    device: Device = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps to measure of each case.")] = 30,
-    plots: Annotated[Path | None, typer.Option(help="Also draw the paper's figures into this folder.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Fusion and occupancy filter: the many-core paper's table 1 and figures 7 to 10 beside ours, on any device."""
-    from roadbed.bench.occupancy import bench_occupancy
-    from roadbed.bench.occupancy_plots import draw_all
-    from roadbed.bench.timing import report
-    from roadbed.runtime.device_selection import select_backend
-
-    measured = bench_occupancy(select_backend(backend, device), steps)
-    out = report("occupancy", measured.pop("rows"), backend=backend, **measured)
-    drawn = draw_all(out, plots) if plots is not None else []
-    measures = ("step_ms", "best_ms", "processor_ms", "paper_many_core_ms", "paper_gpu_ms", "joules_per_step", "watts")
-    columns = ("particles", "resolution_m", "cells", *measures)
-    show(out, columns, as_json)
-    if as_json:
-        return
-    print(f"{out['device']}; energy: {out['energy']}")
-    table("the same with the default filter", columns, [[row[key] for key in columns] for row in out["default_filter"]])
-    tasks = [key for key in out["figure_7"][0] if key.endswith("_ms") and key not in columns]
-    for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
-        rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
-        table(f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows)
-    for name in ("scheduling", "work_groups", "figure_9"):
-        if out.get(name):
-            title = f"{name.replace('_', ' ')}: ms at 19,000 particles and 0.1 m"
-            table(title, list(out[name][0]), [list(row.values()) for row in out[name]])
-    for path in drawn:
-        print(f"wrote {path}")
-
-
 @app.command("pipeline")
 def pipeline(
-    backend: BackendOption = "cpu",
+    backend: BackendOption = CPU,
     device: Device = None,
     sensor: Sensor = None,
     seconds: Seconds = 8.0,
     as_json: Json = False,
 ) -> None:
-    """The whole chain, scan in to occupancy out, for three sensors, and what a frame costs the host beside kernels."""
+    """Time the whole pipeline for three sensors.
+
+    From scan to occupancy, with the host time per frame outside kernels.
+    """
     from roadbed.bench.pipeline import SENSORS, pipeline_rows
     from roadbed.bench.timing import report
 
@@ -102,19 +70,19 @@ def pipeline(
 
 @app.command("agreement")
 def agreement(
-    source: Annotated[str, typer.Argument(help="The drive both are given.")] = "sim:city?sensor=hdl64e&frames=200",
-    backend: BackendOption = "auto",
+    source: Annotated[str, typer.Argument(help="The sequence for both.")] = "sim:city?sensor=hdl64e&frames=200",
+    backend: BackendOption = BackendName.auto,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """The occupancy of an accelerator beside the CPU's over a drive: how far each grid is off, cell by cell."""
+    """Compare the occupancy of an accelerator with the CPU's."""
     from roadbed.bench.agreement import agreement_rows, summary
     from roadbed.bench.timing import report
     from roadbed.config import Config
-    from roadbed.runtime.device_selection import select_backend
+    from roadbed.runtime.device_selection import open_backend
     from roadbed.sources import open_source
 
-    place, scans = select_backend(backend, device), open_source(source)
+    place, scans = open_backend(backend, device), open_source(source)
     total = len(scans) if hasattr(scans, "__len__") else None
     rows = list(progress(agreement_rows(scans, Config.preset("default"), place), "comparing", total))
     used = f"{place.device.name}, {place.device.driver}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roadbed.cli.options import Preset, PresetName
 from roadbed.cli.screen import Json, print_json
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ app = typer.Typer(help="Show or check configurations.", no_args_is_help=True)
 @app.command("show")
 def show(
     file: Annotated[Path | None, typer.Argument(help="A YAML file; without it the defaults.")] = None,
-    preset: Annotated[str, typer.Option(help="default or paper")] = "default",
+    preset: Preset = PresetName.default,
     as_json: Json = False,
 ) -> None:
-    """Print a complete configuration as YAML: every parameter with its value and what it means."""
+    """Print a configuration as YAML with every parameter explained."""
     from roadbed.config import Config
 
-    config = Config.load(file) if file else Config.preset(preset)
+    config = Config.load(file) if file else Config.preset(str(preset))
     if as_json:
         print_json(config.model_dump(mode="json"))
     else:
@@ -35,7 +36,7 @@ def show(
 
 @app.command("check")
 def check(file: Annotated[Path, typer.Argument(help="A YAML file.")], as_json: Json = False) -> None:
-    """Say whether a file is a valid configuration; one line and status 2 when it is not."""
+    """Check a configuration file; exit status 2 if it is invalid."""
     from roadbed.config import Config
 
     config = Config.load(file)

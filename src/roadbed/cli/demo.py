@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed demo`: simulate a drive, perceive it, and show what came out."""
+"""`roadbed demo`: simulate a sequence, process it and show the results."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roadbed.cli.options import Force, Output, Request, command_line
+from roadbed.cli.options import Force, Output, Request, command_line, prepare
 from roadbed.cli.run import print_summary, run_facts
 from roadbed.cli.screen import Json, print_json, progress
-from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
     from roadbed.outputs.folder import OutputFolder
@@ -19,30 +20,32 @@ if TYPE_CHECKING:
 
 OVERVIEW = "overview.png"
 NEXT = """
-look at   {overview}   the raw scan, the ground in it, what stands and what moves
+look at   {overview}   raw scan, ground, static and moving obstacles
 read      {report}   times, scores and every scene
-then, with your own data:
-  roadbed segment scan.pcd -o labelled     one scan (.pcd .ply .las .bin .npy): its ground and the rest as PCD
-  roadbed run drive.bag -o results         a drive (bag, mcap, KITTI, folder of scans): labels, layers, objects, report
-  roadbed view drive.bag                   the same in the browser, with every parameter under a slider"""
+next:
+  {roadbed} segment sim:city -o labelled
+  {roadbed} run 'sim:mountain?frames=20' -o results
+In place of sim:... give your own scan or a folder of scans: .pcd .ply .bin .npy .csv, KITTI.
+Bags, LAS, LAZ, pcap (io) and `view` in the browser (view) need more packages:
+  {python} -m pip install -e '{checkout}[io,view]'"""
 SCENES_SHOWN = ("city", "mountain", "highway", "parking", "offroad")
 
 
 def demo(
     output: Output = Path("out"),
     force: Force = False,
-    scene: Annotated[str, typer.Option(help="city, mountain, highway, parking or offroad")] = "city",
-    frames: Annotated[int, typer.Option(min=1, help="Length of the drive.")] = 20,
-    view: Annotated[bool, typer.Option("--view", help="Then open the viewer on the same drive.")] = False,
+    scene: Annotated[str, typer.Option(help="city, mountain, highway, parking or offroad.")] = "city",
+    frames: Annotated[int, typer.Option(min=1, help="Number of scans.")] = 20,
+    view: Annotated[bool, typer.Option("--view", help="Then open the viewer.")] = False,
     as_json: Json = False,
 ) -> None:
-    """A simulated drive through the whole chain: a table here, pictures and a report under the output folder."""
+    """Run the whole pipeline on simulated data: pictures and a report."""
     from roadbed import Config, Pipeline
     from roadbed import open as open_source
     from roadbed.io.atomic import atomic_write
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pictures import overview_figure, png_bytes
-    from roadbed.outputs.pictures.choice import corner_camera, liveliness
+    from roadbed.outputs.pictures.scene3d import corner_camera, liveliness
     from roadbed.outputs.recording import RunFolder
     from roadbed.outputs.report import Picture
 
@@ -55,7 +58,7 @@ def demo(
     pipeline = Pipeline(config)
     folder = RunFolder(out, location, config, layers=False)
     best, most = None, -1.0
-    for result in progress(pipeline.run(scans), "driving", frames):
+    for result in progress(pipeline.run(scans), "processing", frames):
         folder.add(result)
         assert result.occupancy is not None
         if (lively := liveliness(result.ground, result.occupancy)) >= most:
@@ -65,16 +68,32 @@ def demo(
     overview = png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground)))
     with atomic_write(out.file(OVERVIEW)) as file:
         file.write(overview)
-    summary = folder.finish([Picture("From the raw scan to what moves", overview), *_scene_pictures(out)])
+    summary = folder.finish([Picture("From the raw scan to moving objects", overview), *_scene_pictures(out)])
     if as_json:
         print_json(run_facts(summary, output))
     else:
         print_summary(summary)
-        print(NEXT.format(output=output, overview=output / OVERVIEW, report=output / "report.html"))
+        print(_next_steps(output))
     if view:
         from roadbed.cli.view import serve
 
         serve(Request(location))
+
+
+def _next_steps(output: Path) -> str:
+    """What to look at and to run next; the commands work as printed, from any folder and environment."""
+    import roadbed
+
+    python, found = Path(sys.executable), shutil.which("roadbed")
+    program = python.with_name("roadbed")
+    command = "roadbed" if found and Path(found).parent == python.parent else str(program)
+    return NEXT.format(
+        overview=output / OVERVIEW,
+        report=output / "report.html",
+        roadbed=command if program.exists() else f"{python} -m roadbed",
+        python=python,
+        checkout=Path(roadbed.__file__).parents[2],
+    )
 
 
 def _picture_name(scene: str) -> str:

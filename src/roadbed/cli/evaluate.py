@@ -1,51 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed evaluate`: how good the results are where truth is known."""
+"""`roadbed evaluate`: accuracy against ground truth."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli import evaluate_map
-from roadbed.cli.evaluate_occupancy import occupancy
-from roadbed.cli.evaluate_odometry import odometry
-from roadbed.cli.options import Frames, Request
+from roadbed.cli.options import Frames, Request, expand_options, prepare
 from roadbed.cli.screen import Json, print_json, progress, table
-from roadbed.cli.spread import spread
-from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
-    from roadbed.evaluate.elevation import ElevationJudge
+    from roadbed.evaluate.elevation import ElevationScorer
     from roadbed.sources import Source
 
-app = typer.Typer(help="Score results where truth is known.", no_args_is_help=True)
-app.command("occupancy")(occupancy)
-app.command("odometry")(odometry)
-app.command("map")(evaluate_map.map)
+app = typer.Typer(help="Score results against ground truth.", no_args_is_help=True)
+_MOVER_COLUMNS = (
+    "id",
+    "kind",
+    "true_speed",
+    "estimated_speed",
+    "error_percent",
+    "within_10_percent",
+    "found_after_s",
+    "settled_after_s",
+    "settled_seeds",
+    "dynamic_share_percent",
+    "missed_frames",
+    "unseen_frames",
+    "missed_percent",
+)
 
 
 @app.command("ground")
-@spread
+@expand_options
 def ground(
     request: Request,
-    protocol: Annotated[str, typer.Option(help="patchwork++ or patchwork.")] = "patchwork++",
+    protocol: Annotated[str, typer.Option(help="patchwork++ or patchwork: which classes are ground.")] = "patchwork++",
     frames: Frames = None,
-    elevation: Annotated[
-        Path | None, typer.Option(help="Folder of true elevations, one .npy per scan: see docs/data.md.")
-    ] = None,
-    elevation_origin: Annotated[
-        tuple[float, float], typer.Option(help="x and y of the first node of those arrays, m.")
-    ] = (-49.5, -49.5),
-    range_m: Annotated[float, typer.Option("--range", help="Score elevation within this many metres.")] = 40.0,
+    elevation: Annotated[Path | None, typer.Option(help="Folder of true elevations, see docs/data.md.")] = None,
+    elevation_origin: Annotated[tuple[float, float], typer.Option(help="x and y of their first node, m.")] = (
+        -49.5,
+        -49.5,
+    ),
+    range_m: Annotated[float, typer.Option("--range", help="Score elevation up to this range, m.")] = 40.0,
     compare_temporal: Annotated[
-        bool, typer.Option("--compare-temporal", help="Also score with nothing carried from scan to scan.")
+        bool, typer.Option("--compare-temporal", help="Also score each scan by itself.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Score labels against true classes and the surface against true elevation."""
+    """Score labels and elevation against ground truth."""
     from roadbed.evaluate.ground import evaluate_ground
 
     scans = request.scans(frames)
@@ -56,7 +63,7 @@ def ground(
         evaluate_ground,
         scans,
         protocol_name=protocol,
-        elevation=_elevation_judge(scans, elevation, elevation_origin, range_m),
+        elevation=_elevation_scorer(scans, elevation, elevation_origin, range_m),
         watch=lambda items: progress(items, "evaluating", len(scans)),
     )
     out = run(settings).as_dict()
@@ -83,14 +90,102 @@ def ground(
         table("Without the temporal term", ["measure", "value"], [(k, v) for k, v in values if isinstance(v, float)])
 
 
-def _elevation_judge(
+def _elevation_scorer(
     scans: Source, folder: Path | None, origin: tuple[float, float], range_m: float
-) -> ElevationJudge | None:
+) -> ElevationScorer | None:
     """The true surface; arrays of a folder belong to scans by their number in the whole source."""
-    from roadbed.evaluate.elevation import elevation_judge
+    from roadbed.evaluate.elevation import elevation_scorer
 
-    judge = elevation_judge(scans, folder, origin, range_m)
+    scorer = elevation_scorer(scans, folder, origin, range_m)
     numbers = getattr(scans, "numbers", None)
-    if judge is None or folder is None or numbers is None:
-        return judge
-    return lambda index, frame: judge(numbers[index], frame)
+    if scorer is None or folder is None or numbers is None:
+        return scorer
+    return lambda index, frame: scorer(numbers[index], frame)
+
+
+@app.command("occupancy")
+@expand_options
+def occupancy(
+    request: Request,
+    frames: Frames = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random seeds to average over.")] = 1,
+    masks: Annotated[
+        Path | None,
+        typer.Option(help="JSON file of unannotated moving objects, see docs/occupancy.md."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Score occupancy against annotated boxes or simulated truth."""
+    from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
+
+    settings = request.settings()
+    scans = request.scans(frames)
+    prepare(request.source, settings)
+    runs = [
+        evaluate_occupancy(
+            scans,
+            settings.with_changes(seed=settings.seed + k),
+            masks,
+            watch=lambda items: progress(items, "evaluating", len(scans)),
+        )
+        for k in range(seeds)
+    ]
+    out = mean_over_seeds(runs)
+    if as_json:
+        print_json(out)
+        return
+    _print_tables(out)
+
+
+def _print_tables(out: dict[str, Any]) -> None:
+    if out["movers"]:
+        table("Movers", _MOVER_COLUMNS, [[row[name] for name in _MOVER_COLUMNS] for row in out["movers"]])
+    if out["standing"]:
+        rows = [[row["id"], row["kind"], row["dynamic_share_percent"]] for row in out["standing"]]
+        table("Standing", ("id", "kind", "dynamic %"), rows)
+    values = [(key, value) for key, value in out.items() if isinstance(value, int | float)]
+    table(f"{out['source']}, against {out['against']}", ("measure", "value"), values)
+
+
+@app.command("odometry")
+@expand_options
+def evaluate_poses(request: Request, frames: Frames = None, as_json: Json = False) -> None:
+    """Compare estimated odometry with the poses of the source.
+
+    Length, end point and drift of parked boxes; --odometry is kiss-icp by default.
+    """
+    from roadbed.evaluate.odometry import evaluate_odometry
+
+    odometry = request.odometry or "kiss-icp"
+    source = replace(request, odometry=None, deskew=False).scans(frames)
+    compared = replace(request, odometry=odometry, deskew=False).scans(frames)
+    score = evaluate_odometry(source, compared, lambda scans: progress(scans, "comparing", len(source)))
+    out = {"source": request.source, "odometry": odometry, **score.as_dict()}
+    if as_json:
+        print_json(out)
+    else:
+        rows = [(name.replace("_", " "), value) for name, value in out.items() if name not in ("source", "odometry")]
+        table(f"{request.source}, {odometry}", ("measure", "value"), rows)
+
+
+@app.command("map")
+def score_map(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the map.")],
+    source: Annotated[str, typer.Argument(help="The simulated source, as for roadbed run --map.")],
+    stride: Annotated[int, typer.Option(min=1, help="As for roadbed run.")] = 1,
+    drive: Annotated[bool, typer.Option("--drive", help="Make the map first, in a new folder.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Score a map against the terrain of its simulated sequence."""
+    from roadbed.evaluate.map import evaluate_map
+    from roadbed.sources import open_source
+    from roadbed.sources.source import part_of
+
+    scans = part_of(open_source(source), stride=stride)
+    out = evaluate_map(folder, scans, drive, lambda numbers: progress(numbers, "comparing", len(scans)))
+    if as_json:
+        print_json(out)
+        return
+    columns = ["returns", "nodes", "rms", "median", "within_5_cm_percent", "rms_of_best_99_percent"]
+    rows = [[row.get(name) for name in columns] for row in out["seen"]]
+    table(f"{folder}, {out['known_nodes']} known nodes", ["returns, at least", *columns[1:]], rows)

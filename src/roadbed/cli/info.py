@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed info`: versions, optional parts, devices."""
+"""`roadbed info`: versions, optional packages, devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PARTS = {
 
 
 def info(as_json: Json = False) -> None:
-    """Show versions, which optional parts are installed, and the sources that can be read."""
+    """Show versions, optional packages, devices and sources."""
     import os
 
     import roadbed
@@ -47,7 +47,7 @@ def info(as_json: Json = False) -> None:
         return
     print(f"roadbed {facts['roadbed']}, Python {facts['python']}, {facts['machine']}")
     rows = [
-        (name, _PARTS[name], found or f"missing: pip install 'roadbed[{_PARTS[name]}]'")
+        (name, _PARTS[name], found or f"missing: in the checkout, pip install -e '.[{_PARTS[name]}]'")
         for name, found in parts.items()
     ]
     table("Packages", ("package", "extra", "version"), rows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed live`: the pipeline on a sensor or on a recording at its own pace, until it is stopped."""
+"""`roadbed live`: the pipeline on a sensor, or on a recording at its own rate, until it is stopped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Force, Request, command_line
-from roadbed.cli.screen import Json, print_json
-from roadbed.cli.spread import spread
-from roadbed.cli.stopping import until_stopped
-from roadbed.cli.warm_up import prepare
+from roadbed.cli.options import Force, Occupancy, Request, command_line, expand_options, prepare
+from roadbed.cli.screen import Json, print_json, until_stopped
 from roadbed.core.errors import OutputError
 
 if TYPE_CHECKING:
@@ -30,21 +27,24 @@ if TYPE_CHECKING:
 _REPORT_S = 5.0
 
 
-@spread
+@expand_options
 def live(
     request: Request,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A folder for results as of `run`, or a file.mcap.")
+        Path | None, typer.Option("--output", "-o", help="Folder for results as of `run`, or FILE.mcap.")
     ] = None,
     force: Force = False,
     foxglove: Annotated[bool, typer.Option("--foxglove", help="Serve results to the Foxglove app.")] = False,
-    host: Annotated[str, typer.Option(help="Address that Foxglove is served on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port that Foxglove is served on.")] = 8765,
-    pace: Annotated[float, typer.Option(min=0.01, max=1000, help="How fast a recording is played.")] = 1.0,
-    occupancy: Annotated[bool, typer.Option(help="Also run the occupancy filter.")] = True,
+    host: Annotated[str, typer.Option(help="Address for --foxglove.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --foxglove.")] = 8765,
+    pace: Annotated[float, typer.Option(min=0.01, max=1000, help="Playback speed of a recording.")] = 1.0,
+    occupancy: Occupancy = True,
     as_json: Json = False,
 ) -> None:
-    """Perceive as scans come: from velodyne:PORT, ouster:HOST, or from a recording at the pace it was measured."""
+    """Process a sensor live, or a recording at its own rate.
+
+    Sensors: velodyne:PORT, ouster:HOST.
+    """
     from roadbed.live.playing import Feeder
     from roadbed.live.stream import Stream
     from roadbed.sources.odometry import Deskewed
@@ -96,7 +96,7 @@ def live(
 
 
 def _wait(feeder: Any, stopped: Any, stream: Any, say: Any) -> None:
-    """Until the source ends or somebody stops it; a line every few seconds."""
+    """Wait until the source ends or a signal comes; print a line every few seconds."""
     waited = 0.0
     while not (feeder.ended.wait(0.1) or stopped.is_set()):
         waited += 0.1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed map DIR`: what a long-term map holds; merged, cropped, exported."""
+"""`roadbed map DIR`: show, merge, crop or export a long-term map."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from roadbed.cli.screen import Json, print_json, progress, table
 if TYPE_CHECKING:
     from roadbed.mapping.reader import MapReader
 
-app = typer.Typer(invoke_without_command=True, help="A long-term map: show, merge, crop, export.")
+app = typer.Typer(invoke_without_command=True, help="Show, merge, crop or export a long-term map.")
 Products = Annotated[
     str | None,
-    typer.Option(help="Some of geotiff, laz, nav2, ascii, ply, gltf, picture, with commas; all by default."),
+    typer.Option(help="Some of geotiff,laz,nav2,ascii,ply,gltf,picture; all by default."),
 ]
 NewMap = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new map.")]
 
@@ -27,7 +27,7 @@ def folder(
     context: typer.Context,
     map_folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that roadbed run --map wrote.")],
 ) -> None:
-    """What a map holds, if no command is named."""
+    """Show a map if no command is given."""
     context.obj = map_folder
     if context.invoked_subcommand is None:
         show(context)
@@ -35,7 +35,7 @@ def folder(
 
 @app.command()
 def show(context: typer.Context, as_json: Json = False) -> None:
-    """Extent, known area, elevation and what else the map holds."""
+    """Show extent, known area and elevation of the map."""
     stored = _open(context)
     facts = _facts(stored)
     if as_json:
@@ -53,7 +53,7 @@ def merge(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Add what several maps know, in the frame of the first."""
+    """Merge several maps, in the frame of the first."""
     from roadbed.mapping.merge import merge_maps, new_map_folder
     from roadbed.mapping.reader import MapReader
 
@@ -73,7 +73,7 @@ def crop(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Keep a rectangle of the map, metres in its frame (write -- before negative numbers)."""
+    """Cut out a rectangle. Metres in the map's frame; write -- before negative numbers."""
     from roadbed.mapping.merge import crop_map, new_map_folder
 
     stored = _open(context)
@@ -89,22 +89,22 @@ def export(
     products: Products = None,
     origin: Annotated[
         tuple[float, float, float],
-        typer.Option(metavar="EASTING NORTHING HEIGHT", help="Of the odometry's origin, m; its x axis points east."),
+        typer.Option(metavar="EASTING NORTHING HEIGHT", help="Position of the map's origin, m; x points east."),
     ] = (0.0, 0.0, 0.0),
-    epsg: Annotated[int | None, typer.Option(help="Projected coordinate system of the origin, e.g. 32632.")] = None,
+    epsg: Annotated[int | None, typer.Option(help="Coordinate system of --origin, e.g. 32632.")] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="YAML configuration; its traversability.")
+        Path | None, typer.Option("--config", "-c", help="YAML configuration, for traversability.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the map as files that other programs open."""
+    """Export the map to files for other programs."""
     from roadbed.config import Config
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.maps import Georeference, export_map
     from roadbed.outputs.maps.export import PARTS
 
     stored = _open(context)
-    limits = Config.load(config).traversability if config else None
+    limits = Config.load(config).traversability.limits if config else None
     out = OutputFolder(output, PARTS, command=command_line(), inputs=[stored.folder], force=force)
     place = Georeference(*origin, epsg)
     done = export_map(

@@ -1,84 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that several commands share, and the one way to open what they name."""
+"""Options that several commands share: which source to open, with which configuration, on which device."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import StrEnum
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from roadbed.core.errors import ConfigError
+from roadbed.core.errors import ConfigError, RoadbedError
 
 if TYPE_CHECKING:
     from roadbed.config import Config
     from roadbed.sources import Source
     from roadbed.sources.read_options import ReadOptions
 
+# Enumerations, so that --help lists the choices. The values are those of the configuration.
+BackendName = StrEnum("BackendName", ["cpu", "opencl", "cuda", "auto"])
+PresetName = StrEnum("PresetName", ["default", "paper"])
+MethodName = StrEnum("MethodName", ["stcrf", "variance"])
+
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace results of Roadbed that are there already.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace earlier results of Roadbed.")]
 Frames = Annotated[int | None, typer.Option(min=1, help="Stop after this many scans.")]
-Backend = Annotated[str | None, typer.Option(help="cpu, opencl, cuda or auto.")]
-Device = Annotated[str | None, typer.Option(help="Which accelerator: its index or a part of its name.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")]
+Preset = Annotated[PresetName, typer.Option(help="Configuration without --config.")]
+Backend = Annotated[BackendName | None, typer.Option(help="Where to compute; overrides the configuration.")]
+Device = Annotated[str | None, typer.Option(help="Accelerator: its index or a part of its name.")]
+Occupancy = Annotated[bool, typer.Option(help="Run the occupancy filter.")]
+
+
+def load_settings(
+    config: Path | None, preset: str = "default", backend: str | None = None, device: str | None = None
+) -> Config:
+    """The configuration of a file or a preset, with the backend and device of the command line."""
+    from roadbed.config import Config
+
+    loaded = Config.load(config) if config else Config.preset(str(preset))
+    changes = {"backend": backend and str(backend), "device": device}
+    loaded = loaded.with_changes(**{name: value for name, value in changes.items() if value is not None})
+    if device is not None and loaded.backend == "cpu":
+        raise ConfigError(f"device {device!r}: expected a backend with devices: opencl, cuda or auto")
+    return loaded
 
 
 @dataclass(frozen=True, kw_only=True)
 class Perception:
-    """How scans are read and perceived: what every command that reads sources can be told."""
+    """Options of every command that reads a source: how to read the scans and how to process them."""
 
     kind: Annotated[
-        str | None,
-        typer.Option("--source", metavar="NAME", help="Kind of source, where the path alone does not tell."),
+        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not tell.")
     ] = None
-    start: Annotated[int, typer.Option(min=0, help="Number of the first scan to use.")] = 0
-    stride: Annotated[int, typer.Option(min=1, help="Use every so many-th scan.")] = 1
+    start: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0
+    stride: Annotated[int, typer.Option(min=1, help="Use every STRIDE-th scan.")] = 1
     mounting: Annotated[
         tuple[float, float, float, float, float, float] | None,
-        typer.Option(
-            metavar="X Y Z ROLL PITCH YAW",
-            help="Where the sensor sits over the road: m and degrees, a positive pitch lowers the view.",
-        ),
+        typer.Option(metavar="X Y Z ROLL PITCH YAW", help="Sensor pose on the road: m, degrees, pitch down positive."),
     ] = None
-    height: Annotated[
-        float | None, typer.Option(help="m of the sensor over the road; the rest of its mounting is estimated.")
-    ] = None
+    height: Annotated[float | None, typer.Option(help="Sensor height, m; tilt is still estimated.")] = None
     odometry: Annotated[
         str | None,
-        typer.Option(
-            metavar="kiss-icp|FILE|TOPIC|none",
-            help="Poses: estimated, of a TUM or KITTI file, of a bag's topic, or none; the source's own by default.",
-        ),
+        typer.Option(metavar="kiss-icp|FILE|TOPIC|none", help="Poses: estimated, TUM or KITTI file, bag topic."),
     ] = None
-    deskew: Annotated[
-        bool, typer.Option(help="Remove motion distortion where times of the points and motion are known.")
-    ] = True
-    config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")] = None
-    preset: Annotated[str, typer.Option(help="default or paper; --config wins over it.")] = "default"
-    method: Annotated[str | None, typer.Option(help="stcrf or variance; the configuration's by default.")] = None
+    deskew: Annotated[bool, typer.Option(help="Remove motion distortion where point times are known.")] = True
+    config: ConfigFile = None
+    preset: Preset = PresetName.default
+    method: Annotated[MethodName | None, typer.Option(help="Ground method; overrides the configuration.")] = None
     backend: Backend = None
     device: Device = None
 
     def settings(self) -> Config:
-        """The configuration asked for."""
-        from roadbed.config import Config
-
-        config = Config.load(self.config) if self.config else Config.preset(self.preset)
-        wanted = {"backend": self.backend, "device": self.device}
-        config = config.with_changes(**{name: value for name, value in wanted.items() if value is not None})
-        if self.device is not None and config.backend == "cpu":
-            raise ConfigError(f"device {self.device!r}: expected a backend with devices: opencl, cuda or auto")
+        """The configuration with the changes of the options."""
+        config = load_settings(self.config, self.preset, self.backend, self.device)
         if self.method is not None:
-            config = config.with_changes(ground={"method": self.method})
+            config = config.with_changes(ground={"method": str(self.method)})
         if self.height is not None:
-            mounting = config.ground.mounting.with_changes(height=self.height)
-            config = config.with_changes(ground={"mounting": mounting.model_dump()})
+            config = config.with_changes(ground={"mounting": {"height": self.height}})
         return config
 
     def opening(self, frames: int | None = None) -> ReadOptions:
-        """How a source is to be read, at most `frames` scans of it."""
+        """How to read a source, at most `frames` scans of it."""
         from roadbed.sources.read_options import ReadOptions
 
         return ReadOptions(
@@ -88,12 +96,12 @@ class Perception:
 
 @dataclass(frozen=True)
 class Request(Perception):
-    """Which scans, and how to perceive them."""
+    """One source with the options for it."""
 
-    source: Annotated[str, typer.Argument(help="A file, folder, bag, or simulated drive such as sim:city.")]
+    source: Annotated[str, typer.Argument(help="File, folder, bag, or simulated drive such as sim:city.")]
 
     def scans(self, frames: int | None = None) -> Source:
-        """The source asked for: its scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
+        """The scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
         return self.opening(frames).open(self.source)
 
     def odometry_used(self, source: Source) -> str:
@@ -106,3 +114,54 @@ class Request(Perception):
 def command_line() -> str:
     """The command as it was typed, for reports and manifests."""
     return shlex.join(["roadbed", *sys.argv[1:]])
+
+
+def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
+    """Compile what a command needs on all cores before its first frame."""
+    from roadbed.warm_up.processes import cold, warm_up
+
+    parts = ["simulator"] if source.startswith("sim:") else []
+    if settings.backend == "cpu":
+        parts += ["variance"] if settings.ground.method == "variance" else ["ground", "mounting"]
+    parts += ["occupancy"] if occupancy else []
+    missing = cold(parts)
+    if len(missing) > 1:  # the command compiles a single part by itself
+        with suppress(RoadbedError, OSError):  # and all of them where no process can be started
+            warm_up(missing)
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command for typer: each field of a parameter that is a dataclass becomes an option."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {}
+    parameters: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        kind = hints[parameter.name]
+        if is_dataclass(kind):
+            groups[parameter.name] = kind
+            parameters += _field_parameters(kind)
+        else:
+            parameters.append(parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
+
+    def call(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        command(**values)
+
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return call
+
+
+def _field_parameters(kind: Any) -> list[Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(kind)
+    ]

@@ -4,16 +4,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Backend, Device
-from roadbed.cli.screen import Json, print_json
-from roadbed.cli.spread import spread
-from roadbed.cli.stopping import until_stopped
-from roadbed.cli.warm_up import prepare
+from roadbed.cli.options import (
+    Backend,
+    ConfigFile,
+    Device,
+    Occupancy,
+    Preset,
+    PresetName,
+    expand_options,
+    load_settings,
+    prepare,
+)
+from roadbed.cli.screen import Json, print_json, until_stopped
 
 if TYPE_CHECKING:
     from roadbed.live.ros_node import Transport
@@ -21,56 +27,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodeRequest:
-    """What both nodes can be told."""
+    """Options of both nodes."""
 
     clouds: Annotated[list[str], typer.Argument(help="Topics of sensor_msgs/PointCloud2, one per sensor.")]
     odometry: Annotated[
-        str | None, typer.Option(help="Topic of nav_msgs/Odometry; without it TF from --world to --vehicle is used.")
+        str | None, typer.Option(help="Topic of nav_msgs/Odometry; default: TF from --world to --vehicle.")
     ] = None
-    world: Annotated[str, typer.Option(help="Frame in which the odometry lies.")] = "odom"
+    world: Annotated[str, typer.Option(help="Fixed frame of the odometry.")] = "odom"
     vehicle: Annotated[str, typer.Option(help="Frame of the vehicle.")] = "base_link"
     on_road: Annotated[
         bool,
-        typer.Option("--on-road", help="The vehicle frame lies on the road: TF gives the mountings."),
+        typer.Option("--on-road", help="The vehicle frame is at road level: TF gives the mountings."),
     ] = False
-    prefix: Annotated[str, typer.Option(help="Results are published under this name.")] = "/roadbed"
-    occupancy: Annotated[bool, typer.Option(help="Run the occupancy filter too.")] = True
-    config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")] = None
+    prefix: Annotated[str, typer.Option(help="Prefix of the published topics.")] = "/roadbed"
+    occupancy: Occupancy = True
+    height: Annotated[float | None, typer.Option(help="Sensor height, m; tilt is still estimated.")] = None
+    config: ConfigFile = None
+    preset: Preset = PresetName.default
     backend: Backend = None
     device: Device = None
 
 
-@spread
+@expand_options
 def ros1(request: NodeRequest, as_json: Json = False) -> None:
-    """A ROS 1 node: clouds and odometry in, labelled clouds, elevation, occupancy and objects out."""
+    """Run as a ROS 1 node.
+
+    Subscribes to clouds and odometry; publishes labelled clouds, elevation, occupancy, objects.
+    """
     from roadbed.live.ros1 import Ros1
 
     _run(Ros1(), request, as_json)
 
 
-@spread
+@expand_options
 def ros2(
     request: NodeRequest,
-    reliable: Annotated[
-        bool, typer.Option("--reliable", help="Ask publishers to send lost packets again; they have to offer it.")
-    ] = False,
+    reliable: Annotated[bool, typer.Option("--reliable", help="Reliable QoS, if the publishers offer it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """A ROS 2 node, by rclpy where it is there, else as a DDS participant of its own."""
+    """Run as a ROS 2 node: with rclpy, else as a DDS participant."""
     from roadbed.live.ros2 import open_ros2
 
     _run(open_ros2(reliable), request, as_json)
 
 
 def _run(transport: Transport, request: NodeRequest, as_json: bool) -> None:
-    """Until it is stopped; says where it listens once it does."""
-    from roadbed.config import Config
+    """Run the node until it is stopped."""
     from roadbed.live.ros_node import NodeOptions, RosNode, checked_topics
-    from roadbed.messages.results import FrameNames
+    from roadbed.outputs.ros_messages.results import FrameNames
 
-    config = Config.load(request.config) if request.config else Config()
-    wanted = {"backend": request.backend, "device": request.device}
-    config = config.with_changes(**{name: value for name, value in wanted.items() if value is not None})
+    config = load_settings(request.config, request.preset, request.backend, request.device)
+    if request.height is not None:
+        config = config.with_changes(ground={"mounting": {"height": request.height}})
     options = NodeOptions(
         clouds=checked_topics(request.clouds),
         odometry=request.odometry,

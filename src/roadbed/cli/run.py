@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed run`: the whole chain over a sequence."""
+"""`roadbed run`: ground and occupancy of a whole sequence."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,69 +13,65 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Force, Frames, Output, Request, command_line
-from roadbed.cli.screen import Json, print_json, progress, table
-from roadbed.cli.spread import spread
-from roadbed.cli.warm_up import prepare
+from roadbed.cli.options import Force, Frames, Occupancy, Output, Request, command_line, expand_options, prepare
+from roadbed.cli.screen import Json, print_json, progress, table, until_stopped
 from roadbed.core.errors import InputError
 
 if TYPE_CHECKING:
-    from roadbed import Config, Pipeline, Result
-    from roadbed.live.foxglove import FoxgloveSink
+    from roadbed import Config, Result
     from roadbed.outputs.report import RunSummary
 
 
-@spread
+@expand_options
 def run(
     request: Request,
     output: Output = Path("out"),
     force: Force = False,
     frames: Frames = None,
-    occupancy: Annotated[bool, typer.Option(help="Also run the occupancy filter.")] = True,
+    occupancy: Occupancy = True,
     layers: Annotated[bool, typer.Option(help="Write labels and layers of every frame.")] = True,
     map_folder: Annotated[
-        Path | None, typer.Option("--map", help="Folder of the long-term ground map: read as prior, kept up to date.")
+        Path | None, typer.Option("--map", help="Folder of the long-term map: used as prior and updated.")
     ] = None,
-    foxglove: Annotated[
-        bool, typer.Option("--foxglove", help="Serve results to the Foxglove app on this machine while it runs.")
-    ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port that Foxglove is served on.")] = 8765,
+    foxglove: Annotated[bool, typer.Option("--foxglove", help="Serve results to the Foxglove app.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --foxglove.")] = 8765,
     products: Annotated[
-        str | None,
-        typer.Option(
-            help="Also write products of the map, with or without --map: some of geotiff, laz, nav2, ascii, ply, gltf, "
-            "picture, with commas, or all."
-        ),
+        str | None, typer.Option(help="Also export the map: all, or names as of roadbed map export.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Ground and occupancy of every scan: a folder with labels, layers and a report, or with -o NAME.mcap a bag."""
+    """Process a sequence: labels, layers, objects and a report.
+
+    Results go into a folder, or with -o NAME.mcap or NAME.bag into a bag.
+    """
     from roadbed.outputs.bag import is_bag_name
 
-    drive = _Drive(request, request.settings(), request.scans(frames), occupancy, port if foxglove else None, as_json)
+    chain = _Chain(request, request.settings(), request.scans(frames), occupancy, port if foxglove else None, as_json)
     if not is_bag_name(output):
-        drive.into_folder(output, force, layers, map_folder, products)
+        chain.into_folder(output, force, layers, map_folder, products)
     elif products is None:
-        drive.into_bag(output, force, map_folder)
+        chain.into_bag(output, force, map_folder)
     else:
         raise InputError(f"{output}: --products: found a bag to write, expected a folder")
 
 
 @dataclass(frozen=True, eq=False)
-class _Drive:
-    """What is to be perceived, and where it is shown meanwhile."""
+class _Chain:
+    """The scans of a sequence, and how they are processed and shown."""
 
     request: Request
     settings: Config
     scans: Any
     occupancy: bool
-    port: int | None  # that Foxglove is served on
+    port: int | None  # serve results to Foxglove here
     as_json: bool
 
     def into_bag(self, output: Path, force: bool, map_folder: Path | None) -> None:
         from roadbed.outputs.bag import source_diagnostics, write_bag
 
-        odometry, diagnostics = self.request.odometry_used(self.scans), source_diagnostics(self.scans)
+        odometry = self.request.odometry_used(self.scans)
+        diagnostics = source_diagnostics(self.scans)
+        prepare(self.request.source, self.settings, occupancy=self.occupancy)
         count, left_out = write_bag(output, self.scans, self._results(map_folder), force)
         diagnostics += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
         if self.as_json:
@@ -87,6 +84,7 @@ class _Drive:
     def into_folder(
         self, output: Path, force: bool, layers: bool, map_folder: Path | None, products: str | None
     ) -> None:
+        """Write every result; a signal (Ctrl+C, SIGTERM) ends the run early, with its report."""
         from roadbed.cli.map import product_names
         from roadbed.mapping.reader import MapReader
         from roadbed.outputs.bag import source_diagnostics
@@ -96,18 +94,28 @@ class _Drive:
         from roadbed.outputs.recording import RunFolder
         from roadbed.sources.read_options import files_of
 
-        odometry, diagnostics = self.request.odometry_used(self.scans), source_diagnostics(self.scans)
-        wanted = None if products is None else product_names("" if products == "all" else products)
+        odometry = self.request.odometry_used(self.scans)
+        diagnostics = source_diagnostics(self.scans)
+        exported = None if products is None else product_names("" if products == "all" else products)
         parts = RunFolder.PARTS + (MAP_PARTS if products else ())
         out = OutputFolder(output, parts, command=command_line(), inputs=files_of(self.scans), force=force)
-        with map_for(products is not None, map_folder) as kept_in:
-            results = self._results(kept_in)
+        with ExitStack() as opened:
+            if map_folder is None and products is not None:  # a map for its products alone
+                map_folder = Path(opened.enter_context(TemporaryDirectory(prefix="roadbed-map-")))
+            prepare(self.request.source, self.settings, occupancy=self.occupancy)
+            stopped = opened.enter_context(until_stopped())
             folder = RunFolder(out, self.request.source, self.settings, layers)
-            for result in results:
+            count = 0
+            for result in self._results(map_folder, stopped):
                 folder.add(result)
-            if wanted is not None and kept_in is not None:
-                export_map(MapReader(kept_in), out, wanted, limits=self.settings.traversability)
-        summary = folder.finish()
+                count += 1
+            if stopped.is_set():
+                if not count:
+                    raise KeyboardInterrupt
+                diagnostics.append(f"interrupted after {count} of {len(self.scans)} scans")
+            if exported is not None and map_folder is not None:
+                export_map(MapReader(map_folder), out, exported, limits=self.settings.traversability.limits)
+            summary = folder.finish()
         if self.as_json:
             facts = run_facts(summary, output)
             print_json({**facts, "diagnostics": diagnostics + facts["diagnostics"], "odometry": odometry})
@@ -115,51 +123,40 @@ class _Drive:
             print_summary(summary)
             print_lines(odometry, diagnostics)
             print(f"open {output / 'report.html'}")
+        if stopped.is_set():
+            raise typer.Exit(130)
 
-    def _results(self, map_folder: Path | None) -> Iterator[Result]:
-        """Of every scan; what keeps the pipeline from running is said now."""
+    def _results(self, map_folder: Path | None, stopped: threading.Event | None = None) -> Iterator[Result]:
+        """The result of every scan until `stopped`; each is shown in Foxglove, at the end the map is saved."""
         from roadbed import Pipeline
 
-        prepare(self.request.source, self.settings, occupancy=self.occupancy)
-        return self._shown(Pipeline(self.settings, occupancy=self.occupancy, map_folder=map_folder))
+        pipeline = Pipeline(self.settings, occupancy=self.occupancy, map_folder=map_folder)
+        with ExitStack() as opened:
+            sink = None
+            if self.port is not None:
+                from roadbed.live.foxglove import FoxgloveSink
 
-    def _shown(self, pipeline: Pipeline) -> Iterator[Result]:
-        """Each result is shown in Foxglove after it was used; at the end the map is written."""
-        with nullcontext() if self.port is None else self._served(self.port) as sink:
-            for result in progress(pipeline.run(self.scans), "perceiving", len(self.scans)):
+                sink = opened.enter_context(FoxgloveSink("127.0.0.1", self.port))
+                if not self.as_json:
+                    print(f"Foxglove: open a connection to {sink.address}", flush=True)
+            for result in progress(pipeline.run(self.scans), "processing", len(self.scans)):
                 yield result
                 if sink is not None:
                     sink.show(result)
+                if stopped is not None and stopped.is_set():
+                    break
         pipeline.close()
-
-    def _served(self, port: int) -> FoxgloveSink:
-        from roadbed.live.foxglove import FoxgloveSink
-
-        sink = FoxgloveSink("127.0.0.1", port)
-        if not self.as_json:
-            print(f"Foxglove: open a connection to {sink.address}", flush=True)
-        return sink
 
 
 def print_lines(odometry: str, diagnostics: list[str]) -> None:
-    """Which poses were used, and what the source lacked."""
+    """The poses that were used, and what the source lacks."""
     print(f"odometry: {odometry}")
     for note in diagnostics:
         print(f"note: {note}")
 
 
-@contextmanager
-def map_for(products: bool, map_folder: Path | None) -> Iterator[Path | None]:
-    """The folder of the map: the one asked for, one that goes when its products are written, or none."""
-    if map_folder is not None or not products:
-        yield map_folder
-        return
-    with TemporaryDirectory(prefix="roadbed-map-") as folder:
-        yield Path(folder)
-
-
 def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:
-    """A run in numbers."""
+    """The figures of a run, for --json."""
     import numpy as np
 
     return {
@@ -176,19 +173,18 @@ def run_facts(summary: RunSummary, output: Path) -> dict[str, Any]:
 
 
 def print_summary(summary: RunSummary) -> None:
+    """The figures of a run as a table, and its first diagnostics."""
     import numpy as np
 
-    rows: list[tuple[str, Any]] = [
-        ("frames", len(summary.frames)),
-        ("points per frame", int(np.median([frame.points for frame in summary.frames]))),
-    ]
+    points = int(np.median([frame.points for frame in summary.frames]))
+    rows: list[tuple[str, Any]] = [("frames", len(summary.frames)), ("points per frame", points)]
     rows += [
         (f"{stage}, median ms", float(np.median(summary.steady_milliseconds(stage)))) for stage in summary.stages()
     ]
     rows += [(f"ground {name} %", value) for name, value in summary.mean_scores().items()]
-    seen = [frame.objects for frame in summary.frames if frame.objects is not None]
-    if seen:
-        rows.append(("moving objects at once", max(seen)))
+    objects = [frame.objects for frame in summary.frames if frame.objects is not None]
+    if objects:
+        rows.append(("moving objects, at most", max(objects)))
     table(summary.title, ("measure", "value"), rows)
     diagnostics = [f"{frame.name}: {note}" for frame in summary.frames for note in frame.diagnostics]
     for note in diagnostics[:5]:

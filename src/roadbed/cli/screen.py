@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands print: tables and progress for people, JSON for machines."""
+"""Tables and progress on the screen, JSON for programs, and signals that end a command."""
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import isfinite, isnan
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 T = TypeVar("T")
 
 
 def print_json(values: Any) -> None:
-    """Print values as JSON; what is not a number becomes null."""
+    """Print values as JSON; NaN and infinities become null."""
     print(json.dumps(_plain(values), indent=2, allow_nan=False))
 
 
@@ -58,7 +61,7 @@ def _cell(value: Any) -> str:
 
 
 def progress(items: Iterable[T], text: str, total: int | None = None) -> Iterable[T]:
-    """Go through `items` with a progress bar on standard error, only where a person watches."""
+    """Iterate over `items` with a progress bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield from items
         return
@@ -66,3 +69,21 @@ def progress(items: Iterable[T], text: str, total: int | None = None) -> Iterabl
     from rich.progress import track
 
     yield from track(items, description=text, total=total, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def until_stopped() -> Iterator[threading.Event]:
+    """Ctrl+C or SIGTERM sets the event, a second signal interrupts; the earlier handlers return at the end."""
+    stopped = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,43 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed segment`: one cloud in, its ground and the rest out."""
+"""`roadbed segment`: split one scan into ground.pcd and nonground.pcd."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Force, Output, Request, command_line
+from roadbed.cli.options import Force, Output, Request, command_line, expand_options, prepare
 from roadbed.cli.screen import Json, print_json, table
-from roadbed.cli.spread import spread
-from roadbed.cli.warm_up import prepare
 
 if TYPE_CHECKING:
-    from roadbed.config import Config
-    from roadbed.core.frames import GroundFrame, Scan
-    from roadbed.outputs.folder import OutputFolder
-
+    from roadbed.core.frames import GroundFrame
 
 PARTS = ("ground.pcd", "nonground.pcd", "config.yaml")
 
 
-@spread
+@expand_options
 def segment(
     request: Request,
     output: Output = Path("out"),
     force: Force = False,
-    frame: Annotated[int, typer.Option(help="Which scan of a sequence.")] = 0,
+    frame: Annotated[int, typer.Option(help="Index of the scan in a sequence.")] = 0,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Run the CPU and an accelerator and check that their labels agree.")
+        bool, typer.Option("--compare", help="Run on the CPU and on an accelerator, compare the labels.")
     ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print the time of each phase.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write ground.pcd and nonground.pcd with every channel kept, and print the time of each phase."""
+    """Split one scan into ground.pcd and nonground.pcd.
+
+    Every channel of the scan is kept. Prints the points per label and the mounting.
+    """
     from roadbed import GroundFilter
     from roadbed.core.errors import InputError
+    from roadbed.evaluate.agreement import compare as compare_backends
     from roadbed.outputs.folder import OutputFolder
+    from roadbed.outputs.pcd import write_pcd
     from roadbed.sources.read_options import files_of
 
     settings = request.settings()
@@ -47,77 +47,74 @@ def segment(
         raise InputError(f"{request.source}: --frame {frame}: expected 0 to {len(scans) - 1}")
     prepare(request.source, settings, occupancy=False)
     scan = scans[frame]
+    agreement = None
     if compare:
-        agreement = _compare(scan, settings)
+        accelerator = settings.backend if settings.backend != "cpu" else "auto"
+        agreement = compare_backends(scan, settings, ("cpu", accelerator), settings.device).as_dict()
     ground = GroundFilter(settings)
-    ground(scan)  # compile first, so that the phases below are the method's own
+    ground(scan)  # compiles and loads the kernels, so that the times below are those of the method
     ground.reset()
     result = ground(scan)
-    # An accelerator's kernels are timed one by one, apart from the result.
-    on_cpu = ground.backend.device.backend == "cpu"
-    phases = result.timings if on_cpu else ground.profile(scan)
-    out = _summary(request.source, scan, result, settings.ground.method, phases)
-    if compare:
-        out["compare"] = agreement
-    _write(folder, scan, result)
+    # On an accelerator each kernel is timed by itself, in a run of its own.
+    phases = result.timings if ground.backend.device.backend == "cpu" else ground.profile(scan)
+    for name, keep in (("ground", result.is_ground), ("nonground", ~result.is_ground)):
+        height = {"height_above_ground": result.height_above_ground}
+        write_pcd(folder.file(f"{name}.pcd"), scan, label=result.label, extra=height, keep=keep)
     settings.save(folder.file("config.yaml"))
+    out = {
+        "source": request.source,
+        "scan": scan.name,
+        "method": settings.ground.method,
+        "files": [str(output / name) for name in PARTS],
+        "points": len(scan),
+        **_facts(result),
+        "phases_ms": {name: round(1e3 * seconds, 3) for name, seconds in phases.items()},
+        **({"compare": agreement} if agreement else {}),
+    }
     if as_json:
         print_json(out)
     else:
-        _print(out, output)
-    if compare and not agreement["agree"]:
+        _print(out, verbose)
+    if agreement and not agreement["agree"]:
         raise typer.Exit(1)
 
 
-def _compare(scan: Scan, settings: Config) -> dict[str, Any]:
-    from roadbed.evaluate.agreement import compare
+def _facts(result: GroundFrame) -> dict[str, Any]:
+    """Points per label and the mounting; angles in degrees, confidence from 0 (no road found) to 1."""
+    import numpy as np
 
-    accelerator = settings.backend if settings.backend != "cpu" else "auto"
-    return compare(scan, settings, ("cpu", accelerator), settings.device).as_dict()
+    from roadbed.core.frames import Label
 
-
-def _summary(source: str, scan: Scan, result: GroundFrame, method: str, phases: Mapping[str, float]) -> dict[str, Any]:
+    ground, mounting = int(result.is_ground.sum()), result.mounting
     return {
-        "source": source,
-        "scan": scan.name,
-        "method": method,
-        "points": len(scan),
-        "ground": int(result.is_ground.sum()),
-        "nonground": int(len(scan) - result.is_ground.sum()),
-        "mounting_height_m": round(result.mounting.height, 3),
+        "ground": ground,
+        "nonground": len(result.label) - ground,
+        "labels": {label.name.lower(): int(np.count_nonzero(result.label == label)) for label in Label},
+        "mounting_height_m": round(mounting.height, 3),
+        "mounting_pitch_deg": round(float(np.degrees(mounting.T_vehicle_sensor.pitch)), 3),
+        "mounting_roll_deg": round(float(np.degrees(mounting.T_vehicle_sensor.roll)), 3),
+        "mounting_estimated": mounting.estimated,
+        "mounting_confidence": round(mounting.quality, 3),
         "diagnostics": list(result.diagnostics),
-        "phases_ms": {name: round(1e3 * seconds, 3) for name, seconds in phases.items()},
     }
 
 
-def _write(folder: OutputFolder, scan: Scan, result: GroundFrame) -> None:
-    from roadbed.outputs.pcd import write_pcd
-
-    for name, keep in (("ground", result.is_ground), ("nonground", ~result.is_ground)):
-        write_pcd(
-            folder.file(f"{name}.pcd"),
-            scan,
-            label=result.label,
-            extra={"height_above_ground": result.height_above_ground},
-            keep=keep,
-        )
-
-
-def _print(out: dict[str, Any], folder: Path) -> None:
-    table(
-        f"{out['source']} {out['scan']}: {out['points']} points, {out['method']}",
-        ("phase", "ms"),
-        list(out["phases_ms"].items()),
-    )
+def _print(out: dict[str, Any], verbose: bool) -> None:
+    shares = [(name.replace("_", " "), n, 100 * n / max(out["points"], 1)) for name, n in out["labels"].items() if n]
+    table(f"{out['source']} {out['scan']}: {out['points']} points", ("label", "points", "%"), shares)
+    how = f"estimated, confidence {out['mounting_confidence']:.2f}" if out["mounting_estimated"] else "given"
+    angles = f"pitch {out['mounting_pitch_deg']:.1f}°, roll {out['mounting_roll_deg']:.1f}°"
+    print(f"mounting: {out['mounting_height_m']:.2f} m above the road, {angles} ({how})")
     for note in out["diagnostics"]:
         print(f"note: {note}")
-    print(f"{out['ground']} ground, {out['nonground']} not; wrote {folder}/ground.pcd and {folder}/nonground.pcd")
+    print(f"wrote {', '.join(out['files'])}")
+    if verbose:
+        table(f"method {out['method']}", ("phase", "ms"), list(out["phases_ms"].items()))
     if "compare" in out:
         agreement = out["compare"]
         for backend, device, total in zip(agreement["backends"], agreement["devices"], agreement["milliseconds"]):
-            phases = agreement["phases_ms"][backend].items()
-            table(f"{backend}, {device}: {total} ms in all", ("phase", "ms"), list(phases))
+            if verbose:
+                table(f"{backend}, {device}", ("phase", "ms"), list(agreement["phases_ms"][backend].items()))
+            print(f"{backend}, {device}: {total} ms")
         verdict = "agree" if agreement["agree"] else "DISAGREE"
-        print(
-            f"compare: {' and '.join(agreement['backends'])} {verdict}, {agreement['different_labels']} labels differ"
-        )
+        print(f"{' and '.join(agreement['backends'])} {verdict}: {agreement['different_labels']} labels differ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed simulate`: write a simulated drive with its truth."""
+"""`roadbed simulate`: write a simulated sequence with its ground truth."""
 
 from __future__ import annotations
 
@@ -25,23 +25,26 @@ def simulate(
     ],
     output: Output = Path("simulated"),
     force: Force = False,
-    frames: Annotated[int | None, typer.Option(help="Sweeps to write (100).")] = None,
-    sensor: Annotated[str | None, typer.Option(help="Name of a sensor, or a YAML file (hdl64e).")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same bytes (0).")] = None,
-    reach: Annotated[float, typer.Option(help="Metres around the vehicle that the truth layers cover.")] = 30.0,
-    spacing: Annotated[float, typer.Option(help="Metres between the truth layers' cells.")] = 0.2,
-    picture: Annotated[bool, typer.Option(help="Also draw the first scan from above and from the side.")] = True,
+    frames: Annotated[int | None, typer.Option(help="Number of scans (100).")] = None,
+    sensor: Annotated[str | None, typer.Option(help="Name of a sensor or a YAML file (hdl64e).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed (0).")] = None,
+    reach: Annotated[float, typer.Option(help="Half side of the truth layers, m.")] = 30.0,
+    spacing: Annotated[float, typer.Option(help="Cell size of the truth layers, m.")] = 0.2,
+    picture: Annotated[bool, typer.Option(help="Draw the first scan.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Write a SemanticKITTI-style folder: velodyne, labels, poses, times, and truth layers of every frame."""
-    from roadbed.outputs.drive_folder import PARTS, record_drive
+    """Simulate a sequence with its ground truth.
+
+    Writes a SemanticKITTI-style folder: velodyne, labels, poses, times, truth layers.
+    """
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pictures.scan import draw_scan
+    from roadbed.outputs.sequence_folder import PARTS, record_sequence
     from roadbed.sources.simulator import SimulatorSource
 
     source = SimulatorSource(f"sim:{scene.removeprefix('sim:')}", frames=frames, sensor=sensor, seed=seed)
     folder = OutputFolder(output, (*PARTS, "first-scan.png"), command=command_line(), force=force)
-    written = record_drive(source.drive, folder, reach, spacing)
+    written = record_sequence(source.drive, folder, reach, spacing)
     points = sum(len(scan) for scan in progress(written, "simulating", len(source)))
     if picture:
         draw_scan(source[0], _labels(source.truth(0)), folder.file("first-scan.png"), title=source.location)
@@ -63,7 +66,7 @@ def simulate(
 
 
 def _labels(truth: FrameTruth) -> NDArray[np.uint8]:
-    """What the points are, as labels for a picture."""
+    """True classes of the points as labels, for the picture."""
     import numpy as np
 
     from roadbed.core.frames import Label

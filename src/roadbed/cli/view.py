@@ -11,34 +11,31 @@ from typing import Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Request
-from roadbed.cli.screen import Json, print_json
-from roadbed.cli.spread import spread
-from roadbed.cli.stopping import until_stopped
-from roadbed.cli.warm_up import prepare
+from roadbed.cli.options import Occupancy, Request, expand_options, prepare
+from roadbed.cli.screen import Json, print_json, until_stopped
 
 
-@spread
+@expand_options
 def view(
     request: Request,
-    host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")] = 8080,
+    host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0: all interfaces.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0: any free one.")] = 8080,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Another name under which the page may be opened, e.g. behind a proxy; may be repeated."),
+        typer.Option(help="Another host name of the page, e.g. of a proxy; repeatable."),
     ] = None,
     save_as: Annotated[
-        Path | None, typer.Option(help="Where 'Save configuration' writes; roadbed.yaml, or the next free name.")
+        Path | None, typer.Option(help="File for 'Save configuration'; roadbed.yaml by default.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the configuration at --save-as.")] = False,
-    occupancy: Annotated[bool, typer.Option(help="Run the occupancy filter too.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of --save-as.")] = False,
+    occupancy: Occupancy = True,
     browser: Annotated[bool, typer.Option("--browser", help="Open the page in the default browser.")] = False,
     record: Annotated[
-        Path | None, typer.Option(help="Also write the scans of a live source into this .mcap or .bag.")
+        Path | None, typer.Option(help="Record the scans of a live source into this .mcap or .bag.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Serve a page that shows a source and tunes it live. Stop it with Ctrl+C."""
+    """Show a source in the browser and tune parameters live. Ctrl+C stops it."""
     serve(request, host, port, allow_host or (), save_as, force, occupancy, browser, record, as_json)
 
 
@@ -54,7 +51,7 @@ def serve(
     record: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Serve the page until interrupted; says where it is once it answers."""
+    """Serve the page until interrupted; prints its address."""
     import webbrowser
 
     from roadbed.outputs.folder import claim_configuration, unused_name
@@ -66,7 +63,7 @@ def serve(
     prepare(request.source, settings, occupancy=occupancy)
     with until_stopped() as stopped, ExitStack() as open_:
         if record is not None:
-            from roadbed.outputs.recorder import Recorder
+            from roadbed.outputs.bag import Recorder
 
             scans = recorder = open_.enter_context(Recorder(scans, record, force=force))
         viewer = open_.enter_context(
@@ -81,7 +78,7 @@ def serve(
                 allow_hosts=allow_host,
             )
         )
-        reach = "whoever has this address can steer it" if viewer.is_open else "only this machine can reach it"
+        reach = "anyone with this address can control it" if viewer.is_open else "only this machine can reach it"
         if as_json:
             print_json({"address": viewer.address, "source": request.source, "save_as": str(save_as)})
         else:
@@ -91,4 +88,4 @@ def serve(
             webbrowser.open(viewer.address)
         stopped.wait()
     if record is not None:
-        print(f"{record}: {recorder.count} scans" if recorder.count else f"{record}: no scan came, nothing was written")
+        print(f"{record}: {recorder.count} scans" if recorder.count else f"{record}: no scan received, nothing written")

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole configuration: one model per stage, YAML in and out, presets by name."""
+"""The configuration: one model per stage, YAML in and out, presets by name."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import yaml
 from pydantic import Field
 
+from roadbed.config import ground, live, occupancy
 from roadbed.config.base import Stage, merged
 from roadbed.config.ground import GroundConfig
 from roadbed.config.live import LiveConfig
@@ -21,9 +22,16 @@ from roadbed.config.traversability import TraversabilityConfig
 from roadbed.core.errors import ConfigError
 from roadbed.io.atomic import atomic_write
 
+# Keys of earlier versions, each with the reason why it is refused.
+_REMOVED = {
+    key: reason for module in (ground, occupancy, live) for key, reason in getattr(module, "REMOVED", {}).items()
+}
+
 
 class Config(Stage):
-    """Everything a run depends on. `Config()` is the default for every sensor."""
+    """All parameters of a run. `Config()` is the default for every sensor."""
+
+    removed: ClassVar[dict[str, str]] = _REMOVED
 
     backend: Literal["cpu", "opencl", "cuda", "auto"] = "cpu"
     device: str | None = Field(None, description="accelerator: its index or a part of its name; None: the best one")
@@ -36,13 +44,11 @@ class Config(Stage):
     live: LiveConfig = LiveConfig()
 
     @classmethod
-    def of(cls, config: Config | GroundConfig | OccupancyConfig | None) -> Config:
-        """The whole configuration around one stage's; the default around nothing."""
-        if isinstance(config, GroundConfig):
-            return cls(ground=config)
-        if isinstance(config, OccupancyConfig):
-            return cls(occupancy=config)
-        return cls() if config is None else config
+    def of(cls, config: Config | None) -> Config:
+        """`config`, or the default configuration for None."""
+        if config is not None and not isinstance(config, Config):
+            raise ConfigError(f"config: expected a roadbed.Config, found {type(config).__name__}")
+        return config or cls()
 
     @classmethod
     def preset(cls, name: str) -> Config:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of every configuration model, and how a wrong value is explained in one line."""
+"""The base of every configuration model; a wrong value is explained in one line."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from roadbed.core.errors import ConfigError
 
-_MOST_PROBLEMS = 20  # explained; whoever has more starts with these
+_MOST_PROBLEMS = 20  # that one error explains
 
 
 class Stage(BaseModel):
     """The parameters of one stage: immutable, complete with defaults, and closed to unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-    renamed: ClassVar[dict[str, str]] = {}  # names that are no longer taken, and what they are called now
+    renamed: ClassVar[dict[str, str]] = {}  # old key of this stage: its new name
+    removed: ClassVar[dict[str, str]] = {}  # dotted key below this stage that no longer exists: the reason
 
     @classmethod
-    def parse(cls, values: Any, origin: str = "configuration"):  # type: ignore[no-untyped-def]
+    def parse(cls, values: Any, origin: str = "configuration"):
         """Validate `values`; every problem becomes one line that starts with `origin`."""
         if not isinstance(values, dict):
             raise ConfigError(f"{origin}: expected a mapping of parameters, found {type(values).__name__}")
@@ -30,7 +31,7 @@ class Stage(BaseModel):
             problems = [_explain(cls, item) for item in error.errors()[:_MOST_PROBLEMS]]
             raise ConfigError(f"{origin}: " + "; ".join(dict.fromkeys(problems))) from None
 
-    def with_changes(self, **changes: Any):  # type: ignore[no-untyped-def]
+    def with_changes(self, **changes: Any):
         """A validated copy with some values replaced; nested values by `stage={...}` or a model, at any depth."""
         return type(self).parse(merged(self.model_dump(), changes))
 
@@ -54,6 +55,8 @@ def _explain(model: type[Stage], item: Any) -> str:
         stage = _stage_at(model, path[:-1])
         if stage is not None and path[-1] in stage.renamed:
             return f"parameter {name} is now called {stage.renamed[path[-1]]}"
+        if removed := _removed(model.removed, name, found):
+            return removed
         valid = [] if stage is None else list(stage.model_fields)
         nearest = difflib.get_close_matches(path[-1], valid, n=1, cutoff=0.0)
         hint = f", did you mean {nearest[0]}?" if nearest else ""
@@ -63,6 +66,14 @@ def _explain(model: type[Stage], item: Any) -> str:
     if item["type"] == "value_error" or isinstance(found, dict):
         return f"{name}: {message}" if name else message
     return f"{name} = {found!r}: {message}"
+
+
+def _removed(removed: dict[str, str], name: str, found: Any) -> str:
+    """What to say of a removed key, or of the removed keys in a removed stage; empty if it was never there."""
+    given = [f"{name}.{key}" for key in found] if isinstance(found, dict) else []
+    below = [key for key in removed if key.startswith(f"{name}.")]
+    keys = [name] if name in removed else [key for key in given if key in removed] or below[:1]
+    return "; ".join(f"{key}: {removed[key]}" for key in keys)
 
 
 def _stage_at(model: type[Stage], path: list[str]) -> type[Stage] | None:

@@ -1,21 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames that show themselves: `frame.plot()`, and a picture at the end of a notebook's cell."""
+"""Frames that can be drawn: `frame.plot()`, and the picture at the end of a notebook cell."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 
-class Shown:
-    """A frame that can be drawn. Pictures lie floors above the frames, so they are looked up by name when asked for."""
+class Renderer(Protocol):
+    """Draws frames. `roadbed/__init__.py` registers the one of the package, so that core imports no plotting code."""
+
+    def picture_of(self, frame: Any, *others: Any) -> Any: ...
+
+    def html_of(self, frame: Any) -> str: ...
+
+
+_load: Callable[[], Any] | None = None
+
+
+def register_renderer(load: Callable[[], Any]) -> None:
+    """`load()` returns the renderer; it is called when the first frame is drawn."""
+    global _load
+    _load = load
+
+
+def _renderer() -> Renderer:
+    if _load is None:
+        raise RuntimeError("no renderer is registered: import roadbed before drawing frames")
+    return _load()
+
+
+class Drawable:
+    """A frame that can be drawn."""
 
     def plot(self, *others: Any) -> Any:
-        """A picture with `figure` (matplotlib's), `save(path)`, and what notebooks show.
+        """A picture with `figure` (matplotlib) and `save(path)`; notebooks show it.
 
-        A ground frame takes the occupancy frame of the same scan too, and draws both.
+        A ground frame also takes the occupancy frame of the same scan, and draws both.
         """
-        return import_module("roadbed.outputs.pictures.notebook").picture_of(self, *others)
+        return _renderer().picture_of(self, *others)
 
     def _repr_html_(self) -> str:
-        return import_module("roadbed.outputs.pictures.notebook").html_of(self)
+        return _renderer().html_of(self)

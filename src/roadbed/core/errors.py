@@ -32,4 +32,4 @@ class DeviceError(RoadbedError, RuntimeError):
 
 def missing_extra(package: str, extra: str, purpose: str) -> DeviceError:
     """The error for an optional dependency that is not installed."""
-    return DeviceError(f"{purpose} needs the package {package}: install it with pip install 'roadbed[{extra}]'")
+    return DeviceError(f"{purpose} needs the package {package}: in the checkout, pip install -e '.[{extra}]'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What flows through Roadbed. SI units; x forward, y left, z up; the vehicle frame's origin lies on the road."""
+"""Scans in, frames out. SI units; x forward, y left, z up; the origin of the vehicle frame lies on the road."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.config import TraversabilityConfig
 from roadbed.core.device_arrays import DeviceArray, lies_on_device
-from roadbed.core.display import Shown
+from roadbed.core.display import Drawable
 from roadbed.core.errors import ConfigError, InputError
-from roadbed.core.geometry import Float32, Float64, Grid, Pose
+from roadbed.core.geometry import Float32, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
-from roadbed.core.traversability import Traversability, traversability
+from roadbed.core.traversability import Traversability, TraversabilityLimits, traversability
 
-# Cells, along the axes of the ground's grid frame, and which of them move: [y][x], on the host or on a device.
+# A grid in the ground's grid frame and its moving cells, [y][x]: a mask on the host or on a device.
 Moving = tuple[Grid, NDArray[np.bool_] | DeviceArray]
 
 
 def check_fields(fields: Iterable[str] | None, known: Collection[str]) -> frozenset[str]:
-    """Which of the known results a caller wants: all of them unless told."""
+    """The optional fields that a caller asks for; None: all of the known ones."""
     names = frozenset(known if fields is None else fields)
-    if strange := sorted(names - set(known)):
-        raise ConfigError(f"fields: found {', '.join(strange)}, expected some of {', '.join(known)}")
+    if unknown := sorted(names - set(known)):
+        raise ConfigError(f"fields: found {', '.join(unknown)}, expected some of {', '.join(known)}")
     return names
 
 
 class Label(IntEnum):
-    """What a point is, in `GroundFrame.label`."""
+    """Class of a point, in `GroundFrame.label`."""
 
-    UNKNOWN = 0  # outside the lattice, not finite, or no ground known beneath it
+    UNKNOWN = 0  # outside the grid, not finite, on the ego vehicle, or over unknown ground
     GROUND = 1
     OBSTACLE = 2
-    OVERHANG = 3  # above the clearance height: a vehicle passes under it
+    OVERHANG = 3  # above `vehicle.clearance`: the vehicle passes under it
     LOW_OUTLIER = 4  # below the ground: multipath or noise
 
 
@@ -51,24 +50,26 @@ class SensorMount:
     T_vehicle_sensor: Pose
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Scan:
-    """One sweep of one sensor, in the sensor frame, with every channel it came with. Nothing is filtered out."""
+    """One sweep of one sensor, in the sensor frame, with all its channels. Nothing is filtered out.
 
-    points: Float32  # (N, 3); an array in GPU memory stays there
-    time: float | None = None  # s; the same clock for all scans of a source
-    T_world_sensor: Pose | None = None  # where the sensor was at `time`; None: no odometry, every scan stands alone
-    T_vehicle_sensor: Pose | None = None  # mounting; None: unknown, estimated by the ground filter
-    sensor: str = "lidar"
-    name: str = ""  # e.g. the file's stem; outputs are named after it
-    intensity: NDArray | None = None  # (N,)
+    A merged scan of several sensors lies in the vehicle frame and has `mounts`.
+    """
+
+    points: Float32 = field(kw_only=False)  # (N, 3) m; an array in GPU memory (CuPy, PyTorch) stays there
+    time: float | None = None  # s, on one clock for all scans of a source
+    T_world_sensor: Pose | None = None  # pose of the sensor at `time`, m; None: no odometry, the scan is used alone
+    T_vehicle_sensor: Pose | None = None  # mounting of the sensor, m; None: the ground filter estimates it
+    sensor: str = "lidar"  # one name per sensor
+    name: str = ""  # stem of the output files, e.g. of the input file
+    intensity: NDArray | None = None  # (N,) in the unit of the sensor
     ring: NDArray | None = None  # (N,) beam number
     point_time: NDArray | None = None  # (N,) s relative to `time`
-    classes: NDArray | None = None  # (N,) uint32 semantic class where a data set says it, instance in the high half
-    channels: Mapping[str, NDArray] = field(default_factory=dict)  # everything else, by its own name
-    # A merged scan of a rig lies in the vehicle frame; its channel "sensor_index" says which mount saw each point.
-    mounts: tuple[SensorMount, ...] = ()
-    front: float = 0.0  # rad; where the vehicle's front lies in the sensor's xy plane, if the mounting is unknown
+    classes: NDArray | None = None  # (N,) uint32 annotated class, instance in the upper 16 bits
+    channels: Mapping[str, NDArray] = field(default_factory=dict)  # (N, ...) other channels by name
+    mounts: tuple[SensorMount, ...] = ()  # sensors of a merged scan; channel "sensor_index" has the index per point
+    front: float = 0.0  # rad, direction of the vehicle's front in the sensor's xy plane if the mounting is unknown
 
     def __post_init__(self) -> None:
         on_device = lies_on_device(self.points)
@@ -103,11 +104,17 @@ class Scan:
     def __len__(self) -> int:
         return len(self.points)
 
+    def __repr__(self) -> str:
+        when = "" if self.time is None else f", time {self.time:.3f} s"
+        pose = "" if self.T_world_sensor is None else ", with pose"
+        channels = ", ".join(name for name, _ in self._per_point())
+        return f"Scan({self.name!r}, {self.sensor}, {len(self):,} points{when}{pose}; channels: {channels or 'none'})"
+
     @classmethod
     def of(
         cls, scan: Scan | ArrayLike, T_world_sensor: Pose | ArrayLike | None = None, time: float | None = None
     ) -> Scan:
-        """A scan from what the caller has: a Scan, or an array of points (N, 3) or wider; a pose also as a matrix."""
+        """A Scan from a Scan or an array (N, 3) or wider, and a pose or its matrix."""
         pose = T_world_sensor
         if pose is not None and not isinstance(pose, Pose):
             pose = Pose.from_matrix(pose)
@@ -127,7 +134,7 @@ class Scan:
         return self.T_world_sensor @ self.T_vehicle_sensor.inverse()
 
     def all_channels(self) -> dict[str, NDArray]:
-        """Every per-point array beside the coordinates, by name."""
+        """All per-point arrays except the coordinates, by name."""
         return dict(self._per_point())
 
     @classmethod
@@ -164,7 +171,7 @@ class Scan:
         )
 
     def split(self) -> list[tuple[SensorMount, NDArray[np.int64]]]:
-        """Each mount of a merged scan with the indices of its points; a plain scan is its own single mount."""
+        """Each mount of a merged scan with the indices of its points; a scan of one sensor has one mount."""
         if not self.mounts:
             mount = SensorMount(self.sensor, self.T_vehicle_sensor or Pose.identity())
             return [(mount, np.arange(len(self)))]
@@ -172,13 +179,13 @@ class Scan:
         return [(mount, np.flatnonzero(index == k)) for k, mount in enumerate(self.mounts)]
 
     def part(self, chosen: NDArray | slice) -> Scan:
-        """Only the chosen points, with every channel they have."""
+        """Only the chosen points, with all their channels."""
         arrays = {name: values[chosen] for name, values in self._per_point()}
         named: Any = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
         return replace(self, points=self.points[chosen], channels=arrays, **named)
 
     def with_points(self, points: Float32) -> Scan:
-        """The same scan with as many other points of the same kind: nothing has to be checked again."""
+        """The same scan with other points of the same shape and type, unchecked."""
         other = object.__new__(Scan)
         other.__dict__.update(self.__dict__, points=points)
         return other
@@ -203,138 +210,149 @@ def _numbers(values: ArrayLike, what: str, expected: str = "numbers") -> NDArray
     return array
 
 
-@dataclass(frozen=True, eq=False)
-class Box:
-    """An upright box around an object, in the sensor frame of its scan."""
-
-    id: str
-    kind: str  # e.g. Van, Cyclist, Pedestrian
-    footprint: Float64  # (4, 2) m, corners in order
-    z: float  # m, the bottom
-    height: float  # m
-
-    @property
-    def centre(self) -> Float64:
-        return self.footprint.mean(axis=0)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Mounting:
-    """The sensor over the road: where it is and how sure that is."""
+    """Pose of a sensor on the vehicle, and how reliable it is."""
 
-    T_vehicle_sensor: Pose
+    T_vehicle_sensor: Pose  # m
     estimated: bool  # False: given by the user
     quality: float = 1.0  # 0 (nothing found) to 1
 
     @property
     def height(self) -> float:
-        return float(self.T_vehicle_sensor.translation[2])
+        """m over the road."""
+        return self.T_vehicle_sensor.xyz[2]
+
+    def __repr__(self) -> str:
+        pitch, roll = math.degrees(self.T_vehicle_sensor.pitch), math.degrees(self.T_vehicle_sensor.roll)
+        how = f"estimated, quality {self.quality:.2f}" if self.estimated else "given"
+        return f"Mounting(height {self.height:.2f} m, pitch {pitch:.1f}, roll {roll:.1f} degrees, {how})"
 
 
 @dataclass(frozen=True, eq=False)
 class VarianceCells:
-    """Statistics of grid variance's cells, arrays of shape (rows, columns); heights in m, NaN where a cell is empty."""
+    """Statistics per cell of the method "variance", arrays of shape (rows, columns); NaN where a cell is empty."""
 
     grid: Grid
-    count: NDArray[np.int32]
-    mean: Float32
-    variance: Float32
-    lowest: Float32
-    highest: Float32
+    count: NDArray[np.int32]  # points
+    mean: Float32  # m
+    variance: Float32  # m^2
+    lowest: Float32  # m
+    highest: Float32  # m
     ground: NDArray[np.bool_]
 
 
 @dataclass(eq=False)
 class DeviceGround:
-    """What a ground frame has left on its device for the stage after it, until the next frame is computed there."""
+    """Results of a ground frame in the memory of its accelerator, for Roadbed's occupancy filter alone.
+
+    Valid until the ground filter's next frame.
+    """
 
     backend: Any
-    points: DeviceArray  # (N, 3) float32, NaN on the own vehicle
-    heights: DeviceArray  # (N,) float32
+    points: DeviceArray  # (N, 3) float32 m, NaN on the ego vehicle
+    heights: DeviceArray  # (N,) float32 m
     layers: DeviceArray  # elevation, slope (x, y) and variance one after the other, float32
     current: bool = True
 
     def lies_on(self, backend: Any) -> bool:
-        """Whether kernels queued there now can read it."""
+        """Whether kernels that are queued now on this backend can read it."""
         return self.current and self.backend is backend
 
 
-@dataclass(frozen=True, eq=False)
-class GroundFrame(Shown):
-    """The ground under one scan: one label per input point in input order, and the surface as lattice layers."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroundFrame(Drawable):
+    """The ground under one scan: one label per point in input order, and the surface as layers of a grid.
 
-    label: NDArray[np.uint8]  # (N,) see Label
+    Arrays are NumPy arrays; with `GroundFilter(outputs="device")` labels and layers are CuPy arrays. The grid frame has
+    level axes fixed to the world with odometry, else it is the vehicle frame.
+    """
+
+    label: NDArray[np.uint8]  # (N,) `Label` per point
     ground_probability: Float32  # (N,) c_j of the E-step, 0 where unknown
     height_above_ground: Float32  # (N,) m, NaN where no ground is known
-    grid: Grid  # in the grid frame: level axes fixed to the world with odometry, else the vehicle frame
+    grid: Grid  # m, of the layers, in the grid frame
     elevation: Float32  # (rows, columns) m, NaN where unknown
     slope: Float32  # (rows, columns, 2) dz/dx, dz/dy, NaN where unknown
-    variance: Float32  # (rows, columns) m^2 of the elevation; grows without data
-    T_grid_sensor: Pose  # takes this scan's points to the grid frame
-    mounting: Mounting
-    scan: Scan | None = None
+    variance: Float32  # (rows, columns) m^2 of the elevation; grows without data, never NaN
+    T_grid_sensor: Pose  # m, takes the points of this scan to the grid frame
+    mounting: Mounting  # pose of the sensor on the vehicle
+    scan: Scan | None = None  # the input
     time: float | None = None  # s, of the scan
-    ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the own body, label unknown; None: none is known
-    T_world_grid: Pose | None = None  # the grid frame in the odometry's world; None without odometry
+    ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the ego vehicle, label unknown; None: it is not known
+    T_world_grid: Pose | None = None  # m, the grid frame in the world of the odometry; None without odometry
     used_prior: bool = False  # whether the surface of earlier scans was used
-    cells: VarianceCells | None = None  # with the method "variance"
-    device: DeviceGround | None = None  # the same on the accelerator that computed it
-    diagnostics: tuple[str, ...] = ()  # what was noticed: pose jump, late scan, mounting re-estimated, ...
+    cells: VarianceCells | None = None  # statistics per cell, with the method "variance"
+    device: DeviceGround | None = None  # private: the same results on the accelerator
+    diagnostics: tuple[str, ...] = ()  # messages: pose jump, late scan, mounting estimated anew, ...
     timings: Mapping[str, float] = field(default_factory=dict)  # s per phase
 
+    def __repr__(self) -> str:
+        return (
+            f"GroundFrame({len(self.label):,} points{_label_counts(self.label)}; {_size(self.grid)}; "
+            f"diagnostics: {'; '.join(self.diagnostics) or 'none'})"
+        )
+
     def __getstate__(self) -> dict[str, Any]:
-        """A copy, here or in another process, has nothing on the device."""
+        """Copies and pickles hold no device data."""
         return {**self.__dict__, "device": None}
 
     @cached_property
     def T_grid_vehicle(self) -> Pose:
-        """Where the vehicle is in the grid frame."""
+        """m, pose of the vehicle in the grid frame."""
         return self.T_grid_sensor @ self.mounting.T_vehicle_sensor.inverse()
 
     @property
     def is_ground(self) -> NDArray[np.bool_]:
+        """(N,) points labelled ground."""
         return self.label == Label.GROUND
 
-    def traversability(self, config: TraversabilityConfig | None = None) -> Traversability:
-        """Where a vehicle can drive: score and reason per node."""
-        return traversability(self.elevation, self.slope, self.variance, self.grid.spacing, config)
+    def traversability(self, limits: TraversabilityLimits | None = None) -> Traversability:
+        """Where a vehicle can drive: score and reason per cell."""
+        return traversability(self.elevation, self.slope, self.variance, self.grid.spacing, limits)
 
     @property
     def points_grid(self) -> Float32:
-        """The scan's points in the grid frame."""
+        """(N, 3) m, points of the scan in the grid frame."""
         if self.scan is None:
             raise InputError("this ground frame was made without keeping its scan")
         return self.T_grid_sensor @ self.scan.points
 
 
-@dataclass(frozen=True, eq=False)
-class OccupancyFrame(Shown):
-    """Per cell: occupied, static, moving, with velocity. static + dynamic + free + unknown = 1."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OccupancyFrame(Drawable):
+    """Occupancy per cell: static + dynamic + free + unknown = 1. Layers have the shape (rows, columns)."""
 
-    grid: Grid  # of cells
-    time: float
-    static: Float32  # (rows, columns)
-    dynamic: Float32
-    free: Float32
+    grid: Grid  # m, of the cells, along the grid's own axes
+    time: float  # s
+    static: Float32  # probability of a static object
+    dynamic: Float32  # probability of a moving object
+    free: Float32  # probability of free space
     velocity: Float32  # (rows, columns, 2) m/s, NaN where nothing moves
     velocity_covariance: Float32  # (rows, columns, 3) xx, xy, yy in m^2/s^2, NaN where nothing moves
     moving: NDArray[np.bool_]  # cells that surely move
-    observation: Float32 | None = None  # p_z of the fused sensors
-    observedness: Float32 | None = None  # lambda, 0 = nothing seen
-    objects: Sequence[TrackedObject] = ()  # things that move, followed over time
-    diagnostics: tuple[str, ...] = ()
-    timings: Mapping[str, float] = field(default_factory=dict)
-    T_ground_grid: Pose | None = None  # from this grid's axes to the ground's grid frame; None: they are the same
-    T_world_grid: Pose | None = None  # the axes of `lattice` in the odometry's world; None without odometry
-    moving_on_device: DeviceArray | None = None  # `moving` where an accelerator has it, until its next frame
+    observation: Float32 | None = None  # occupancy probability p_z of this scan, all sensors fused
+    observedness: Float32 | None = None  # weight lambda of that observation, 0 = nothing seen
+    objects: Sequence[TrackedObject] = ()  # moving objects, tracked over time
+    diagnostics: tuple[str, ...] = ()  # messages: late scan, gap, too few particles, ...
+    timings: Mapping[str, float] = field(default_factory=dict)  # s per phase
+    T_ground_grid: Pose | None = None  # m, from this grid's axes to the grid frame of the ground; None: identity
+    T_world_grid: Pose | None = None  # m, this grid's axes in the world of the odometry; None without odometry
+    device: DeviceArray | None = None  # private: `moving` on the accelerator, until the filter's next frame
+
+    def __repr__(self) -> str:
+        return (
+            f"OccupancyFrame({_size(self.grid)}, time {self.time:.3f} s, {np.count_nonzero(self.moving)} moving cells, "
+            f"{len(self.objects)} objects; diagnostics: {'; '.join(self.diagnostics) or 'none'})"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy, here or in another process, has nothing on the device."""
-        return {**self.__dict__, "moving_on_device": None}
+        """Copies and pickles hold no device data."""
+        return {**self.__dict__, "device": None}
 
     @cached_property
     def unknown(self) -> Float32:
-        """(rows, columns) what the other masses leave of 1."""
+        """(rows, columns) 1 - static - dynamic - free."""
         return np.maximum(1 - self.static - self.dynamic - self.free, 0, dtype=np.float32)
 
     @cached_property
@@ -343,7 +361,7 @@ class OccupancyFrame(Shown):
         return self.static + self.dynamic + np.float32(0.5) * self.unknown
 
     def moving_cells(self) -> tuple[Grid, NDArray[np.bool_]]:
-        """What moves, along the axes of the grid frame: what `GroundFilter(..., moving=)` leaves out."""
+        """Moving cells in the grid frame of the ground, for `GroundFilter(...)(scan, moving=...)`."""
         if self.T_ground_grid is None:
             return self.grid, self.moving
         grid = self.grid
@@ -351,7 +369,7 @@ class OccupancyFrame(Shown):
         x = grid.x0 + (grid.columns - 1) / 2 * grid.spacing
         y = grid.y0 + (grid.rows - 1) / 2 * grid.spacing
         middle_x, middle_y, _ = self.T_ground_grid.of(x, y, 0.0)
-        if abs(self.T_ground_grid.yaw) * size / 2 < grid.spacing:  # turned by less than a cell: moving it is enough
+        if abs(self.T_ground_grid.yaw) * size / 2 < grid.spacing:  # rotated by less than a cell: a shift is enough
             corner = grid.x0 + (middle_x - x), grid.y0 + (middle_y - y)
             return Grid(*corner, grid.spacing, grid.columns, grid.rows), self.moving
         upright = Grid.centred(size, size, grid.spacing, middle_x, middle_y)
@@ -359,3 +377,15 @@ class OccupancyFrame(Shown):
         turned = self.T_ground_grid.inverse() @ np.stack([xs.ravel(), ys.ravel(), np.zeros(xs.size)], axis=1)
         cell = grid.index(turned[:, 0], turned[:, 1])
         return upright, ((cell >= 0) & self.moving.ravel()[cell]).reshape(upright.shape)
+
+
+def _size(grid: Grid) -> str:
+    return f"{grid.rows} x {grid.columns} cells of {grid.spacing:g} m"
+
+
+def _label_counts(label: NDArray[np.uint8]) -> str:
+    """Points per class; labels on a device are not read."""
+    if not isinstance(label, np.ndarray) or not len(label):
+        return ""
+    counts = np.bincount(label, minlength=len(Label))
+    return ": " + ", ".join(f"{counts[kind]:,} {kind.name.lower()}" for kind in Label if counts[kind])

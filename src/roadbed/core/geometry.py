@@ -161,7 +161,7 @@ class Pose:
             self._inverse = Pose.of_numbers((a, d, g, b, e, h, c, f, i, *back))
         return self._inverse
 
-    def __matmul__(self, other):  # type: ignore[no-untyped-def]
+    def __matmul__(self, other):
         if isinstance(other, Pose):
             a, b, c, d, e, f, g, h, i, x, y, z = self.numbers
             j, k, l, m, n, o, p, q, r, u, v, w = other.numbers

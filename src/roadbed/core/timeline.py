@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one judge of which scans follow each other, and which must not be joined to what came before."""
+"""Which scans follow each other, and which start a new sequence, by their times and poses."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from roadbed.config.shared import TimelineConfig
 from roadbed.core.geometry import Pose
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineLimits:
+    """Beyond these a scan does not continue the sequence of the scans before it."""
+
+    longest_pause: float = 2.0  # s between scans
+    new_recording: float = 1.0  # s that time may run back
+    largest_speed: float = 80.0  # m/s between poses
+    largest_step: float = 10.0  # m between poses of scans without time
+    largest_turn: float = 45.0  # degrees between poses
 
 
 class Link(Enum):
     """How a scan relates to the ones before it."""
 
-    ALONE = "no pose: nothing is used from other scans, nothing is kept"
-    FIRST = "start of a drive, or of its next part after a jump or a long pause"
+    ALONE = "no pose: uses nothing of other scans, leaves nothing for them"
+    FIRST = "first of a sequence, or of its next part after a jump or a long pause"
     NEXT = "follows the last scan"
-    ASIDE = "late or repeated: what is known may be used, the result is not kept"
+    ASIDE = "late or repeated: may use the state, does not change it"
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One scan's place in time."""
+    """Position of one scan in the sequence."""
 
     link: Link
     seconds: float | None = None  # since the last scan of any sensor; None unless it follows one and both have a time
@@ -40,30 +50,30 @@ class Moment:
 
 
 class Timeline:
-    """Keeps the last pose and times; `judge` places one scan after them, as `foresee` and then `take` do.
+    """Keeps the last pose and times. `judge` compares one scan with them: `foresee`, then `take`.
 
-    `in_order`: a scan must not be older than the last one of any sensor, or it is late; else only of its own sensor.
+    With `in_order` a scan is late if it is older than the last one of any sensor, else only of its own sensor.
     """
 
-    def __init__(self, config: TimelineConfig | None = None, in_order: bool = False) -> None:
-        self.config = config or TimelineConfig()
+    def __init__(self, limits: TimelineLimits | None = None, in_order: bool = False) -> None:
+        self.limits = limits or TimelineLimits()
         self.in_order = in_order
         self.reset()
 
     def reset(self) -> None:
-        """The next scan is the first of a drive."""
+        """The next scan is the first of a sequence."""
         self._T_world_vehicle: Pose | None = None
         self._time: float | None = None
         self._time_of_sensor: dict[str, float] = {}
 
     def judge(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
-        """`sensors` are those that saw the scan. One that stands alone or aside leaves no trace."""
+        """`sensors` are those that recorded the scan. A scan that is ALONE or ASIDE changes nothing."""
         moment = self.foresee(time, sensors, T_world_vehicle)
         self.take(moment, time, sensors, T_world_vehicle)
         return moment
 
     def take(self, moment: Moment, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> None:
-        """Keep what was foreseen of a scan."""
+        """Keep the pose and times of a scan, as `foresee` classified it."""
         if moment.link is Link.FIRST:
             self.reset()
         if moment.link in (Link.FIRST, Link.NEXT):
@@ -73,18 +83,18 @@ class Timeline:
                 self._time_of_sensor.update(dict.fromkeys(sensors, time))
 
     def foresee(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
-        """Where a scan would be placed; nothing is kept of it."""
+        """How a scan relates to the last ones; changes nothing."""
         last = self._T_world_vehicle
         if T_world_vehicle is None:
             return Moment(Link.ALONE, diagnostics=("no pose: this scan stands alone",) if last is not None else ())
         if last is None:
             return Moment(Link.FIRST)
-        config = self.config
+        limits = self.limits
         seconds = None
         if time is not None and self._time is not None:
             seconds = time - self._time
             since_own = min((time - self._time_of_sensor.get(name, -math.inf) for name in sensors), default=math.inf)
-            if seconds < -config.new_recording:
+            if seconds < -limits.new_recording:
                 return Moment(Link.FIRST, diagnostics=(f"time ran back by {-seconds:.3g} s: started anew",))
             if since_own == 0:
                 return Moment(
@@ -94,11 +104,11 @@ class Timeline:
             if behind < 0:
                 note = f"late scan: {-behind:.3f} s older than the last one; not kept"
                 return Moment(Link.ASIDE, seconds, diagnostics=(note,))
-            if seconds > config.longest_pause:
+            if seconds > limits.longest_pause:
                 return Moment(Link.FIRST, diagnostics=(f"pause of {seconds:.1f} s: started cold",))
         metres, turn = last.distance_to(T_world_vehicle), math.degrees(last.angle_to(T_world_vehicle))
-        farthest = config.largest_step if seconds is None else 1.0 + config.largest_speed * abs(seconds)
-        if metres > farthest or turn > config.largest_turn:
+        farthest = limits.largest_step if seconds is None else 1.0 + limits.largest_speed * abs(seconds)
+        if metres > farthest or turn > limits.largest_turn:
             return Moment(
                 Link.FIRST, diagnostics=(f"pose jump of {metres:.1f} m and {turn:.0f} degrees: started cold",)
             )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things that move, as they are followed: records in one array, and an object of each for whoever asks."""
+"""Objects: annotated boxes, and moving objects that are tracked over time."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,24 +14,24 @@ from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float64
 
-_TURNING = 1.0  # m/s under which a yaw rate is not known
+_TURNING = 1.0  # m/s below which the yaw rate is unknown
 
-# What is known of one thing: its box, its velocity and acceleration, and its odds to exist.
+# State of one object: box, velocity and acceleration, odds of existence.
 TRACK = np.dtype(
     [
         ("id", np.int64),
-        ("cells", np.int64),  # that moved when it was last seen
+        ("cells", np.int64),  # moving cells when it was last seen
         ("born", np.float64),  # s
         ("seen", np.float64),  # s
         ("odds", np.float64),
-        ("x", np.float64),  # m, middle of its box
+        ("x", np.float64),  # m, centre of the box
         ("y", np.float64),
-        ("heading", np.float64),
-        ("seen_length", np.float64),  # m along and across its heading, as it was seen,
-        ("seen_width", np.float64),
-        ("length", np.float64),  # and with the sides that were never seen
+        ("heading", np.float64),  # rad
+        ("seen_length", np.float64),  # m along the heading, of the sides that were seen
+        ("seen_width", np.float64),  # m across the heading
+        ("length", np.float64),  # m, with the sides that were never seen
         ("width", np.float64),
-        ("state", np.float64, 4),  # vx, vy, ax, ay
+        ("state", np.float64, 4),  # vx, vy in m/s, ax, ay in m/s^2
         ("covariance", np.float64, (4, 4)),
     ]
 )
@@ -39,24 +40,44 @@ NO_TRACKS: Tracks = np.empty(0, TRACK)
 
 
 @dataclass(frozen=True, eq=False)
-class TrackedObject:
-    """Something that moves, followed over time; its box is as large as it was ever seen."""
+class Box:
+    """An annotated upright box around an object, in the sensor frame of its scan."""
 
-    id: int
-    position: Float64  # (2,) m, middle of its box, grid frame
+    id: str
+    kind: str  # e.g. Van, Cyclist, Pedestrian
+    footprint: Float64  # (4, 2) m, corners in order
+    z: float  # m, the bottom
+    height: float  # m
+
+    @property
+    def centre(self) -> Float64:
+        """(2,) m"""
+        return self.footprint.mean(axis=0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrackedObject:
+    """A moving object, tracked over time; its box is as large as the largest that was seen."""
+
+    id: int  # the same in all frames
+    position: Float64  # (2,) m, centre of the box in the axes of the occupancy grid
     extent: Float64  # (2,) m, length along the heading and width across it
-    heading: float  # rad, of its box
+    heading: float  # rad, of the box
     velocity: Float64  # (2,) m/s
-    velocity_covariance: Float64  # (2, 2)
-    cells: int  # of it that move in this frame
-    age: float  # s since first seen
-    existence: float = 1.0  # probability that there is something
+    velocity_covariance: Float64  # (2, 2) m^2/s^2
+    cells: int  # moving cells of the object in this frame
+    age: float  # s since it was first seen
+    existence: float = 1.0  # probability that the object exists
     acceleration: Float64 = field(default_factory=lambda: np.zeros(2))  # (2,) m/s^2
-    yaw_rate: float = 0.0  # rad/s of the direction in which it moves
+    yaw_rate: float = 0.0  # rad/s of the direction of motion
+
+    def __repr__(self) -> str:
+        (x, y), (length, width), speed = self.position, self.extent, math.hypot(*self.velocity)
+        return f"TrackedObject({self.id}, {length:.1f} x {width:.1f} m at ({x:.1f}, {y:.1f}) m, {speed:.1f} m/s)"
 
     @classmethod
     def of(cls, track: np.void) -> TrackedObject:
-        """As a record of TRACK describes it at the moment it was last seen."""
+        """The object of a TRACK record, at the time it was last seen."""
         fields: Any = track.item()
         number, cells, born, seen, odds, x, y, heading, _, _, length, width, state, covariance = fields
         vx, vy, ax, ay = state.tolist()
@@ -77,7 +98,7 @@ class TrackedObject:
 
 
 class TrackedObjects(Sequence[TrackedObject]):
-    """The objects of a frame, made of their records when the first of them is asked for."""
+    """The objects of a frame, created from their records on first access."""
 
     def __init__(self, tracks: Tracks) -> None:
         self.tracks = tracks

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a vehicle can drive over a node of the ground: 0 to 1, and the property that says so."""
+"""Where a vehicle can drive: a score per ground cell, 0 to 1, and the property that limits it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,29 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.config.traversability import TraversabilityConfig
 from roadbed.core.device_arrays import to_host
 from roadbed.core.geometry import Float32, Float64
 
-_DEFAULT = TraversabilityConfig()
+
+@dataclass(frozen=True, kw_only=True)
+class TraversabilityLimits:
+    """Up to the first value of each pair a cell is free to drive on; from the second on it is impassable."""
+
+    slope_free: float = 0.15  # tangent of the steepest inclination
+    slope_most: float = 0.50
+    step_free: float = 0.05  # m between the planes of two neighbours where they meet
+    step_most: float = 0.25
+    roughness_free: float = 0.03  # m, rms of the 3 x 3 cells around their plane
+    roughness_most: float = 0.15
+    sigma_free: float = 0.10  # m, standard deviation of the elevation
+    sigma_most: float = 0.25
 
 
 class Reason(IntEnum):
-    """What keeps a node from being free to drive on."""
+    """The property that limits the score of a cell."""
 
     UNKNOWN = 0  # no ground is known there
-    NONE = 1  # nothing: it is free
+    NONE = 1  # none: the cell is free
     SLOPE = 2
     STEP = 3
     ROUGHNESS = 4
@@ -32,7 +43,7 @@ class Traversability:
     """Layers of shape (rows, columns)."""
 
     score: Float32  # 0: impassable, 1: free, NaN: unknown
-    reason: NDArray[np.uint8]  # see Reason: the property with the lowest score
+    reason: NDArray[np.uint8]  # `Reason`: the property with the lowest score
 
 
 def traversability(
@@ -40,10 +51,10 @@ def traversability(
     slope: ArrayLike,
     variance: ArrayLike,
     spacing: float,
-    config: TraversabilityConfig | None = None,
+    limits: TraversabilityLimits | None = None,
 ) -> Traversability:
     """From elevation (rows, columns) in m, slope (rows, columns, 2) and variance in m^2; NaN where unknown."""
-    limits = config or _DEFAULT
+    limits = limits or TraversabilityLimits()
     height, inclination = to_host(elevation).astype(np.float64), to_host(slope).astype(np.float64)
     known = np.isfinite(height)
     measured = {
@@ -61,14 +72,14 @@ def traversability(
     )
 
 
-def _score(values: Float64, limits: TraversabilityConfig, name: str) -> Float64:
-    """A straight line from 1 to 0; where a property cannot be told, e.g. without neighbours, it does not count."""
+def _score(values: Float64, limits: TraversabilityLimits, name: str) -> Float64:
+    """A straight line from 1 to 0; a property that cannot be computed, e.g. without neighbours, does not count."""
     free, most = getattr(limits, f"{name}_free"), getattr(limits, f"{name}_most")
     return np.nan_to_num(np.clip((most - values) / (most - free), 0, 1), nan=1.0)
 
 
 def _steps(height: Float64, slope: Float64, spacing: float) -> Float64:
-    """The largest step to one of the four neighbours: how far the two planes are apart halfway between the nodes."""
+    """The largest step to one of the four neighbours: how far the two planes are apart halfway between the cells."""
     steps = np.zeros(height.shape)
     half = spacing / 2
     for axis, along in ((1, 0), (0, 1)):
@@ -84,7 +95,7 @@ def _steps(height: Float64, slope: Float64, spacing: float) -> Float64:
 
 
 def _roughness(height: Float64) -> Float64:
-    """Root mean square of the 3 x 3 nodes around a node about their own plane; NaN unless all nine are known."""
+    """Root mean square of the 3 x 3 cells around a cell about their own plane; NaN unless all nine are known."""
     padded = np.pad(height, 1, constant_values=np.nan)
     rows, columns = height.shape
     around = np.stack([padded[r : r + rows, c : c + columns] for r in range(3) for c in range(3)])

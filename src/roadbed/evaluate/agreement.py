@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.config import Config, GroundConfig
+from roadbed.config import Config
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.ground import GroundFilter
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
-from roadbed.runtime.device_selection import devices
+from roadbed.runtime.device_selection import devices, open_backend
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Comparison:
 
 def compare(
     scan: Scan,
-    config: Config | GroundConfig | None = None,
+    config: Config | None = None,
     backends: Sequence[str | Backend | CpuBackend] = ("cpu", "auto"),
     device: int | str | None = None,
     repeats: int = 5,
@@ -68,8 +68,8 @@ def compare(
     scan = Scan(scan.points, T_vehicle_sensor=scan.T_vehicle_sensor, sensor=scan.sensor, name=scan.name)
     runs: list[BackendRun] = []
     for name in backends:
-        on_cpu = name == "cpu" or not isinstance(name, str)
-        ground = GroundFilter(config, backend=_resolved(name), device=None if on_cpu else device)
+        opened = open_backend(_resolved(name), None if name == "cpu" else device) if isinstance(name, str) else name
+        ground = GroundFilter(config, opened)
         frame = ground(scan)
         seconds = []
         for _ in range(repeats):
@@ -92,7 +92,7 @@ def compare(
     return Comparison(tuple(runs), 0 if ground.config.ground.method == "variance" else len(scan) // 10_000)
 
 
-def _resolved(backend: str | Backend | CpuBackend) -> str | Backend | CpuBackend:
+def _resolved(backend: str) -> str:
     if backend != "auto":
         return backend
     found = devices()

@@ -19,7 +19,7 @@ from roadbed.io.arrays import check_numbers, read_array
 from roadbed.sources import Source
 
 # Scores the surface of frame number `index`; None where that frame has no truth.
-ElevationJudge = Callable[[int, GroundFrame], ElevationScore | None]
+ElevationScorer = Callable[[int, GroundFrame], ElevationScore | None]
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class SimulatedElevation:
         return ElevationScore.of(frame.elevation, frame.variance, truth, near)
 
 
-def elevation_judge(
+def elevation_scorer(
     source: Source, folder: Path | None, origin: tuple[float, float], range_m: float
-) -> ElevationJudge | None:
+) -> ElevationScorer | None:
     """What elevation can be held against: a folder if given, else the simulator's truth, else nothing."""
     if folder is not None:
         return ReferenceElevation(folder, *origin)

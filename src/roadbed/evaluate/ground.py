@@ -14,9 +14,8 @@ from roadbed.config import Config
 from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
-from roadbed.evaluate.bands import RANGES, SLOPES, Bands
-from roadbed.evaluate.elevation import ElevationJudge
-from roadbed.evaluate.metrics import ElevationScore, Score
+from roadbed.evaluate.elevation import ElevationScorer
+from roadbed.evaluate.metrics import RANGES, SLOPES, Bands, ElevationScore, Score
 from roadbed.evaluate.protocols import Mask, protocol
 from roadbed.ground import GroundFilter
 from roadbed.sources import Source
@@ -72,12 +71,12 @@ def evaluate_ground(
     source: Source,
     config: Config | None = None,
     protocol_name: str = "patchwork++",
-    elevation: ElevationJudge | None = None,
+    elevation: ElevationScorer | None = None,
     watch: Callable[[Iterable[Scan]], Iterable[Scan]] = iter,
 ) -> GroundEvaluation:
     """Run the ground filter over `source` and score every frame."""
     config = config or Config()
-    judge = protocol(protocol_name)
+    scorer = protocol(protocol_name)
     if elevation is None and all(scan.classes is None for scan in source):
         raise InputError(f"{source.location}: found neither true classes nor true elevation, expected one of them")
     ground = GroundFilter(config)
@@ -91,9 +90,9 @@ def evaluate_ground(
         frame = ground(scan)
         milliseconds.append(1e3 * (perf_counter() - start))
         names.append(scan.name or str(index))
-        scores.append(None if scan.classes is None else Score.of(frame.is_ground, *judge(scan)))
+        scores.append(None if scan.classes is None else Score.of(frame.is_ground, *scorer(scan)))
         if scan.classes is not None:
-            for what, bands in _bands(source, index, scan, frame.is_ground, *judge(scan)).items():
+            for what, bands in _bands(source, index, scan, frame.is_ground, *scorer(scan)).items():
                 recall_by[what] = recall_by[what] + bands if what in recall_by else bands
         surfaces.append(elevation(index, frame) if elevation else None)
     return GroundEvaluation(protocol_name, tuple(names), tuple(scores), tuple(surfaces), tuple(milliseconds), recall_by)

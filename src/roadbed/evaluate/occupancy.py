@@ -14,13 +14,13 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
 from roadbed.core.geometry import Pose
 from roadbed.evaluate.masks import Masks
-from roadbed.evaluate.occupancy_boxes import Annotation, BoxJudge
-from roadbed.evaluate.occupancy_truth import TruthJudge
+from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer
+from roadbed.evaluate.occupancy_truth import TruthScorer
 from roadbed.pipeline import Pipeline, Result
 from roadbed.sources import Source
 
 _MOVABLE = ("car", "truck", "cyclist", "pedestrian")
-_KEEP_WITHIN = 2.0  # m an object's middle must lie inside the grid to be judged
+_KEEP_WITHIN = 2.0  # m an object's middle must lie inside the grid to be scored
 
 
 def evaluate_occupancy(
@@ -30,13 +30,13 @@ def evaluate_occupancy(
     frames: int | None = None,
     watch: Callable[[Iterable[Scan]], Iterable[Scan]] = iter,
 ) -> dict[str, Any]:
-    """Run the whole chain over a source and judge its occupancy; the dictionary is what the command prints."""
+    """Run the whole chain over a source and scorer its occupancy; the dictionary is what the command prints."""
     simulated = hasattr(source, "truth")
     if not simulated and not hasattr(source, "objects"):
         raise InputError(f"{source.location}: expected annotated boxes (objects.jsonl) or a simulated drive")
     config = config or Config()
-    boxes = BoxJudge(_learned(Masks.load(masks), source, config, frames) if masks else None)
-    cells = TruthJudge() if simulated else None
+    boxes = BoxScorer(_learned(Masks.load(masks), source, config, frames) if masks else None)
+    cells = TruthScorer() if simulated else None
     milliseconds: list[float] = []
     pipeline = Pipeline(config)
     for index, result in enumerate(pipeline.run(watch(_first(source, frames)))):
@@ -47,8 +47,8 @@ def evaluate_occupancy(
         annotations = (
             _simulated(source, index, T_grid_sensor) if simulated else _annotated(source, index, T_grid_sensor)
         )
-        judged = [box for box in annotations if _in_grid(box, frame)]
-        boxes.add(frame, judged, [box for box in annotations if box not in judged])
+        scored = [box for box in annotations if _in_grid(box, frame)]
+        boxes.add(frame, scored, [box for box in annotations if box not in scored])
         if cells is not None:
             cells.add(frame, source.truth(index), T_grid_sensor)  # type: ignore[attr-defined]
     out: dict[str, Any] = {"source": source.location, "against": "simulation" if simulated else "boxes"}
@@ -113,12 +113,12 @@ def _simulated(source: Source, index: int, T_grid_sensor: Pose) -> list[Annotati
     truth = source.truth(index)  # type: ignore[attr-defined]
     T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
     found = []
-    for thing in truth.objects():
-        if thing.kind not in _MOVABLE:
+    for item in truth.objects():
+        if item.kind not in _MOVABLE:
             continue
-        corners = np.column_stack([thing.footprint, np.full(4, thing.T_world_object.translation[2])])
-        velocity = (T_grid_world.rotation @ thing.velocity)[:2]
-        found.append(Annotation(str(thing.id), thing.kind, (T_grid_world @ corners)[:, :2], velocity))
+        corners = np.column_stack([item.footprint, np.full(4, item.T_world_object.translation[2])])
+        velocity = (T_grid_world.rotation @ item.velocity)[:2]
+        found.append(Annotation(str(item.id), item.kind, (T_grid_world @ corners)[:, :2], velocity))
     return found
 
 

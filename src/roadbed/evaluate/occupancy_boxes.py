@@ -17,12 +17,12 @@ from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
 from roadbed.occupancy.objects.clusters_cpu import mean_velocity
 
-WARM_UP = 1.5  # s after its first sight from which a mover's speed is judged
+WARM_UP = 1.5  # s after its first sight from which a mover's speed is scored
 FIT_FRAMES = 2  # true velocities are lines through this many frames before and after
 REGION_MARGIN = 0.3  # m around a footprint whose cells belong to the object
 EXCLUDED_MARGIN = 0.6  # m around a mover that are left out of the static world
 MOVER_SPEED = 0.5  # m/s of net displacement from which an annotated object is a mover
-MIN_HITS = 3  # observed cells an object needs in a frame to be judged there; else the frame counts as unseen
+MIN_HITS = 3  # observed cells an object needs in a frame to be scored there; else the frame counts as unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class _Frame:
     static_sums: tuple[float, float]  # dynamic, static + dynamic over occupied cells
     objects: list[TrackedObject]  # outside masks
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
-    at_the_rim: dict[str, Annotation] = field(default_factory=dict)  # not judged: partly beyond the grid
+    at_the_rim: dict[str, Annotation] = field(default_factory=dict)  # not scored: partly beyond the grid
     known_to_move: dict[str, Float64] = field(default_factory=dict)  # footprints of boxes whose velocity says so
 
 
@@ -74,7 +74,7 @@ def inside(footprint: Float64, x: NDArray, y: NDArray, margin: float = 0.0) -> N
     return within
 
 
-class BoxJudge:
+class BoxScorer:
     """Collects frames; `result()` compares them with the boxes once all are known."""
 
     def __init__(self, masks: Masks | None = None) -> None:
@@ -124,9 +124,9 @@ class BoxJudge:
     def _unmasked(self, frame: OccupancyFrame) -> list[TrackedObject]:
         if self.masks is None or not frame.objects:
             return list(frame.objects)
-        x, y = np.array([thing.position for thing in frame.objects]).T
+        x, y = np.array([item.position for item in frame.objects]).T
         masked = self.masks.covers(len(self._frames), x, y)
-        return [thing for thing, hidden in zip(frame.objects, masked) if not hidden]
+        return [item for item, hidden in zip(frame.objects, masked) if not hidden]
 
     def _tracking(self, movers: list[str]) -> dict[str, Any]:
         seen = {(key, sight.time): sight.visible for key in movers for sight in self._sights[key]}
@@ -134,14 +134,14 @@ class BoxJudge:
         for frame in self._frames:
             there = {key: box for key, box in frame.footprints.items() if key in movers}
             visible = {key: box for key, box in there.items() if seen[key, frame.time]}
-            hidden = {key: box for key, box in there.items() if key not in visible} | self._unjudged(frame, movers)
+            hidden = {key: box for key, box in there.items() if key not in visible} | self._unscored(frame, movers)
             frames.append(TrackingFrame(frame.time, frame.objects, visible, hidden))
-        leaving = {key for frame in self._frames for key in self._unjudged(frame, movers)}
+        leaving = {key for frame in self._frames for key in self._unscored(frame, movers)}
         return tracking_figures(frames, [*movers, *leaving.difference(movers)])
 
     @staticmethod
-    def _unjudged(frame: _Frame, movers: list[str]) -> dict[str, Float64]:
-        """Footprints of what moves and is not judged: at the rim of the grid, or in sight too briefly."""
+    def _unscored(frame: _Frame, movers: list[str]) -> dict[str, Float64]:
+        """Footprints of what moves and is not scored: at the rim of the grid, or in sight too briefly."""
         return {
             key: box.footprint
             for key, box in frame.at_the_rim.items()
@@ -160,7 +160,7 @@ class BoxJudge:
         settled_false = [count for count, late in zip(false_counts, warm) if late]
         settled = [frame for frame, late in zip(self._frames, warm) if late]
         calm = {key: _after_warm_up(self._sights[key]) for key in standing}
-        world = [_world_sums(frame, [*movers, *self._unjudged(frame, movers)]) for frame in settled]
+        world = [_world_sums(frame, [*movers, *self._unscored(frame, movers)]) for frame in settled]
         rows = [_mover_row(key, self._kinds[key], self._sights[key]) for key in movers]
         seen_rows = [row for row in rows if row["visible_frames"]]
         return {
@@ -194,7 +194,7 @@ class BoxJudge:
 
     def _false_moving(self, frame: _Frame, movers: list[str]) -> int:
         explained = np.zeros(len(frame.moving), bool)
-        there = {key: box for key, box in frame.footprints.items() if key in movers} | self._unjudged(frame, movers)
+        there = {key: box for key, box in frame.footprints.items() if key in movers} | self._unscored(frame, movers)
         for footprint in there.values():
             explained |= inside(footprint, frame.moving[:, 0], frame.moving[:, 1], EXCLUDED_MARGIN)
         return int(np.count_nonzero(~explained))
@@ -220,10 +220,10 @@ def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], 
     occupied = dynamic + float(frame.static[window][region].sum())
     tracked = _tracked_velocity(frame, box)
     T_world_grid = frame.T_world_grid or Pose.identity()
-    x, y = (float(v) for v in box.footprint.mean(axis=0))
+    x, y = box.footprint.mean(axis=0).tolist()
     return _Sight(
         time=frame.time,
-        centre=np.array(T_world_grid.of(x, y, 0.0)[:2]),
+        centre=np.asarray(T_world_grid.of(x, y, 0.0)[:2], np.float64),
         visible=hits >= MIN_HITS,
         velocity=velocity if tracked is None else tracked,
         cell_velocity=velocity,
@@ -275,7 +275,7 @@ def _after_warm_up(sights: list[_Sight]) -> list[_Sight]:
 
 
 def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
-    judged = [s for s in sights if s.visible and s.true_velocity is not None]
+    scored = [s for s in sights if s.visible and s.true_velocity is not None]
     start = sights[0].time
     annotated = [s for s in _after_warm_up(sights) if s.true_velocity is not None]
     late = [s for s in annotated if s.visible]
@@ -283,7 +283,7 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
     cell_errors = [_relative(s.cell_velocity, s.true_velocity) for s in late]
     known = [error for error in errors if error is not None]
     found = [s for s in late if s.velocity is not None]
-    settled = _settled(judged, start)
+    settled = _settled(scored, start)
     return {
         "id": key,
         "kind": kind,
@@ -299,25 +299,25 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "settled_after_s": settled,
         "dynamic_share_percent": _share(late),
         "frames": len(late),
-        "visible_frames": len(judged),
-        "missed_percent": _mean([100.0 * (s.velocity is None) for s in judged]),
-        "every_frame_error_percent": _mean([100 * abs(e) for s in judged if (e := _speed_error(s)) is not None]),
+        "visible_frames": len(scored),
+        "missed_percent": _mean([100.0 * (s.velocity is None) for s in scored]),
+        "every_frame_error_percent": _mean([100 * abs(e) for s in scored if (e := _speed_error(s)) is not None]),
         "every_frame_within_10_percent": _mean(
-            [100.0 * ((e := _speed_error(s)) is not None and abs(e) <= 0.1) for s in judged]
+            [100.0 * ((e := _speed_error(s)) is not None and abs(e) <= 0.1) for s in scored]
         ),
-        "found_after_s": next((round(s.time - start, 3) for s in judged if s.velocity is not None), None),
+        "found_after_s": next((round(s.time - start, 3) for s in scored if s.velocity is not None), None),
         "never_settled": float(settled is None),
         "speeds": [
             (round(s.time - start, 3), _norm(s.true_velocity), _norm(s.velocity) if s.velocity is not None else None)
-            for s in judged
+            for s in scored
         ],
     }
 
 
-def _settled(judged: list[_Sight], start: float) -> float | None:
+def _settled(scored: list[_Sight], start: float) -> float | None:
     """First time from which on at least 90 % of the frames, this one among them, are within 10 %."""
-    good = np.array([(e := _speed_error(s)) is not None and abs(e) <= 0.1 for s in judged], bool)
-    for k, sight in enumerate(judged):
+    good = np.array([(e := _speed_error(s)) is not None and abs(e) <= 0.1 for s in scored], bool)
+    for k, sight in enumerate(scored):
         if good[k] and good[k:].mean() >= 0.9:
             return round(sight.time - start, 3)
     return None

@@ -22,7 +22,7 @@ _LEVELS = 1000  # steps of probability for ranking
 _BINS = 10  # of the calibration curve
 
 
-class TruthJudge:
+class TruthScorer:
     """Counts over all frames after the first `warm_up` seconds, on visible cells."""
 
     def __init__(self, warm_up: float = 1.0) -> None:
@@ -37,12 +37,12 @@ class TruthJudge:
         self._standing = np.zeros(2)  # dynamic, and static + dynamic mass on what truly stands
 
     def add(self, frame: OccupancyFrame, truth: FrameTruth, T_grid_sensor: Pose) -> None:
-        """One frame; `T_grid_sensor` takes the scan's points to the frame's lattice."""
+        """One frame; `T_grid_sensor` takes the scan's points to the frame's grid."""
         self._start = frame.time if self._start is None else self._start
         if frame.time < self._start + self.warm_up - 1e-6:
             return
         there = truth.occupancy(frame.grid, T_grid_sensor, seen_below=SEEN_BELOW)
-        # An occupied cell is seen where a beam ends in it: beams also pass under and over things.
+        # An occupied cell is seen where a beam ends in it: beams also pass under and over objects.
         ended = _hit_cells(frame, truth, T_grid_sensor)
         visible = np.where(there.occupied, ended, there.visible)
         level = np.minimum((frame.occupied * _LEVELS).astype(int), _LEVELS - 1)
@@ -99,7 +99,7 @@ class TruthJudge:
 
 
 def _hit_cells(frame: OccupancyFrame, truth: FrameTruth, T_grid_sensor: Pose) -> NDArray[np.bool_]:
-    """Cells in which a beam ended on a thing."""
+    """Cells in which a beam ended on a item."""
     on_things = truth.points_world[(truth.object_id > 0) & ~truth.spurious]
     ends = (T_grid_sensor @ truth.T_world_sensor.inverse()) @ on_things
     cell = frame.grid.index(ends[:, 0], ends[:, 1])
@@ -114,7 +114,7 @@ def _confusion(said: NDArray[np.bool_], true: NDArray[np.bool_], visible: NDArra
 
 
 def _deeply(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Occupied cells that are not the rim of something: a cell that a thing only touches may well be mostly free."""
+    """Occupied cells that are not the rim of something: a cell that a item only touches may well be mostly free."""
     inner = occupied.copy()
     for axis in (0, 1):
         for step in (1, -1):

@@ -13,13 +13,13 @@ from roadbed.core.geometry import Float64
 from roadbed.core.tracked_objects import TrackedObject
 
 GATE = 2.0  # m from a mover's middle to that of the object that stands for it, at most
-EXTENT_AFTER = 1.0  # s after its first sight from which an object's extent is judged
+EXTENT_AFTER = 1.0  # s after its first sight from which an object's extent is scored
 EXTENT_TOLERANCE = 0.25  # of the true length and width
 
 
 @dataclass(frozen=True, eq=False)
 class TrackingFrame:
-    """One frame: objects where they count, and the boxes of things that can be seen, by id."""
+    """One frame: objects where they count, and the boxes of objects that can be seen, by id."""
 
     time: float
     objects: Sequence[TrackedObject]
@@ -51,26 +51,26 @@ def tracking_figures(frames: Sequence[TrackingFrame], movers: Sequence[str]) -> 
         tally.movers += len(there)
         for key, box in there.items():
             first.setdefault(key, frame.time)
-            mine = [thing for thing in frame.objects if _holds(box, thing.position)]
+            mine = [item for item in frame.objects if _holds(box, item.position)]
             tally.split += len(mine) > 1
             if key not in pairs:
                 tally.missed += 1
                 if key in last:
                     lost.add(key)
                 continue
-            thing = pairs[key]
-            tally.distances.append(float(np.linalg.norm(thing.position - box.mean(axis=0))))
-            tally.switches += key in last and last[key] != thing.id
+            item = pairs[key]
+            tally.distances.append(float(np.linalg.norm(item.position - box.mean(axis=0))))
+            tally.switches += key in last and last[key] != item.id
             tally.fragments += key in lost
             lost.discard(key)
-            last[key] = thing.id
+            last[key] = item.id
             if frame.time >= first[key] + EXTENT_AFTER:
-                tally.extents.append(_extent_fits(thing, box))
-        used = {thing.id for thing in pairs.values()}
+                tally.extents.append(_extent_fits(item, box))
+        used = {item.id for item in pairs.values()}
         unseen = [box for key, box in frame.hidden.items() if key in movers]
         tally.false += sum(
-            thing.id not in used and not any(_holds(box, thing.position, GATE) for box in unseen)
-            for thing in frame.objects
+            item.id not in used and not any(_holds(box, item.position, GATE) for box in unseen)
+            for item in frame.objects
         )
     return _figures(tally)
 
@@ -96,16 +96,16 @@ def _assigned(
     """Mover to object: those of the frame before where they still fit, then the nearest first."""
     pairs = []
     for key, box in boxes.items():
-        for thing in objects:
-            distance = float(np.linalg.norm(thing.position - box.mean(axis=0)))
-            if distance <= GATE or _holds(box, thing.position):
-                pairs.append((last.get(key) != thing.id, distance, key, thing))
+        for item in objects:
+            distance = float(np.linalg.norm(item.position - box.mean(axis=0)))
+            if distance <= GATE or _holds(box, item.position):
+                pairs.append((last.get(key) != item.id, distance, key, item))
     found: dict[str, TrackedObject] = {}
     taken: set[int] = set()
-    for _, _, key, thing in sorted(pairs, key=lambda pair: pair[:2]):
-        if key not in found and thing.id not in taken:
-            found[key] = thing
-            taken.add(thing.id)
+    for _, _, key, item in sorted(pairs, key=lambda pair: pair[:2]):
+        if key not in found and item.id not in taken:
+            found[key] = item
+            taken.add(item.id)
     return found
 
 
@@ -119,8 +119,8 @@ def _holds(box: Float64, place: Float64, margin: float = 0.3) -> bool:
     return True
 
 
-def _extent_fits(thing: TrackedObject, box: Float64) -> bool:
+def _extent_fits(item: TrackedObject, box: Float64) -> bool:
     """Both sides, whichever of them is the longer one."""
     true = sorted((float(np.linalg.norm(box[1] - box[0])), float(np.linalg.norm(box[3] - box[0]))))
-    said = sorted(thing.extent.tolist())
+    said = sorted(item.extent.tolist())
     return all(abs(a - b) <= EXTENT_TOLERANCE * b for a, b in zip(said, true))

@@ -7,13 +7,15 @@ import threading
 import time as clock
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.config import Config, GroundConfig
+from roadbed.config import Config
+from roadbed.core.closing import Closed, Closing
 from roadbed.core.errors import ConfigError, DeviceError
 from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan, check_fields
 from roadbed.core.geometry import Pose
@@ -23,32 +25,36 @@ from roadbed.ground.method import GroundMethod, Segmented, looked_at
 from roadbed.kernels import progress as compilation
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
+from roadbed.runtime.device import Device
 from roadbed.runtime.device_errors import translate_error
-from roadbed.runtime.device_selection import select_backend
+from roadbed.runtime.device_selection import open_backend
+from roadbed.runtime.program import Program
 
-FIELDS = ("ground_probability", "height_above_ground")  # what a frame holds beside labels and layers
+GroundField = Literal["ground_probability", "height_above_ground"]  # results beside labels and layers
+FIELDS: tuple[GroundField, ...] = get_args(GroundField)
 
 
-class GroundFilter:
+class GroundFilter(Closing):
     """`filter(scan)` or `filter(points_xyz)` gives a GroundFrame; odometry in the scans carries the surface along.
 
-    `backend` is "cpu", "opencl", "cuda", "auto" or one that is open already; None takes the configuration's. With
-    `outputs="device"` labels and layers are CuPy arrays that stay on the GPU; with "both" they come to the host and the
-    stage after it reads them on the GPU. `fields` names what an accelerator brings to the host beside labels and
-    layers; None: all of FIELDS. Calls from several threads take turns.
+    The configuration names backend and device; `backend` is one that is open already and shared with another filter.
+    With `outputs="device"` labels and layers are CuPy arrays that stay on the GPU; with "both" they come to the host
+    and the stage after it reads them on the GPU. `fields` are the optional results that an accelerator downloads; None:
+    all of FIELDS. Calls from several threads take turns.
     """
 
     def __init__(
         self,
-        config: Config | GroundConfig | None = None,
-        backend: str | Backend | CpuBackend | None = None,
-        device: int | str | None = None,
+        config: Config | None = None,
+        backend: Backend | CpuBackend | None = None,
+        *,
         map_folder: str | Path | None = None,
         outputs: Outputs = "host",
-        fields: Iterable[str] | None = None,
+        fields: Iterable[GroundField] | None = None,
     ) -> None:
         self.config = Config.of(config)
-        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
+        programs = partial(device_programs, self.config)
+        self.backend = backend or open_backend(self.config.backend, self.config.device, programs)
         self._turn = threading.RLock()
         self._own_body, self._room = EgoMask(self.config.vehicle), Room(self.backend)
         self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
@@ -105,6 +111,13 @@ class GroundFilter:
         """Write what is known to the long-term map's folder; nodes that left the lattice may be there already."""
         with self._turn:
             self._method.save_map()
+
+    def close(self) -> None:
+        """Write the long-term map, if there is one, and release the device memory of this filter."""
+        with self._turn:
+            if not isinstance(self._method, Closed):
+                self._method.save_map()
+                self._method = cast(GroundMethod, Closed(self))
 
     def reset(self) -> None:
         """Forget the surface, the poses, and the mountings and the own body where they were estimated."""
@@ -195,6 +208,21 @@ def _check_outputs(outputs: str, config: Config, backend: Any) -> None:
     found = f"{config.ground.method} on {backend.device.backend}"
     if outputs == "device" and found != "stcrf on cuda":
         raise DeviceError(f"outputs='device' needs the method stcrf and the backend cuda, found {found}")
+
+
+def device_programs(config: Config, device: Device) -> list[Program]:
+    """The programs that a device builds for the ground of one sensor."""
+    if config.ground.method == "variance":
+        from roadbed.ground.variance.model import program as variance_program
+
+        return [variance_program(config.ground.variance)]
+    from roadbed.ground.ego.ego_mask_device import program as ego_program
+    from roadbed.ground.stcrf.programs import coarse_program, fine_program
+    from roadbed.ground.visibility.model import VisibilityModel
+    from roadbed.ground.visibility.model import program as visibility_program
+
+    programs = [fine_program(config), coarse_program(config), ego_program(config.vehicle)]
+    return [*programs, visibility_program(VisibilityModel())] if device.has_double else programs
 
 
 def _method(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live: scans and poses pushed from any thread, results as they come; ROS and sensors are shells around it."""
+"""Live processing: push scans and poses from any thread, get results as they are ready. ROS nodes build on it."""
 
 from roadbed.live.stream import LiveResult, Stream
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came in, what went out, what was lost, and how long it took."""
+"""Counts and latencies of a stream."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Counts:
 
     received: int = 0
     processed: int = 0
-    dropped: int = 0  # a newer scan took their place in a full queue, or the stream was stopped
-    refused: int = 0  # they could not be used; the problem was reported
+    dropped: int = 0  # replaced by newer scans in a full queue, or the stream was stopped
+    refused: int = 0  # invalid; the problem was reported
     without_pose: int = 0  # processed, but no pose came in time
 
 
@@ -29,7 +29,7 @@ class Statistics:
 
     sensors: Mapping[str, Counts]
     waiting: int
-    rate: float  # scans per second that were processed lately
+    rate: float  # processed scans per second, recently
     latency: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # s, median and 95th percentile per stage
 
     @property
@@ -39,7 +39,7 @@ class Statistics:
         return Counts(**{name: sum(getattr(counts, name) for counts in self.sensors.values()) for name in names})
 
     def line(self) -> str:
-        """All of it in one line for people."""
+        """One line for the screen."""
         total = self.total
         parts = [f"{total.received} scans in, {total.processed} out, {total.dropped} dropped, {total.refused} refused"]
         if total.without_pose:
@@ -52,7 +52,7 @@ class Statistics:
 
 
 class Tally:
-    """Counts while the stream runs; the stream's lock is held around it."""
+    """Counts while the stream runs; the caller holds the stream's lock."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 without ROS: a DDS participant that speaks ROS 2's topic names, type names and CDR bytes.
+"""ROS 2 without ROS: a DDS participant with ROS 2's topic names, type names and CDR encoding.
 
-Cyclone DDS' own Python classes would take and give Python objects, at a hundred times the cost for a cloud; its C layer
-hands serialised bytes through, and the type store writes and reads those.
+Cyclone DDS' Python classes convert messages to Python objects, at a hundred times the cost for a cloud. Its C layer
+passes serialised bytes, which the type store encodes and decodes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from roadbed.core.errors import DeviceError
 
-# A cloud of 3 MB is 47 packets instead of 2,300 fragments. The reader's socket holds all of them, as far as the system
-# lets it (net.core.rmem_max): what finds it full is asked for again, by default 0.1 s later. The writer's history holds
-# several clouds, or each would wait until everybody has acknowledged the last.
+# With these sizes a cloud of 3 MB is 47 packets instead of 2,300. The reader's socket buffer holds all of them, up to
+# net.core.rmem_max; lost packets are requested again after NackDelay (default 0.1 s). The writer's history holds
+# several clouds, else each would wait for the acknowledgement of the last.
 LOOPBACK_ONLY = (
     "<CycloneDDS><Domain><General><Interfaces><NetworkInterface name='lo' multicast='false'/></Interfaces>"
     "<AllowMulticast>false</AllowMulticast><MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize>"
@@ -34,8 +34,8 @@ _TAKEN_AT_ONCE = 100
 class Dds:
     """One participant in the domain that ROS_DOMAIN_ID names, on loopback unless CYCLONEDDS_URI says where else.
 
-    `reliable` topics are asked for anew when a packet is lost; their publisher has to offer that. Others take whatever
-    a publisher offers, as ROS 2 does with its profile for sensor data.
+    With `reliable`, lost packets are requested again; the publisher has to offer reliable QoS. Else any publisher
+    matches, as with ROS 2's sensor-data profile.
     """
 
     version: Literal[1, 2] = 2
@@ -72,18 +72,18 @@ class Dds:
         self._clayer, self._core, self._domain, self._idl = _clayer, core, domain, idl
         self._pub, self._qos, self._sub, self._topic = pub, qos, sub, topic
 
-    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
+    def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None:
         reader = self._sub.DataReader(self._participant, self._topic_of(topic, kind), self._reading(topic))
         states = self._core.ViewState.Any | self._core.InstanceState.Any | self._core.SampleState.NotRead
         condition = self._core.ReadCondition(reader, states)
         with self._lock:
-            self._readers.append((condition, heard))
+            self._readers.append((condition, callback))
             self._waitset.attach(condition)
 
     def advertise(self, topic: str, kind: str) -> None:
         policy = self._qos.Policy
         quality = self._qos.Qos(
-            policy.Reliability.Reliable(50_000_000),  # ns that a full buffer may hold the publisher up
+            policy.Reliability.Reliable(50_000_000),  # ns that a full buffer may block the publisher
             policy.Durability.TransientLocal if topic.endswith("tf_static") else policy.Durability.Volatile,
             policy.History.KeepLast(5),
             policy.DataRepresentation(use_cdrv0_representation=True),
@@ -91,7 +91,7 @@ class Dds:
         self._writers[topic] = self._pub.DataWriter(self._participant, self._topic_of(topic, kind), quality)
 
     def has_listeners(self, topic: str) -> bool:
-        # The package does not offer this call, its library does.
+        # The Python package lacks this call; the C library has it.
         writer = ctypes.c_int32(self._writers[topic]._ref)
         return self._core.Entity._dll_handle.dds_get_matched_subscriptions(writer, None, ctypes.c_size_t(0)) > 0
 
@@ -99,9 +99,9 @@ class Dds:
         padded = data + bytes(-len(data) % 4)
         status = self._clayer.ddspy_write(self._writers[topic]._ref, padded)
         if status < 0 and not self._closed.is_set():
-            self.say(f"{topic}: a message was not sent: {self._core.DDSException(status, 'a reader is too slow')}")
+            self.warn(f"{topic}: message not sent: {self._core.DDSException(status, 'a reader is too slow')}")
 
-    def say(self, problem: str) -> None:
+    def warn(self, problem: str) -> None:
         print(f"roadbed: {problem}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -114,24 +114,24 @@ class Dds:
                 continue
             with self._lock:
                 readers = list(self._readers)
-            for condition, heard in readers:
+            for condition, callback in readers:
                 taken = self._clayer.ddspy_take(condition._ref, _TAKEN_AT_ONCE)
                 for data, info in taken if isinstance(taken, list) else ():
                     if info.valid_data:
-                        self._hand_on(heard, data)
+                        self._hand_on(callback, data)
 
-    def _hand_on(self, heard: Callable[[bytes], None], data: bytes) -> None:
+    def _hand_on(self, callback: Callable[[bytes], None], data: bytes) -> None:
         try:
-            heard(data)
-        except Exception as error:  # one message must not end the thread that takes all the others
-            self.say(f"a message was not taken: {type(error).__name__}: {error}")
+            callback(data)
+        except Exception as error:  # one bad message does not end the thread
+            self.warn(f"message not processed: {type(error).__name__}: {error}")
 
     def _topic_of(self, topic: str, kind: str) -> Any:
-        """ROS 2 puts `rt` before a topic's name. The field named here is never used: only bytes go through."""
+        """ROS 2 prefixes topic names with `rt`. The struct's field is a placeholder: only bytes are passed."""
         if topic not in self._topics:
             package, _, name = kind.split("/")
             struct = self._idl.make_idl_struct(name, f"{package}::msg::dds_::{name}_", {"unused": int})
-            # Said to nobody, or readers that know the real fields would refuse this topic; ROS 2 says nothing either.
+            # As in ROS 2, no type is announced: readers that know the real fields would reject the placeholder.
             struct.__idl__.populate()
             struct.__idl__._xt_data = (True, True)  # type: ignore[assignment]
             struct.__idl__._xt_bytedata = (None, None)

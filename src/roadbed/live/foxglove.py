@@ -15,10 +15,10 @@ from roadbed.core.errors import DeviceError, missing_extra
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Pose
 from roadbed.io.atomic import atomic_write
-from roadbed.messages.clouds import packed
-from roadbed.messages.layers import elevation_layers, ground_heights
-from roadbed.messages.markers import OBJECT_HEIGHT_M, SECONDS_SHOWN, object_poses, velocity_lines
-from roadbed.messages.results import FrameNames
+from roadbed.outputs.ros_messages.clouds import packed
+from roadbed.outputs.ros_messages.layers import elevation_layers, ground_heights
+from roadbed.outputs.ros_messages.markers import OBJECT_HEIGHT_M, SECONDS_SHOWN, object_poses, velocity_lines
+from roadbed.outputs.ros_messages.results import FrameNames
 from roadbed.pipeline import Result
 
 try:
@@ -58,7 +58,7 @@ class Channels:
 
 
 class FoxgloveSink:
-    """`show` each result. `host` serves them, `mcap` writes them into a file that appears whole at `close`."""
+    """`show` each result. `host` serves them, `mcap` writes them into a file, atomically at `close`."""
 
     def __init__(self, host: str | None = None, port: int = PORT, mcap: str | Path | None = None) -> None:
         self._context = foxglove.Context()
@@ -80,7 +80,7 @@ class FoxgloveSink:
         self.address = "" if self._server is None else f"ws://{host}:{self._server.port}"
 
     def show(self, result: Result, diagnostics: tuple[str, ...] | None = None) -> None:
-        """Everything known after one scan, on its topics."""
+        """Publish one result on all topics."""
         nanoseconds = max(round((result.scan.time or 0.0) * 1e9), 0)
         self._when = {"log_time": nanoseconds} if nanoseconds else {}
         self._stamp = fox.Timestamp(nanoseconds // 10**9, nanoseconds % 10**9)
@@ -90,15 +90,15 @@ class FoxgloveSink:
             self._grid(result.ground, result.occupancy)
             self._motion(result.ground, result.occupancy)
         for note in result.diagnostics if diagnostics is None else diagnostics:
-            self.say(note)
+            self.warn(note)
 
-    def say(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         """A line for the log panel."""
         line = fox.Log(timestamp=self._stamp, level=fox.LogLevel.Warning, name="roadbed", message=text)
         self._channels.log.log(line, **self._when)
 
     def close(self, whole: bool = True) -> None:
-        """Stop serving and finish the file; `whole` False leaves no file behind."""
+        """Stop serving and finish the file; with `whole` False the file is discarded."""
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -111,7 +111,7 @@ class FoxgloveSink:
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        # What was recorded until somebody stopped the run is whole; what a failure left is not.
+        # An interrupted recording is kept, a failed one is discarded.
         self.close(whole=kind is None or issubclass(kind, KeyboardInterrupt))
 
     def _transforms(self, result: Result) -> None:
@@ -160,9 +160,9 @@ class FoxgloveSink:
         channel.log(cloud, **self._when)
 
     def _grid(self, ground: GroundFrame, frame: OccupancyFrame) -> None:
-        lattice = frame.grid
+        cells = frame.grid
         table = packed({name: getattr(frame, name).ravel() for name in ("occupied", "static", "dynamic", "unknown")})
-        x_min, _, y_min, _ = lattice.extent
+        x_min, _, y_min, _ = cells.extent
         x, y = ground.T_grid_sensor.translation[:2]
         corner = Pose(np.eye(3), np.array([x_min, y_min, 0.0]))
         corner = corner if frame.T_ground_grid is None else frame.T_ground_grid @ corner
@@ -171,9 +171,9 @@ class FoxgloveSink:
             timestamp=self._stamp,
             frame_id=self._names.grid,
             pose=_pose(Pose(corner.rotation, np.array([*corner.translation[:2], road]))),
-            column_count=lattice.columns,
-            cell_size=fox.Vector2(x=lattice.spacing, y=lattice.spacing),
-            row_stride=lattice.columns * table.dtype.itemsize,
+            column_count=cells.columns,
+            cell_size=fox.Vector2(x=cells.spacing, y=cells.spacing),
+            row_stride=cells.columns * table.dtype.itemsize,
             cell_stride=table.dtype.itemsize,
             fields=_fields(table.dtype),
             data=table.tobytes(),
@@ -187,17 +187,17 @@ class FoxgloveSink:
         )
         self._scene(self._channels.velocities, [self._entity("velocities", lines=[lines])])
         entities = []
-        for thing, pose in zip(frame.objects, object_poses(ground, frame)):
-            length, width = (float(size) for size in thing.extent)
-            speed = float(np.hypot(*thing.velocity))
+        for item, pose in zip(frame.objects, object_poses(ground, frame)):
+            length, width = (float(size) for size in item.extent)
+            speed = float(np.hypot(*item.velocity))
             turned = 0.0 if frame.T_ground_grid is None else frame.T_ground_grid.yaw
-            course = float(np.arctan2(thing.velocity[1], thing.velocity[0])) + turned
+            course = float(np.arctan2(item.velocity[1], item.velocity[0])) + turned
             motion = Pose(Pose.from_euler(yaw=course).rotation, pose.translation)
             above = Pose(np.eye(3), pose.translation + np.array([0.0, 0.0, OBJECT_HEIGHT_M]))
             box = fox.Vector3(x=length, y=width, z=OBJECT_HEIGHT_M)
             entities.append(
                 self._entity(
-                    f"object {thing.id}",
+                    f"object {item.id}",
                     cubes=[fox.CubePrimitive(pose=_pose(pose), size=box, color=_colour(1.0, 0.55, 0.0, 0.45))],
                     arrows=[_arrow(motion, speed * SECONDS_SHOWN)],
                     texts=[
@@ -206,7 +206,7 @@ class FoxgloveSink:
                             billboard=True,
                             font_size=0.8,
                             color=_colour(1.0, 1.0, 1.0),
-                            text=f"{thing.id}: {speed:.1f} m/s",
+                            text=f"{item.id}: {speed:.1f} m/s",
                         )
                     ],
                 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source into a stream: a sensor as it sends, a recording at the pace at which it was measured."""
+"""Feeds a source into a stream: a sensor as it sends, a recording at its own rate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Feeder:
     def __init__(
         self, source: Any, stream: Stream, pace: float | None = 1.0, change: Callable[[Scan], Scan] | None = None
     ) -> None:
-        """`pace` 2 plays a recording twice as fast, None as fast as it is read; sensors have a pace of their own."""
+        """`pace` 2 plays a recording at twice its speed, None as fast as it is read; sensors ignore it."""
         self._source, self._stream, self._change = source, stream, change
         self._pace = None if is_live(source) else pace
         self._closed, self.ended = threading.Event(), threading.Event()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses as they come in, in any order, and the pose at a scan's time between its neighbours."""
+"""A buffer of poses in any order of arrival, interpolated at the times of scans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roadbed.sources.poses import Trajectory
 
 @dataclass(frozen=True)
 class Found:
-    """The pose for a time, or why there is none; `may_come` while a later pose could still bring it."""
+    """The pose at a time, or why there is none; `may_come`: a later pose may still provide it."""
 
     pose: Pose | None
     may_come: bool = False
@@ -22,7 +22,7 @@ class Found:
 
 
 class PoseBuffer:
-    """The poses of the last `memory` seconds of one body. Not safe by itself: the stream's lock is held around it."""
+    """The poses of the last `memory` seconds of one body. Not thread-safe: the caller holds the stream's lock."""
 
     def __init__(self, memory: float, new_recording: float) -> None:
         self._memory, self._new_recording = memory, new_recording
@@ -33,10 +33,10 @@ class PoseBuffer:
         return len(self._entries)
 
     def add(self, time: float, pose: Pose) -> str:
-        """Take a pose, late ones too; returns what was noticed. Time that runs far back starts a new recording."""
+        """Add a pose, also a late one; returns a diagnostic or "". A large step back in time starts a new recording."""
         note = ""
         if self._entries and time < self._entries[-1][0] - self._new_recording:
-            note = f"poses: time ran back by {self._entries[-1][0] - time:.3g} s: earlier poses are forgotten"
+            note = f"poses: time ran back by {self._entries[-1][0] - time:.3g} s: earlier poses are dropped"
             self._entries.clear()
         self._count += 1
         insort(self._entries, (time, self._count, pose), key=lambda entry: entry[:2])
@@ -45,9 +45,9 @@ class PoseBuffer:
         return note
 
     def at(self, time: float) -> Found:
-        """Interpolated between neighbours, or a little beyond the newest where nothing better came."""
+        """Interpolate between neighbours, or extrapolate a little beyond the newest pose."""
         if not self._entries:
-            return Found(None, True, "no pose has come yet")
+            return Found(None, True, "no pose received yet")
         first, newest = self._entries[0][0], self._entries[-1][0]
         near = bisect_left(self._entries, time, key=lambda entry: entry[0])
         some = {entry[0]: entry[2] for entry in self._entries[max(near - 2, 0) : near + 2]}
@@ -55,7 +55,7 @@ class PoseBuffer:
         beyond = time - newest
         if beyond > 0:
             note = f"the newest pose is {beyond:.3f} s older than the scan"
-            return Found(pose, True, f"{note}: extended" if pose else note)
+            return Found(pose, True, f"{note}: extrapolated" if pose else note)
         if pose is None:
             gap = "poses around the scan are too far apart" if time >= first else "the oldest pose is younger"
             return Found(None, False, gap)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans that wait: one bounded queue per sensor, so that a fast sensor does not push out a slow one."""
+"""One bounded queue of scans per sensor, so that a fast sensor does not displace a slow one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 from roadbed.core.frames import Scan
 
-_SAME_DRIVE_S = 5.0  # leaders whose times differ by more belong to different recordings: order of arrival counts
+_SAME_RECORDING_S = 5.0  # a larger time difference means another recording: order of arrival counts
 
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """A scan, what it came with, and when it came (monotonic clock, s)."""
+    """A scan with its payload and time of arrival (monotonic clock, s)."""
 
     scan: Scan
-    carried: Any
+    payload: Any
     arrived: float
 
 
 class SensorQueues:
-    """At most `length` scans of each sensor; the stream's lock is held around it."""
+    """At most `length` scans of each sensor; the caller holds the stream's lock."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -37,17 +37,17 @@ class SensorQueues:
         return len(self._queues.get(sensor, ())) >= self._length
 
     def add(self, entry: Waiting) -> Waiting | None:
-        """Put a scan in; returns the oldest of its sensor where that had to go."""
+        """Add a scan; returns the oldest one of its sensor if it was dropped."""
         queue = self._queues.setdefault(entry.scan.sensor, deque())
         pushed_out = queue.popleft() if len(queue) >= self._length else None
         queue.append(entry)
         return pushed_out
 
     def next(self) -> Waiting | None:
-        """The scan that was measured first among those that lead their queues; scans without time in order of arrival.
+        """The earliest scan by measurement time at the head of a queue; scans without time in order of arrival.
 
-        Of scans measured at once, that of the sensor which has waited longest for its turn: when there is no time for
-        all, each loses alike. After a recording has started over, what came before the jump goes first.
+        Of simultaneous scans, that of the sensor served least recently, so that under overload all sensors lose alike.
+        After a recording has restarted, the scans from before the jump go first.
         """
         leaders = [queue[0] for queue in self._queues.values() if queue]
         if not leaders:
@@ -55,11 +55,13 @@ class SensorQueues:
         first = min(leaders, key=lambda entry: entry.arrived)
         if first.scan.time is None:
             return first
-        close = [e for e in leaders if e.scan.time is not None and abs(e.scan.time - first.scan.time) < _SAME_DRIVE_S]
+        close = [
+            e for e in leaders if e.scan.time is not None and abs(e.scan.time - first.scan.time) < _SAME_RECORDING_S
+        ]
         return min(close, key=lambda e: (e.scan.time, self._turns.get(e.scan.sensor, 0), e.arrived))
 
     def take(self, entry: Waiting) -> bool:
-        """Remove a scan that leads its queue; False where it was pushed out meanwhile."""
+        """Remove the head of a queue; False if it was dropped meanwhile."""
         queue = self._queues.get(entry.scan.sensor)
         if not queue or queue[0] is not entry:
             return False

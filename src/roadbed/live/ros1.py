@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 1 by rospy: messages travel as bytes, so no package of message classes is needed."""
+"""ROS 1 with rospy; messages are passed as bytes, so no message packages are needed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from urllib.parse import urlsplit
 from xmlrpc.client import ServerProxy
 
 from roadbed.core.errors import DeviceError
-from roadbed.messages.store import RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_WATCH_S = 2.0  # between looks whether the master still knows this node
-_SENT_AT_ONCE = 2  # messages of a topic that wait for one subscriber
+_WATCH_S = 2.0  # interval of checks whether the master knows this node
+_SENT_AT_ONCE = 2  # queued messages per topic and subscriber
 
 
 class Ros1:
-    """A node on the ROS 1 graph that `ROS_MASTER_URI` names; it registers again when the master was restarted.
+    """A node on the ROS 1 graph that `ROS_MASTER_URI` names; it registers again after a restart of the master.
 
     With a master on this machine, and unless ROS_IP or ROS_HOSTNAME say otherwise, it listens on loopback only.
     """
@@ -53,15 +53,15 @@ class Ros1:
         self._watcher = threading.Thread(target=self._watch, name="roadbed-ros1-watch", daemon=True)
         self._watcher.start()
 
-    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
-        # By rospy's own 64 kB: with a buffer of 16 MB, which each read allocates anew, clouds come late; figures in
-        # docs/notebook/transport.md.
+    def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None:
+        # rospy's default buffer of 64 kB: a larger one is allocated for each read and delays clouds
+        # (docs/notebook/transport.md).
         self._subscribers[topic] = self._rospy.Subscriber(
-            topic, self._raw(kind), lambda message: heard(message.data), tcp_nodelay=True
+            topic, self._raw(kind), lambda message: callback(message.data), tcp_nodelay=True
         )
 
     def advertise(self, topic: str, kind: str) -> None:
-        # Each connection sends from a queue of its own: a subscriber that is too slow loses the oldest messages.
+        # Each connection has its own queue: a slow subscriber loses its oldest messages.
         self._publishers[topic] = self._rospy.Publisher(
             topic, self._raw(kind), queue_size=_SENT_AT_ONCE, tcp_nodelay=True
         )
@@ -76,23 +76,21 @@ class Ros1:
         message.data = data
         try:
             publisher.publish(message)
-        except self._rospy.ROSException:  # closed while this was under way
+        except self._rospy.ROSException:  # closed meanwhile
             if not self._closed.is_set():
                 raise
 
     def _notice_slow(self, topic: str, publisher: Any) -> None:
-        """rospy drops the oldest message of a full queue without a word: say so, at first and at powers of ten."""
+        """rospy drops the oldest message of a full queue silently: warn at the 1st, 10th, 100th, ... of them."""
         for connection in list(publisher.impl.connections):
             if len(getattr(connection, "_queue", ())) < _SENT_AT_ONCE:
                 continue
             key = topic, str(connection.endpoint_id)
             self._unsent[key] = self._unsent.get(key, 0) + 1
             if self._unsent[key] in (1, 10, 100, 1000, 10_000):
-                self.say(
-                    f"{topic}: {key[1]} is too slow: {self._unsent[key]} of its messages were dropped, oldest first"
-                )
+                self.warn(f"{topic}: {key[1]} is too slow: {self._unsent[key]} messages were dropped, oldest first")
 
-    def say(self, problem: str) -> None:
+    def warn(self, problem: str) -> None:
         self._rospy.logwarn(problem)
 
     def close(self) -> None:
@@ -101,10 +99,10 @@ class Ros1:
         self._rospy.signal_shutdown("roadbed was stopped")
 
     def _raw(self, kind: str) -> Any:
-        """A message class that hands bytes through; ROS compares its name and MD5 sum with the other side's."""
+        """A message class that passes bytes; ROS compares its name and MD5 sum with the peer's."""
         text, md5 = self._messages.definition(kind)
 
-        class Raw(self._genpy.Message):  # type: ignore[misc, name-defined]
+        class Raw(self._genpy.Message):  # type: ignore[name-defined]
             _type, _md5sum, _full_text = kind.replace("/msg/", "/"), md5, text
             _has_header = False
             __slots__ = ("data",)
@@ -123,22 +121,22 @@ class Ros1:
         return Raw
 
     def _watch(self) -> None:
-        """A master that died and came back has forgotten every node: tell it again who publishes and subscribes."""
+        """Register again after a restart of the master, which has lost all registrations."""
         lost = False
         while not self._closed.wait(_WATCH_S):
             try:
                 known = self._is_known()
             except OSError:
                 if not lost:
-                    self.say("ROS 1: the master does not answer; connections stay, new ones have to wait for it")
+                    self.warn("ROS 1: the master does not answer; existing connections stay")
                 lost = True
                 continue
-            except Exception as error:  # whatever answers there is no master yet
-                self.say(f"ROS 1: the master answers with {type(error).__name__}")
+            except Exception as error:  # not a ROS master
+                self.warn(f"ROS 1: the master answers with {type(error).__name__}")
                 continue
             if not known:
                 self._register()
-                self.say("ROS 1: the master was restarted; registered again")
+                self.warn("ROS 1: the master was restarted; registered again")
             lost = False
 
     def _is_known(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2: by rclpy where it is installed, with serialised messages; else by DDS alone."""
+"""ROS 2: with rclpy where it is installed, else as a DDS participant; messages stay serialised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roadbed.live.ros_node import Transport
 
 
 def open_ros2(reliable: bool = False) -> Transport:
-    """The way onto the ROS 2 graph that this machine offers."""
+    """Connect to ROS 2 with rclpy, else with DDS."""
     if find_spec("rclpy") is not None:
         return Rclpy(reliable)
     from roadbed.live.dds import Dds
@@ -24,7 +24,7 @@ def open_ros2(reliable: bool = False) -> Transport:
 
 
 class Rclpy:
-    """A node by rclpy. Messages stay serialised; their classes have to be installed, since rclpy looks them up."""
+    """An rclpy node. Messages stay serialised, but rclpy needs their packages installed."""
 
     version: Literal[1, 2] = 2
 
@@ -44,14 +44,14 @@ class Rclpy:
         self._thread = threading.Thread(target=self._executor.spin, name="roadbed-rclpy", daemon=True)
         self._thread.start()
 
-    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None:
-        self._node.create_subscription(_class_of(kind), topic, heard, self._quality(topic), raw=True)
+    def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None:
+        self._node.create_subscription(_class_of(kind), topic, callback, self._quality(topic), raw=True)
 
     def advertise(self, topic: str, kind: str) -> None:
         try:
             self._publishers[topic] = self._node.create_publisher(_class_of(kind), topic, 5)
-        except DeviceError as error:  # grid_map_msgs is not part of every installation; the rest is published
-            self.say(f"{topic}: not published: {error}")
+        except DeviceError as error:  # grid_map_msgs may be missing; the other topics are published
+            self.warn(f"{topic}: not published: {error}")
 
     def has_listeners(self, topic: str) -> bool:
         return topic in self._publishers and self._publishers[topic].get_subscription_count() > 0
@@ -60,7 +60,7 @@ class Rclpy:
         if topic in self._publishers:
             self._publishers[topic].publish(data)
 
-    def say(self, problem: str) -> None:
+    def warn(self, problem: str) -> None:
         self._node.get_logger().warning(problem)
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node, the same for ROS 1, ROS 2 and bare DDS: bytes of messages in, bytes of messages out."""
+"""The ROS node, the same for ROS 1, ROS 2 and DDS: serialised messages in and out."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from time import time
 from typing import Any, Literal, Protocol
 
 from roadbed.config import Config
 from roadbed.config.text import parse_yaml
 from roadbed.core.errors import ConfigError, InputError, RoadbedError
 from roadbed.io.foreign import foreign_errors
-from roadbed.live.diagnostics import diagnostics
+from roadbed.live.counts import Statistics
 from roadbed.live.stream import LiveResult, Stream
-from roadbed.messages.clouds import scan_of_cloud
-from roadbed.messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
-from roadbed.messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.clouds import scan_of_cloud
+from roadbed.outputs.ros_messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
+from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.sources.bags.transforms import TransformGraph, frame_name, message_pose, stamp_seconds
 
 STRING = "std_msgs/msg/String"
 
 
 class Transport(Protocol):
-    """What the node asks of ROS 1, ROS 2 or DDS: serialised messages by topic."""
+    """Interface of ROS 1, ROS 2 and DDS: serialised messages by topic."""
 
     version: Literal[1, 2]
     address: str  # where it listens
 
-    def subscribe(self, topic: str, kind: str, heard: Callable[[bytes], None]) -> None: ...
+    def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None: ...
 
     def advertise(self, topic: str, kind: str) -> None: ...
 
@@ -37,32 +38,32 @@ class Transport(Protocol):
 
     def publish(self, topic: str, data: bytes) -> None: ...
 
-    def say(self, problem: str) -> None:
-        """A warning where people of that system look for it."""
+    def warn(self, problem: str) -> None:
+        """Log a warning."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """Which topics the node listens to and what frames are called."""
+    """Topics and frame names of the node."""
 
     clouds: tuple[str, ...]
     odometry: str | None = None  # nav_msgs/Odometry; None: the transform from `frames.world` to `frames.vehicle`
     frames: FrameNames = field(default_factory=FrameNames)
-    on_road: bool = False  # the vehicle frame's origin lies on the road, so that TF tells each sensor's mounting
+    on_road: bool = False  # the vehicle frame is at road level: TF gives the mounting of each sensor
     prefix: str = "/roadbed"
     occupancy: bool = True
 
 
 class RosNode:
-    """Subscribes, perceives, publishes; `close` ends it after the scans that wait."""
+    """Subscribes, processes, publishes; `close` finishes the queued scans."""
 
     def __init__(self, transport: Transport, options: NodeOptions, config: Config | None = None) -> None:
         self._transport, self._options = transport, options
         self._messages = RosMessages(transport.version)
         self._transforms = TransformGraph()
-        self._unmounted: dict[str, str] = {}  # frames of clouds that no transform joins to the vehicle, with a topic
+        self._unmounted: dict[str, str] = {}  # frame: topic of clouds without a transform to the vehicle
         self._lock = threading.Lock()
         self._said: set[str] = set()
         self._closed = threading.Event()
@@ -70,7 +71,7 @@ class RosNode:
             config,
             on_ground=self._publish_ground,
             on_result=self._publish_rest,
-            on_problem=transport.say,
+            on_problem=transport.warn,
             occupancy=options.occupancy,
         )
         for topic in TOPICS if options.occupancy else GROUND_TOPICS:
@@ -101,9 +102,9 @@ class RosNode:
         return "/tf" if topic == "tf" else f"{self._options.prefix}/{topic}"
 
     def _subscribe(self, topic: str, kind: str, take: Callable[[Any], None]) -> None:
-        """What cannot be read is counted and reported; the node goes on."""
+        """Invalid messages are counted and reported; the node continues."""
 
-        def heard(data: bytes) -> None:
+        def callback(data: bytes) -> None:
             try:
                 with foreign_errors(topic, kind.rpartition("/")[2]):
                     message = self._messages.from_bytes(data, kind)
@@ -112,9 +113,9 @@ class RosNode:
                 if kind == CLOUD:
                     self.stream.refuse(topic, str(error))
                 else:
-                    self._transport.say(str(error))
+                    self._transport.warn(str(error))
 
-        self._transport.subscribe(topic, kind, heard)
+        self._transport.subscribe(topic, kind, callback)
 
     def _take_cloud(self, topic: str, cloud: Any) -> None:
         scan = scan_of_cloud(cloud, topic)
@@ -123,7 +124,7 @@ class RosNode:
         self.stream.push(scan, cloud)
 
     def _mount(self, sensor: str, topic: str) -> None:
-        """Tell the stream where a sensor sits, or remember that TF has not told yet; the lock is held around it."""
+        """Pass the mounting from TF to the stream, or note that it is missing; the caller holds the lock."""
         T_vehicle_sensor = self._transforms.between(self._options.frames.vehicle, sensor)
         if T_vehicle_sensor is None:
             self._unmounted[sensor] = topic
@@ -132,7 +133,7 @@ class RosNode:
             self.stream.set_mounting(sensor, T_vehicle_sensor, over_road=self._options.on_road)
 
     def _take_transforms(self, message: Any) -> None:
-        """Mountings, and without an odometry topic the pose as well: whenever part of its chain has moved."""
+        """Update mountings and, without an odometry topic, the pose if a transform of its chain has changed."""
         frames = self._options.frames
         own = frame_name(frames.grid)
         message.transforms = [entry for entry in message.transforms if frame_name(entry.child_frame_id) != own]
@@ -149,19 +150,19 @@ class RosNode:
             self.stream.push_pose(max(stamps), T_world_vehicle)
 
     def _take_odometry(self, message: Any) -> None:
-        """The pose of the vehicle's frame, where TF says how the followed body sits on it."""
+        """The pose of the vehicle frame; TF gives the transform from the frame of the odometry."""
         pose, vehicle = message_pose(message), self._options.frames.vehicle
         body = frame_name(str(message.child_frame_id)) or vehicle
         with self._lock:
             T_body_vehicle = self._transforms.between(body, vehicle)
         if T_body_vehicle is None:
-            self._say_once(f"{self._options.odometry}: follows {body!r}, which no transform joins to {vehicle!r}")
+            self._warn_once(f"{self._options.odometry}: follows {body!r}, which has no transform to {vehicle!r}")
         else:
             pose = pose @ T_body_vehicle
         self.stream.push_pose(stamp_seconds(message.header.stamp), pose)
 
     def _take_change(self, message: Any) -> None:
-        """YAML laid over the configuration in force."""
+        """Merge YAML into the current configuration."""
         origin = f"{self._options.prefix}/change"
         values = parse_yaml(str(message.data), origin)
         if not isinstance(values, dict):
@@ -179,24 +180,24 @@ class RosNode:
             topic = self._unmounted.get(sensor)
             known = ", ".join(self._transforms.frames) or "none"
         if topic is not None:
-            self._say_once(
-                f"{topic}: frame {sensor!r}: found no transform to {self._options.frames.vehicle!r}; its scans stand "
-                f"alone until one comes; frames that exist: {known}",
+            self._warn_once(
+                f"{topic}: frame {sensor!r}: found no transform to {self._options.frames.vehicle!r}; scans are "
+                f"processed one by one until it arrives; known frames: {known}",
                 key=f"{topic} {sensor}",
             )
         for note in live.diagnostics if topic is None else live.result.diagnostics:
-            self._say_once(note)
+            self._warn_once(note)
 
     def _publish(self, live: LiveResult, topics: dict[str, str]) -> None:
-        """Only what somebody listens to is made at all."""
-        made = ResultMessages(self._messages, live.result, self._options.frames, live.carried)
+        """Publish the topics that have subscribers."""
+        made = ResultMessages(self._messages, live.result, self._options.frames, live.payload)
         for topic in topics:
             name = self._name(topic)
             if self._transport.has_listeners(name):
                 self._transport.publish(name, self._messages.to_bytes(made.make(topic)))
 
     def _report(self) -> None:
-        """Once a second: rate, latency, what was lost."""
+        """Publish diagnostics once a second."""
         before = None
         while not self._closed.wait(1.0):
             statistics = self.stream.statistics()
@@ -204,11 +205,11 @@ class RosNode:
             self._transport.publish("/diagnostics", self._messages.to_bytes(message))
             before = statistics
 
-    def _say_once(self, text: str, key: str = "") -> None:
-        """Warnings that would come with every scan come once."""
+    def _warn_once(self, text: str, key: str = "") -> None:
+        """Log a warning once, not for every scan."""
         if (key or text) not in self._said and len(self._said) < 1000:
             self._said.add(key or text)
-            self._transport.say(text)
+            self._transport.warn(text)
 
 
 def checked_topics(clouds: list[str]) -> tuple[str, ...]:
@@ -217,3 +218,29 @@ def checked_topics(clouds: list[str]) -> tuple[str, ...]:
     if not names or "/" in names or len(set(names)) < len(names):
         raise InputError(f"topics: expected one or more different names, found {', '.join(clouds) or 'none'}")
     return names
+
+
+_OK, _WARN = 0, 1
+
+
+def diagnostics(messages: RosMessages, now: Statistics, before: Statistics | None) -> Any:
+    """Rate, latency and counts as a DiagnosticArray; a warning if scans were lost since `before`."""
+    total = now.total
+    lost = total.dropped + total.refused - (before.total.dropped + before.total.refused if before else 0)
+    values = {"rate_hz": f"{now.rate:.2f}", "waiting": now.waiting, "without_pose": total.without_pose}
+    for sensor, counts in now.sensors.items():
+        for name in ("received", "processed", "dropped", "refused"):
+            values[f"{sensor}/{name}"] = getattr(counts, name)
+    for stage, (median, p95) in now.latency.items():
+        values[f"{stage}_ms"] = f"{1e3 * median:.1f}"
+        values[f"{stage}_p95_ms"] = f"{1e3 * p95:.1f}"
+    pairs = [messages.make("diagnostic_msgs/msg/KeyValue", key=key, value=str(value)) for key, value in values.items()]
+    status = messages.make(
+        "diagnostic_msgs/msg/DiagnosticStatus",
+        level=_WARN if lost else _OK,
+        name="roadbed: pipeline",
+        message=f"{lost} scans lost in the last second" if lost else now.line(),
+        hardware_id="roadbed",
+        values=pairs,
+    )
+    return messages.make(DIAGNOSTICS, header=messages.header(messages.stamp(time()), ""), status=[status])

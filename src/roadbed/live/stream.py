@@ -22,13 +22,15 @@ from roadbed.live.poses import Found, PoseBuffer
 from roadbed.live.queues import SensorQueues, Waiting
 from roadbed.pipeline import Pipeline, Result
 
+_POSE_MEMORY = 10.0  # s of poses that are kept, at least
+
 
 @dataclass(frozen=True, eq=False)
 class LiveResult:
-    """A result with what its scan came with, how long each step took, and what was noticed on the way."""
+    """A result with the payload of its scan, latencies and diagnostics."""
 
     result: Result
-    carried: Any = None  # as it was pushed beside the scan, e.g. the message
+    payload: Any = None  # as pushed with the scan, e.g. the message
     latency: Mapping[str, float] = field(default_factory=dict)  # s: waited, ground, occupancy, total since the push
     stream_diagnostics: tuple[str, ...] = ()
 
@@ -40,8 +42,8 @@ class LiveResult:
 class Stream:
     """Runs a pipeline on what is pushed; `with Stream(config) as stream:` starts and stops it.
 
-    `on_ground` gets the labels before the occupancy is there, `on_result` everything, `on_problem` one line about what
-    could not be used; all three are called by the stream's own thread. `results()` gives the same by iteration.
+    `on_ground` gets the labels before the occupancy is ready, `on_result` the whole result, `on_problem` one line about
+    an invalid scan; all are called by the stream's thread. `results()` iterates over the results instead.
     """
 
     def __init__(
@@ -60,9 +62,9 @@ class Stream:
         self._on_result, self._on_ground, self._on_problem = on_result, on_ground, on_problem
         self._change = threading.Condition()
         self._queues = SensorQueues(self.config.live.queue)
-        self._poses = PoseBuffer(self.config.live.pose_memory, self.config.timeline.new_recording)
+        self._poses = PoseBuffer(max(_POSE_MEMORY, 2 * self.config.live.pose_wait), self.config.timeline.new_recording)
         self._mountings: dict[str, Pose] = {}
-        self._over_road: set[str] = set()  # sensors whose mounting is the one over the road too
+        self._over_road: set[str] = set()  # sensors whose body origin is at road level
         self._first_arrivals: dict[str, float] = {}
         self._tally = Tally()
         self._out: deque[LiveResult] | None = None
@@ -71,7 +73,7 @@ class Stream:
         self._thread = threading.Thread(target=self._work, name="roadbed-stream", daemon=True)
 
     def warm_up(self) -> None:
-        """Load or compile every kernel on made-up scans, so that the first real ones need not wait for that."""
+        """Load or compile all kernels on synthetic scans, before the first real one."""
         rng = np.random.default_rng(0)
         pipeline = self._make(self.config)
         for number in range(3):
@@ -83,10 +85,10 @@ class Stream:
         self._thread.start()
         return self
 
-    def push(self, scan: Scan, carried: Any = None) -> bool:
-        """Hand in a scan; `carried` comes back with its result. False once the stream has been stopped.
+    def push(self, scan: Scan, payload: Any = None) -> bool:
+        """Push a scan; `payload` is returned with its result. False once the stream has been stopped.
 
-        A full queue drops its oldest scan, or with `live.when_full: wait` holds the caller until there is room.
+        A full queue drops its oldest scan, or with `live.when_full: wait` blocks the caller until there is room.
         """
         arrived = monotonic()
         with self._change:
@@ -97,13 +99,13 @@ class Stream:
             if self._stopping:
                 self._tally.count(scan.sensor, "dropped")
                 return False
-            if self._queues.add(Waiting(scan, carried, arrived)) is not None:
+            if self._queues.add(Waiting(scan, payload, arrived)) is not None:
                 self._tally.count(scan.sensor, "dropped")
             self._change.notify_all()
         return True
 
     def push_pose(self, time: float, T_world_body: Pose) -> None:
-        """Where the body that carries the sensors was at `time`; may come before or after the scans of that time."""
+        """Pose of the body that carries the sensors at `time`; may arrive before or after the scans."""
         with self._change:
             self._expects_poses = True
             note = self._poses.add(time, T_world_body)
@@ -112,38 +114,38 @@ class Stream:
             self._report(note)
 
     def expect_poses(self) -> None:
-        """Poses will come: scans that are here before the first of them wait too."""
+        """Poses will be pushed: scans wait for them from the start."""
         with self._change:
             self._expects_poses = True
 
     def set_mounting(self, sensor: str, T_body_sensor: Pose, *, over_road: bool = False) -> None:
-        """Where a sensor sits on the body whose poses are pushed; `over_road`: that body's origin lies on the road."""
+        """Pose of a sensor on the body; `over_road`: the body's origin is at road level."""
         with self._change:
             self._mountings[sensor] = T_body_sensor
             (self._over_road.add if over_road else self._over_road.discard)(sensor)
             self._change.notify_all()
 
     def expect_mountings(self) -> None:
-        """Mountings will come: the first scans of a sensor wait for its own, and stand alone where none has come."""
+        """Mountings will be set: the first scans of a sensor wait for its mounting for a while."""
         with self._change:
             self._expects_mountings = True
 
     def refuse(self, sensor: str, problem: str) -> None:
-        """Count a scan that could not even be read, and say why."""
+        """Count and report a scan that could not be read."""
         with self._change:
             self._tally.count(sensor, "received")
             self._tally.count(sensor, "refused")
         self._report(problem)
 
     def change(self, config: Config) -> None:
-        """Use other parameters from the next scan on; the filters start anew. Queues and the backend stay."""
+        """Change parameters from the next scan on. The filters restart; queues and backend stay."""
         with self._change:
             kept = {name: getattr(self.config, name) for name in ("live", "backend", "device")}
             self._next_config = config.model_copy(update=kept)
             self.config = self._next_config
 
     def results(self, keep: int = 16) -> Iterator[LiveResult]:
-        """Results as they come, until the stream is stopped; who is too slow loses the oldest of `keep`."""
+        """Iterate over results until the stream stops; a slow reader loses the oldest of `keep`."""
         with self._change:
             self._out = deque(maxlen=keep) if self._out is None else self._out
         return self._iterate(self._out)
@@ -163,7 +165,7 @@ class Stream:
             return self._tally.statistics(len(self._queues))
 
     def stop(self, finish: bool = True) -> Statistics:
-        """End the thread, after the scans that wait (`finish`) or at once; the long-term map is written. Idempotent."""
+        """End the thread, after the queued scans (`finish`) or at once; saves the long-term map. Idempotent."""
         with self._change:
             if not finish:
                 for entry in self._queues.clear():
@@ -188,7 +190,7 @@ class Stream:
                 entry, pose = found
                 try:
                     self._process(entry, pose)
-                except Exception as error:  # whatever one scan does, the next one is taken
+                except Exception as error:  # one bad scan does not end the stream
                     with self._change:
                         self._tally.count(entry.scan.sensor, "refused")
                     self._report(f"{entry.scan.sensor}: {_described(error)}")
@@ -197,7 +199,7 @@ class Stream:
                 self._change.notify_all()
 
     def _next(self) -> tuple[Waiting, Found] | None:
-        """The next scan once its pose is there or has been waited for long enough; None at the end."""
+        """The next scan once its pose has arrived or `live.pose_wait` is over; None at the end."""
         with self._change:
             while True:
                 entry = self._queues.next()
@@ -216,10 +218,10 @@ class Stream:
                     return entry, found
 
     def _pose_of(self, entry: Waiting) -> tuple[Found, float]:
-        """The pose of a scan, and since when it is waited for: a mounting that never comes delays no later scan."""
+        """The pose of a scan, and the start of the wait for it; for a mounting that is the first scan of the sensor."""
         scan = entry.scan
         if self._expects_mountings and scan.sensor not in self._mountings:
-            found = Found(scan.T_world_sensor, True, f"nobody has told where {scan.sensor!r} is mounted")
+            found = Found(scan.T_world_sensor, True, f"the mounting of {scan.sensor!r} is unknown")
             return found, self._first_arrivals[scan.sensor]
         if scan.T_world_sensor is not None or scan.time is None or not self._expects_poses:
             return Found(scan.T_world_sensor), entry.arrived
@@ -241,17 +243,17 @@ class Stream:
         if config is not None:
             self._pipeline.close()
             self._pipeline = self._make(config)
-            diagnostics += ("parameters changed: started anew",)
+            diagnostics += ("parameters changed: filters restarted",)
 
         def labelled(result: Result) -> None:
             latency["ground"] = monotonic() - entry.arrived
             if self._on_ground is not None:
-                self._on_ground(LiveResult(result, entry.carried, dict(latency), diagnostics))
+                self._on_ground(LiveResult(result, entry.payload, dict(latency), diagnostics))
 
         result = self._pipeline(scan, on_ground=labelled)
         end = monotonic()
         latency["total"] = end - entry.arrived
-        live = LiveResult(result, entry.carried, latency, diagnostics)
+        live = LiveResult(result, entry.payload, latency, diagnostics)
         with self._change:
             self._tally.count(entry.scan.sensor, "processed")
             if self._expects_poses and found.pose is None:

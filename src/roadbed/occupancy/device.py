@@ -16,20 +16,33 @@ from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells
 from roadbed.occupancy.engine import GridMotion, LazyOutput, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.fusion.fuse_device import FusionDevice
+from roadbed.occupancy.fusion.program import FUSE
 from roadbed.occupancy.hsbof.buffers import ObservationBuffers, check_memory
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.hsbof.model import FilterModel
+from roadbed.occupancy.hsbof.program import filter_program
 from roadbed.occupancy.observation.observe_device import ObserveDevice
+from roadbed.occupancy.observation.program import OBSERVE
 from roadbed.occupancy.placement import lattice_of
 from roadbed.occupancy.programs import check_device
+from roadbed.occupancy.registration.program import register_group, register_program
 from roadbed.occupancy.registration.register_device import RegistrationDevice
+from roadbed.runtime import primitives
 from roadbed.runtime.backend import Backend
+from roadbed.runtime.device import Device
 from roadbed.runtime.graph_cache import GraphCache
 from roadbed.runtime.graphs import CommandGraph, Concurrent
+from roadbed.runtime.program import Program
 
 _SENSED_PER_CELL = 18 + 10 + 4  # bytes of one sensor's grids, of the fused ones, and of its last observedness
 
 _MASSES = ("static", "dynamic", "free")
+
+
+def device_programs(device: Device) -> list[Program]:
+    """The programs that a device builds for the occupancy."""
+    check_device(device)
+    return [OBSERVE, FUSE, register_program(register_group(device)), filter_program(), primitives.PROGRAM]
 
 
 class OccupancyDevice:
@@ -43,7 +56,7 @@ class OccupancyDevice:
         self.config, self.backend, occupancy = config, backend, config.occupancy
         self.grid = lattice_of(occupancy.grid)
         cells, model = Cells(*self.grid.shape, self.grid.spacing), FilterModel.of(occupancy)
-        check_device(backend)
+        check_device(backend.device)
         history = RegistrationDevice.bytes_needed(backend, *self.grid.shape, model.registration)
         check_memory(backend, self.grid.size, model, self.grid.size * _SENSED_PER_CELL + history)
         self._observe = ObserveDevice(backend, config, self.grid)

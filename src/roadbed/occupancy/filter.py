@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from roadbed.config import Config, OccupancyConfig
+from roadbed.config import Config
+from roadbed.core.closing import Closed, Closing
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, check_fields
 from roadbed.core.geometry import Pose
@@ -21,7 +22,7 @@ from roadbed.core.timing import timed
 from roadbed.core.tracked_objects import TrackedObjects, Tracks
 from roadbed.kernels import progress as compilation
 from roadbed.occupancy.cpu import OccupancyCpu
-from roadbed.occupancy.device import OccupancyDevice
+from roadbed.occupancy.device import OccupancyDevice, device_programs
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
@@ -31,9 +32,10 @@ from roadbed.occupancy.placement import GridPlace, GridPlacement
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
 from roadbed.runtime.device_errors import translate_error
-from roadbed.runtime.device_selection import select_backend
+from roadbed.runtime.device_selection import open_backend
 
-FIELDS = ("masses", "velocity", "observation", "objects")  # what a frame holds beside the moving cells
+OccupancyField = Literal["masses", "velocity", "observation", "objects"]  # results beside the moving cells
+FIELDS: tuple[OccupancyField, ...] = get_args(OccupancyField)
 _LAYERS = {
     "masses": ("static", "dynamic", "free"),
     "velocity": ("velocity", "velocity_covariance"),
@@ -68,38 +70,41 @@ class OccupancyTask:
     frame: OccupancyFrame | None = None
 
 
-class OccupancyFilter:
+class OccupancyFilter(Closing):
     """Dynamic occupancy from segmented scans: `frame = filter(scan, ground_frame)`.
 
-    Scans of several sensors come merged (`Scan.merged`) or one by one, identified by `scan.sensor`. `backend` and
-    `device` are given as to GroundFilter. `fields` names what frames hold beside the moving cells; None: all of FIELDS.
-    Calls from several threads take turns.
+    Scans of several sensors come merged (`Scan.merged`) or one by one, identified by `scan.sensor`. The
+    configuration names backend and device; `backend` is one that is open already and shared with another filter.
+    `fields` are the optional results of a frame; None: all of FIELDS. Calls from several threads take turns.
     """
 
     def __init__(
         self,
-        config: Config | OccupancyConfig | None = None,
-        backend: str | Backend | CpuBackend | None = None,
-        device: int | str | None = None,
-        seed: int | None = None,
-        fields: Iterable[str] | None = None,
+        config: Config | None = None,
+        backend: Backend | CpuBackend | None = None,
+        *,
+        fields: Iterable[OccupancyField] | None = None,
     ) -> None:
         self.config = Config.of(config)
-        if seed is not None:
-            self.config = self.config.with_changes(seed=seed)
-        self.backend = select_backend(backend, device, (self.config.backend, self.config.device))
+        self.backend = backend or open_backend(self.config.backend, self.config.device, device_programs)
         self._fields = check_fields(fields, FIELDS)
         self._names = tuple(name for group, names in _LAYERS.items() if group in self._fields for name in names)
         self._turn = threading.RLock()
         self._engine = _engine(self.config, self.backend, self._fields)
         self._placement = GridPlacement(self.config.occupancy.grid)
-        self._timeline = Timeline(self.config.timeline, in_order=True)
+        self._timeline = Timeline(self.config.timeline.limits, in_order=True)
         occupancy = self.config.occupancy
         self._finder = ClusterFinder(self._placement.shape, ClusterRule.of(occupancy, occupancy.grid.spacing))
         self._tracker = ObjectTracker(TrackRule.of(occupancy))
         self._mounts: dict[str, Pose] = {}
         self._last: OccupancyFrame | None = None
         self._prepared: _Prepared | None = None
+
+    def close(self) -> None:
+        """Release the device memory of this filter."""
+        with self._turn:
+            if not isinstance(self._engine, Closed):
+                self._engine = cast(OccupancyEngine, Closed(self))
 
     def reset(self) -> None:
         """Forget everything seen so far."""
@@ -192,7 +197,7 @@ class OccupancyFilter:
             timings=timings | output.timings,
             T_ground_grid=place.T_ground_grid,
             T_world_grid=ground.T_world_grid and ground.T_world_grid @ given.T_ground_grid,
-            moving_on_device=output.moving_on_device,
+            device=output.moving_on_device,
         )
         return self._last
 

@@ -15,6 +15,7 @@ import numpy as np
 from roadbed.core.errors import DeviceError
 from roadbed.occupancy import model
 from roadbed.runtime.backend import Backend
+from roadbed.runtime.device import Device
 
 GROUP = 256  # work-items per group over points and cells
 
@@ -33,10 +34,10 @@ def definitions(*modules: ModuleType) -> dict[str, Any]:
     return {name: np.float64(n) if isinstance(n, float) else n for name, n in numbers.items()}
 
 
-def check_device(backend: Backend) -> None:
+def check_device(device: Device) -> None:
     """Refuse a device that cannot compute what the CPU does."""
-    if not backend.device.has_double:
-        raise DeviceError(f"{backend.device.name}: the occupancy needs double precision, which this device lacks")
+    if not device.has_double:
+        raise DeviceError(f"{device.name}: the occupancy needs double precision, which this device lacks")
 
 
 def groups_over(backend: Backend, items: int) -> int:

@@ -4,18 +4,64 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from roadbed.config import Config
-from roadbed.io.atomic import atomic_write
+from roadbed.core.errors import InputError
+from roadbed.io.atomic import atomic_write, output_errors
+from roadbed.io.files import read_text
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import frame_arrays, write_arrays
-from roadbed.outputs.parts import Part, linked_or_copied
 from roadbed.outputs.pictures import save_frame_picture
-from roadbed.outputs.report import FrameRecord, Picture, RunRecorder, RunSummary, write_report
+from roadbed.outputs.report import FrameRecord, Picture, RunRecorder, RunSummary, Slide, write_report
 from roadbed.pipeline import Result
+
+_NAME = "part.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a run beside its labels and layers."""
+
+    frames: Sequence[FrameRecord]
+    slides: Sequence[Slide]
+    objects: Sequence[str]  # lines of JSON
+    last: str  # name of the files of its last frame
+
+    def write(self, out: OutputFolder) -> None:
+        """part.json and slides/."""
+        for slide in self.slides:
+            with atomic_write(out.file("slides", f"{slide.index}.webp")) as file:
+                file.write(slide.data)
+        content = asdict(self) | {"slides": [slide.index for slide in self.slides]}
+        with atomic_write(out.file(_NAME)) as file:
+            file.write(json.dumps(content).encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> Part:
+        try:
+            content = json.loads(read_text(folder / _NAME))
+            frames = [
+                FrameRecord(**{**frame, "diagnostics": tuple(frame["diagnostics"])}) for frame in content["frames"]
+            ]
+            slides = [Slide(index, (folder / "slides" / f"{index}.webp").read_bytes()) for index in content["slides"]]
+            return cls(frames, slides, [str(line) for line in content["objects"]], str(content["last"]))
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise InputError(f"{folder / _NAME}: expected a part of a run ({error})") from None
+
+
+def linked_or_copied(path: Path, target: Path) -> None:
+    """The same file under another name; a copy where the file system has no such item."""
+    with output_errors(target):
+        try:
+            os.link(path, target)
+        except OSError:
+            shutil.copyfile(path, target)
 
 
 class RunFolder:
@@ -113,19 +159,19 @@ class RunFolder:
 
 def _object_records(name: str, result: Result) -> Iterable[dict]:
     assert result.occupancy is not None
-    for thing in result.occupancy.objects:
+    for item in result.occupancy.objects:
         yield {
             "frame": name,
             "time": result.occupancy.time,
-            "id": thing.id,
-            "position": thing.position.tolist(),
-            "extent": thing.extent.tolist(),
-            "heading": float(thing.heading),
-            "velocity": thing.velocity.tolist(),
-            "velocity_covariance": thing.velocity_covariance.tolist(),
-            "cells": int(thing.cells),
-            "age": float(thing.age),
-            "existence": float(thing.existence),
-            "acceleration": thing.acceleration.tolist(),
-            "yaw_rate": float(thing.yaw_rate),
+            "id": item.id,
+            "position": item.position.tolist(),
+            "extent": item.extent.tolist(),
+            "heading": float(item.heading),
+            "velocity": item.velocity.tolist(),
+            "velocity_covariance": item.velocity_covariance.tolist(),
+            "cells": int(item.cells),
+            "age": float(item.age),
+            "existence": float(item.existence),
+            "acceleration": item.acceleration.tolist(),
+            "yaw_rate": float(item.yaw_rate),
         }

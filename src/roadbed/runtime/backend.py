@@ -48,11 +48,9 @@ class Event(Protocol):
 
     def record(self) -> None:
         """Place the marker behind everything queued so far."""
-        ...
 
     def wait(self) -> None:
         """Wait for everything before the marker."""
-        ...
 
 
 class Backend(Protocol):
@@ -65,92 +63,72 @@ class Backend(Protocol):
 
     def build(self, program: Program) -> Any:
         """Compile for this device."""
-        ...
 
     def resident_groups(self, program: Any, kernel: str, size: int) -> int:
         """How many groups of a kernel are guaranteed to run at the same time, for cooperative launches; 0: one."""
-        ...
 
     def zeros(self, shape: Shape, dtype: DTypeLike) -> Any:
         """A cleared device buffer."""
-        ...
 
     def sub_buffer(self, buffer: Any, start: int, count: int, dtype: DTypeLike) -> Any:
         """`count` elements of a buffer of bytes, from byte `start` on (a multiple of 4096), as a buffer."""
-        ...
 
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
         """Copy an array to the device: into `buffer` from element `start` on, or into a new one."""
-        ...
 
     def host_array(self, shape: Shape, dtype: DTypeLike) -> NDArray:
         """A host array that transfers fastest, not cleared: pinned and visible to kernels on CUDA."""
-        ...
 
     def staging_buffer(self, size: int) -> Any:
         """Device memory for an argument struct of `size` bytes."""
-        ...
 
     def enqueue(self, array: NDArray, staging_buffer: Any) -> None:
         """Queue the copy of an argument struct into a staging buffer; `array` may be written again at once."""
-        ...
 
     def input_buffer(self, shape: Shape, dtype: DTypeLike, device_resident: bool = False) -> Any:
-        """Device memory for arrays given to `bind`. `device_resident`: copy also what kernels could read on the host,
+        """Device memory for arrays given to `bind`.
 
-        because several kernels read it.
+        `device_resident`: pinned host arrays are copied too, because kernels read them many times.
         """
-        ...
 
     def bind(self, array: Any, input_buffer: Any, start: int = 0) -> int:
         """Make `array` readable by kernels: its address on the device, or 0 after a copy into `input_buffer`."""
-        ...
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         """Queue the copy of `count` elements of a device buffer; the returned array holds them after `finish`.
 
         Work queued later does not wait for the copy and must not write these elements.
         """
-        ...
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
         """Wait for everything queued, then copy `count` elements of a device buffer to the host."""
-        ...
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike, device_resident: bool = False) -> Output:
         """Memory for a result, one row per slot.
 
         `device_resident`: kernels write it on the device, where later kernels read it, and `fetch` copies it.
         """
-        ...
 
     def reallocated(self, outputs: Sequence[Output]) -> list[Output]:
         """The same outputs with new host arrays, in one allocation: the old ones belong to the caller."""
-        ...
 
     def output_on_device(self, shape: tuple[int, ...], dtype: DTypeLike) -> Output:
         """Memory for a result that the caller uses on the device: `host` is an array there."""
-        ...
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
         """Queue the copy of the first `count` elements of a slot into `output.host`."""
-        ...
 
     def graph(self, program: Any, launches: Sequence[Launch], after: PhaseOrder | None = None) -> CommandGraph:
         """Record launches: in sequence, or with `after` each phase on its own queue after the phases it names."""
-        ...
 
     def combined(self, graphs: Sequence[CommandGraph | Concurrent]) -> CommandGraph:
         """Several graphs of this backend as one, in sequence, or concurrently where that is faster."""
-        ...
 
     def event(self) -> Event:
         """A marker that can be recorded many times."""
-        ...
 
     def finish(self) -> None:
         """Wait for everything queued."""
-        ...
 
 
 def element_count(shape: Shape) -> int:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stable sort of items by cell, SORT_BITS of the cell number at a time, lowest first: order within a cell is the input's.
+// Stable radix sort of items by cell, SORT_BITS of the cell number per pass, lowest bits first.
 //
-// A work-group of SORT_ITEMS work-items takes a tile of SORT_TILE items. `table`: how many items of each digit each tile
-// holds, and after a scan where they begin in the output.
+// A work-group of SORT_ITEMS work-items sorts a tile of SORT_TILE items. `table`: the number of items of each digit in each
+// tile, and after a scan their start in the output.
 
 #define SORT_DIGITS (1 << SORT_BITS)
 #define SORT_EACH (SORT_TILE / SORT_ITEMS)
 #define DIGIT(cell) ((cell) >> shift & (SORT_DIGITS - 1))
 
-// Counts, and clears what the scan that follows needs to be zero.
+// Counts digits, and clears the progress of the scan that follows.
 KERNEL sort_count(GLOBAL const int *cells, GLOBAL int *table, GLOBAL int *progress, int cleared, int shift, int count) {
     LOCAL_ARRAY int digits[SORT_DIGITS];
     for (int d = LOCAL_ID; d < SORT_DIGITS; d += LOCAL_SIZE) digits[d] = 0;
@@ -23,7 +23,7 @@ KERNEL sort_count(GLOBAL const int *cells, GLOBAL int *table, GLOBAL int *progre
 #ifdef ROADBED_CUDA
 #define WARPS (SORT_ITEMS / 32)
 
-// A warp owns consecutive rows of 32 items. In each row those with the same digit find each other.
+// A warp owns consecutive rows of 32 items. In a row, items with the same digit are ranked by warp intrinsics.
 KERNEL sort_scatter(GLOBAL const int *cells, GLOBAL const int *items, GLOBAL const int *table, GLOBAL int *cells_out,
                     GLOBAL int *items_out, int shift, int count) {
     LOCAL_ARRAY int starts[WARPS * SORT_DIGITS];

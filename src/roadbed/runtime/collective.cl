@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole-array kernels: fill, copy, random draws, exclusive scan.
+// Kernels over whole arrays: fill, copy, exclusive scan.
 
 KERNEL fill(GLOBAL int *values, int value, int count) {
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) values[i] = value;
@@ -9,22 +9,9 @@ KERNEL copy(GLOBAL const int *values, GLOBAL int *copies, int count) {
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) copies[i] = values[i];
 }
 
-// Draws first to first + count - 1 of a stream: words, uniform numbers, normal numbers.
-KERNEL draw_words(GLOBAL uint4 *words, uint first, int count, uint seed, uint frame, uint stream) {
-    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) words[i] = random_words(seed, frame, stream, first + (uint)i);
-}
-
-KERNEL draw_uniforms(GLOBAL float4 *numbers, uint first, int count, uint seed, uint frame, uint stream) {
-    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) numbers[i] = uniforms(seed, frame, stream, first + (uint)i);
-}
-
-KERNEL draw_normals(GLOBAL float4 *numbers, uint first, int count, uint seed, uint frame, uint stream) {
-    for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) numbers[i] = normals(seed, frame, stream, first + (uint)i);
-}
-
-// Exclusive scan in one pass, of numbers that are not negative: a group tells the sum of its tile, and adds up what all
-// before it told, each work-item some of them. Groups number themselves by a ticket, so every predecessor is already running.
-// progress: {ticket, then of each tile its sum and one more}, all zero before the launch.
+// Exclusive scan in one pass, of numbers that are not negative: a group publishes the sum of its tile and adds up the sums
+// of all tiles before it. Groups draw their tile by a ticket, so the groups of earlier tiles are already running.
+// progress: {ticket, then for each tile 1 + its sum}, all zero before the launch.
 #define SCAN_PER_ITEM 8
 
 KERNEL scan(GLOBAL const int *values, GLOBAL int *sums_before, GLOBAL int *progress, int count) {
@@ -32,16 +19,16 @@ KERNEL scan(GLOBAL const int *values, GLOBAL int *sums_before, GLOBAL int *progr
     LOCAL_ARRAY int tile;
     if (LOCAL_ID == 0) tile = ATOMIC_ADD(&progress[0], 1);
     BARRIER();
-    GLOBAL int *told = progress + 1;
+    GLOBAL int *published = progress + 1;
     int begin = (tile * LOCAL_SIZE + LOCAL_ID) * SCAN_PER_ITEM, own[SCAN_PER_ITEM], mine = 0;
     UNROLL for (int k = 0; k < SCAN_PER_ITEM; ++k) own[k] = begin + k < count ? values[begin + k] : 0;
     UNROLL for (int k = 0; k < SCAN_PER_ITEM; ++k) mine += own[k];
     int in_tile, before_tile, before = group_scan(mine, scratch, &in_tile), tiles_before = 0;
 
-    if (LOCAL_ID == 0) ATOMIC_EXCHANGE(&told[tile], in_tile + 1);
+    if (LOCAL_ID == 0) ATOMIC_EXCHANGE(&published[tile], in_tile + 1);
     for (int other = LOCAL_ID; other < tile; other += LOCAL_SIZE) {
         int sum = 0;
-        while (sum == 0) sum = ATOMIC_READ(&told[other]);
+        while (sum == 0) sum = ATOMIC_READ(&published[other]);
         tiles_before += sum - 1;
     }
     group_scan(tiles_before, scratch, &before_tile);

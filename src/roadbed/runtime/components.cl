@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8-connected components of cells on a grid, joined in parallel: `parent` is a cell itself at first, -1 outside.
+// 8-connected components of cells on a grid by a parallel union-find: `parent` is the cell itself at first, -1 outside.
 
 FUNCTION int root_of(GLOBAL const int *parent, int cell) {
     for (int next = parent[cell]; next != cell; next = parent[cell]) cell = next;
     return cell;
 }
 
-// The same while trees grow. On the way every cell is hung on what its parent hangs on: ways get short before many have gone
-// them. Another work-item's change that is overwritten thereby was made to the same tree, or goes on in `join`.
+// The root with path halving, while other work-items unite trees: each cell on the path gets its grandparent as parent. A
+// change of another work-item that is overwritten was made within the same tree, or is repeated by its `unite`.
 FUNCTION int root_halving(GLOBAL int *parent, int cell) {
     int above = parent[cell];
     while (above != cell) {
@@ -19,7 +19,7 @@ FUNCTION int root_halving(GLOBAL int *parent, int cell) {
     return cell;
 }
 
-// What hangs on one of two cells hangs on the first of both roots; another work-item may join them meanwhile.
+// Unites the trees of two cells under the smaller root; other work-items may do so at the same time.
 FUNCTION void unite(GLOBAL int *parent, int one, int other) {
     for (;;) {
         one = root_halving(parent, one);
@@ -33,7 +33,7 @@ FUNCTION void unite(GLOBAL int *parent, int one, int other) {
     }
 }
 
-// A cell hangs on its neighbours to the west and in the row before. Of neighbours that touch each other, one is enough.
+// Unites a cell with its neighbours to the west and in the row before; of neighbours that touch each other with one.
 FUNCTION void unite_with_previous(GLOBAL int *parent, int cell, int columns) {
     if (parent[cell] < 0) return;
     int column = cell % columns, south = cell >= columns;

@@ -9,7 +9,7 @@ from roadbed.kernels.jit import inlined, inner
 
 @inlined()
 def root_of(parent, cell):
-    """What a cell hangs on in the end; the way there becomes shorter."""
+    """The root of a cell's tree, with path halving."""
     while parent[cell] != cell:
         parent[cell] = parent[parent[cell]]
         cell = parent[cell]
@@ -18,9 +18,9 @@ def root_of(parent, cell):
 
 @inner()
 def label_components(inside, label):
-    """Number of the component of each cell `inside`, else -1; both (rows, columns). Returns how many there are."""
+    """Write the component of each cell `inside`, else -1; both (rows, columns). Returns the number of components."""
     rows, columns = inside.shape
-    parent = label.reshape(-1)  # first the cell that another hangs on, which always comes before it; then the number
+    parent = label.reshape(-1)  # first the parent, never a later cell; at the end the component
     for row in range(rows):
         for column in range(columns):
             cell = row * columns + column
@@ -40,6 +40,6 @@ def label_components(inside, label):
             parent[cell] = count
             count += 1
         elif parent[cell] >= 0:
-            # What it hangs on comes before it, so it is numbered already.
+            # Its parent is an earlier cell, which has its number already.
             parent[cell] = parent[parent[cell]]
     return count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's own cores as a backend, and what its kernels may not do: run after a fork."""
+"""The CPU as a backend, and the check that its kernels do not run in a forked process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from roadbed.core.errors import DeviceError
 from roadbed.runtime.backend import Shape
 from roadbed.runtime.device import Device
 
-_used_in: int | None = None  # the process that used kernels first
+_used_in: int | None = None  # the process that ran CPU kernels first
 
 
 class CpuBackend:
-    """The CPU: stages run their Numba kernels on it, and nothing is uploaded."""
+    """Stages run their Numba kernels on the CPU; nothing is uploaded."""
 
     error_types: tuple[type[Exception], ...] = ()
 
@@ -35,7 +35,7 @@ class CpuBackend:
 
 
 def refuse_after_fork() -> None:
-    """Before every use of the host's kernels: in a child of `fork` the threads that share their work are gone."""
+    """Called before every use of CPU kernels: the threads that they run on do not exist in a child of `fork`."""
     global _used_in
     if _used_in is not None and _used_in != os.getpid():
         raise DeviceError(

@@ -6,18 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from roadbed.core.errors import DeviceError, InputError, OutputError
-from roadbed.io.atomic import atomic_write
+from roadbed.core.errors import DeviceError, InputError
 from roadbed.runtime import program_cache
 from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
-from roadbed.runtime.cuda_graphs import CudaEvent, CudaGraph, Run, Step, runs_of
+from roadbed.runtime.cuda_graphs import CudaEvent, CudaGraph, Step
 from roadbed.runtime.device import GPU_LANES, SORT_BY_WARPS, Device
 from roadbed.runtime.device_errors import build_failed, out_of_memory
 from roadbed.runtime.graphs import Launch, PhaseOrder
@@ -27,72 +25,28 @@ _RELAXED = ("--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false"
 _EXACT = ("--std=c++17", "--fmad=false", "--ftz=false")
 _PINNED = 1  # cudaMemoryTypeHost
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
-_LINE = 256  # bytes; arrays that share memory begin at multiples of it
-_STAGING_COPIES = 16  # posts whose pinned memory is kept while they may be under way
-
-
-@cache
-def _found() -> tuple[int, str]:
-    """How many devices there are, and why none."""
-    try:
-        import cupy
-    except ImportError:
-        return 0, "CUDA: the package cupy is not installed (pip install 'roadbed[cuda]')"
-    try:
-        return cupy.cuda.runtime.getDeviceCount(), "CUDA: a driver is installed, but it offers no device"
-    except Exception as error:  # CuPy raises its own types, and ImportError variants when the driver is missing
-        return 0, f"CUDA: no usable driver ({' '.join(str(error).split())})"
-
-
-@cache
-def devices() -> list[Device]:
-    count, _ = _found()
-    if not count:
-        return []
-    import cupy
-
-    version = cupy.cuda.runtime.driverGetVersion()
-    found = []
-    for index in range(count):
-        facts = cupy.cuda.runtime.getDeviceProperties(index)
-        found.append(
-            Device(
-                backend="cuda",
-                index=index,
-                name=facts["name"].decode(),
-                kind="gpu",
-                memory=facts["totalGlobalMem"],
-                units=facts["multiProcessorCount"],
-                driver=f"CUDA {version // 1000}.{version % 1000 // 10}, CuPy {cupy.__version__}",
-                has_double=True,
-                largest_group=facts["maxThreadsPerBlock"],
-            )
-        )
-    return found
-
-
-def why_missing() -> str:
-    return _found()[1]
+_ALIGNMENT = 256  # bytes, of arrays that share one allocation
+_STAGING_COPIES = 16  # argument structs of one staging buffer that may be in flight
 
 
 @dataclass(frozen=True, eq=False)
 class InputBuffer:
-    """Room on the device for what comes from the host."""
+    """Device memory for arrays that come from the host."""
 
     device: Any  # cupy.ndarray
-    device_resident: bool  # what lies in pinned memory is copied too, not read there
+    device_resident: bool  # pinned arrays are copied too, not read in place
 
 
 @dataclass(frozen=True, eq=False)
 class StagingBuffer:
-    """A few bytes on the device, and the pinned memory they come from in turn, with its addresses."""
+    """Device memory for an argument struct, and pinned copies with their addresses, used in turn."""
 
     device: Any  # cupy.ndarray
     copies: list[tuple[NDArray, int]]
 
 
 # Definitions of every CUDA program.
-RUNTIME = {"ROADBED_CUDA": 1, "LANES": GPU_LANES, "WITH_DOUBLE": 1, **SORT_BY_WARPS.definitions()}
+DEFINITIONS = {"ROADBED_CUDA": 1, "LANES": GPU_LANES, "WITH_DOUBLE": 1, **SORT_BY_WARPS.definitions()}
 
 
 def options(exact: bool) -> tuple[str, ...]:
@@ -103,8 +57,8 @@ def options(exact: bool) -> tuple[str, ...]:
 class CudaBackend:
     """One CUDA device with its own streams.
 
-    Kernels read a scan in pinned memory where it lies, and write results there: the shortest way for one scan and one
-    stage. What `device_resident` is copied, while other scans or stages compute.
+    Kernels read a scan in pinned host memory and write results there: the lowest latency for one scan and one stage.
+    `device_resident` arrays are copied instead, while other scans or stages compute.
     """
 
     branches_are_free = True
@@ -121,18 +75,18 @@ class CudaBackend:
         self._handle = cupy.cuda.Device(device.index)
         with self._handle:
             self.stream = cupy.cuda.Stream(non_blocking=True)
-            self._downward = cupy.cuda.Stream(non_blocking=True)  # copies to the host, beside what follows them
-            self._before = cupy.cuda.Event(disable_timing=True)  # what they wait for
-            self._given = cupy.cuda.Event(disable_timing=True)  # an array of the caller's is there
-        self._under_way = self._working = False  # copies to the host; kernels that nobody has waited for
+            self._download_stream = cupy.cuda.Stream(non_blocking=True)  # copies overlap with later kernels
+            self._before_download = cupy.cuda.Event(disable_timing=True)
+            self._input_ready = cupy.cuda.Event(disable_timing=True)  # for arrays of other libraries
+        self._downloading = self._working = False  # copies or kernels are queued, and nothing has waited for them
         self._staging_copy = 0
         self.traffic = Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
         self._built: dict[str, Any] = {}  # programs by their text
-        self._sides: list[Any] = []  # streams beside the own
+        self._side_streams: list[Any] = []  # streams that branches of graphs are captured from
 
     def build(self, program: Program) -> Any:
-        text = program.source(RUNTIME)
+        text = program.source(DEFINITIONS)
         if text in self._built:
             return self._built[text]
         with self._handle:
@@ -142,19 +96,18 @@ class CudaBackend:
         return module
 
     def _binary(self, program: Program, text: str) -> bytes:
-        """Compiled here and kept by us: CuPy's own way flushes tiny numbers to zero, which the CPU does not."""
+        """Compiled and cached here, because CuPy's RawModule flushes denormal numbers to zero, unlike the CPU."""
         flags, nvrtc = options(program.exact), ".".join(map(str, self._cupy.cuda.nvrtc.getVersion()))
         machine = (self._handle.compute_capability, nvrtc, self._cupy.__version__)
-        kept = program_cache.file("cuda", (text, *flags, *machine), ".cubin")
+        cached = program_cache.file("cuda", (text, *flags, *machine), ".cubin")
         with suppress(OSError):
-            return kept.read_bytes()
+            return cached.read_bytes()
         compiler = self._cupy.cuda.compiler
         try:
             binary, _ = compiler.compile_using_nvrtc(text, flags)
         except compiler.CompileException as error:
             raise build_failed(self.device, program, str(error)) from None
-        with suppress(OutputError), atomic_write(kept) as file:  # a full disk: compiled again next time
-            file.write(binary)
+        program_cache.write(cached, binary)
         return binary
 
     def resident_groups(self, program: Any, kernel: str, size: int) -> int:
@@ -170,11 +123,10 @@ class CudaBackend:
             try:
                 return self._cupy.zeros(shape, dtype)
             except self._cupy.cuda.memory.OutOfMemoryError:
-                size = byte_count(shape, dtype)
-                raise out_of_memory(self.device, size) from None
+                raise out_of_memory(self.device, byte_count(shape, dtype)) from None
 
     def sub_buffer(self, buffer: Any, start: int, count: int, dtype: DTypeLike) -> Any:
-        return buffer[start : start + count * np.dtype(dtype).itemsize].view(dtype)
+        return buffer[start : start + byte_count(count, dtype)].view(dtype)
 
     def upload(self, array: NDArray, buffer: Any = None, start: int = 0) -> Any:
         if buffer is None:
@@ -183,18 +135,17 @@ class CudaBackend:
         return buffer
 
     def _send(self, array: NDArray, buffer: Any, start: int) -> None:
-        if self._working:
+        if self._working:  # else the copy ends before this returns, and needs no pinned memory to do so
             staged = self.host_array(array.shape, array.dtype)
             staged[...] = array
             array = staged
         self._in_flight.append(array)
-        self._copy(buffer.data.ptr + start * array.itemsize, array.ctypes.data, array.nbytes)
+        self._queue_upload(buffer.data.ptr + start * array.itemsize, array.ctypes.data, array.nbytes)
 
     def host_array(self, shape: Shape, dtype: DTypeLike) -> NDArray:
-        dtype = np.dtype(dtype)
         size = byte_count(shape, dtype)
         try:
-            memory = self._pinned(max(size, 1))  # kept by CuPy when given back; its arrays take three times as long
+            memory = self._pinned(max(size, 1))  # from CuPy's pool; its pinned arrays take three times as long
         except self._cupy.cuda.runtime.CUDARuntimeError:
             raise DeviceError(f"pinned host memory: {size / 2**20:.0f} MiB cannot be locked") from None
         return np.ndarray(shape, dtype, memory)
@@ -207,7 +158,7 @@ class CudaBackend:
         self._staging_copy = (self._staging_copy + 1) % _STAGING_COPIES
         copy, address = staging_buffer.copies[self._staging_copy]
         copy[:] = array.view(np.uint8)
-        self._copy(staging_buffer.device.data.ptr, address, copy.nbytes)
+        self._queue_upload(staging_buffer.device.data.ptr, address, copy.nbytes)
 
     def input_buffer(self, shape: Shape, dtype: DTypeLike, device_resident: bool = False) -> InputBuffer:
         return InputBuffer(self.zeros(shape, dtype), device_resident)
@@ -224,42 +175,42 @@ class CudaBackend:
         self._send(array, input_buffer.device, start)
         return 0
 
-    def _copy(self, target: int, source: int, size: int) -> None:
-        """From ordinary memory too: it has been read when this returns, but not before all that is queued is done."""
+    def _queue_upload(self, target: int, source: int, size: int) -> None:
+        """Ordinary memory has been read when this returns, which is only after everything queued before it."""
         self.traffic.uploads += 1
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
     def _bind_device_array(self, array: Any, dtype: np.dtype) -> int:
         with self._handle:
-            if hasattr(array, "__dlpack__"):  # orders CuPy's stream after the owner's
+            if hasattr(array, "__dlpack__"):  # makes CuPy's stream wait for the owner's
                 array = self._cupy.from_dlpack(array)
             elif hasattr(array, "__cuda_array_interface__"):
                 array = self._cupy.asarray(array)
             else:
                 raise InputError(f"points: expected an array, found {type(array).__name__}")
-            self._given.record(self._cupy.cuda.get_current_stream())
-            self.stream.wait_event(self._given)  # and ours after that
+            self._input_ready.record(self._cupy.cuda.get_current_stream())
+            self.stream.wait_event(self._input_ready)  # and ours for CuPy's
             with self.stream:
                 array = self._cupy.ascontiguousarray(array, dtype)
         self._in_flight.append(array)
         return array.data.ptr
 
     def _is_pinned(self, address: int) -> bool:
-        """Asked every time: memory may be locked for a while only."""
+        """Asked every time, because memory can be unlocked again."""
         return self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array, size = self.host_array(count, buffer.dtype), buffer.itemsize
         source = buffer.data.ptr + start * size
-        self._bring(array.ctypes.data, source, count * size)
+        self._queue_copy_to_host(array.ctypes.data, source, count * size)
         return array
 
-    def _bring(self, target: int, source: int, size: int) -> None:
+    def _queue_copy_to_host(self, target: int, source: int, size: int) -> None:
         with self._handle:
-            self._before.record(self.stream)
-            self._downward.wait_event(self._before)
-        self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_HOST, self._downward.ptr)
-        self._under_way = True
+            self._before_download.record(self.stream)
+            self._download_stream.wait_event(self._before_download)
+        self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_HOST, self._download_stream.ptr)
+        self._downloading = True
         self.traffic.downloads += 1
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
@@ -274,7 +225,7 @@ class CudaBackend:
         return Output(host, host, tuple(row.ctypes.data for row in host))
 
     def reallocated(self, outputs: Sequence[Output]) -> list[Output]:
-        sizes = [-(-output.host.nbytes // _LINE) * _LINE for output in outputs]
+        sizes = [-(-output.host.nbytes // _ALIGNMENT) * _ALIGNMENT for output in outputs]
         memory = self.host_array(sum(sizes), np.uint8)
         address, start, reallocated = memory.ctypes.data, 0, []
         for output, size in zip(outputs, sizes):
@@ -293,10 +244,10 @@ class CudaBackend:
         return Output(array, array, tuple(row.data.ptr for row in array))
 
     def fetch(self, output: Output, slot: int, count: int) -> None:
-        """Nothing to do where kernels wrote the pinned array in place."""
+        """Kernels wrote a pinned array in place: there is nothing to copy."""
         if output.buffer is not output.host and count:
             row = output.host[slot]
-            self._bring(row.ctypes.data, output.buffer.data.ptr + slot * row.nbytes, count * row.itemsize)
+            self._queue_copy_to_host(row.ctypes.data, output.buffer.data.ptr + slot * row.nbytes, count * row.itemsize)
 
     def graph(self, program: Any, launches: Sequence[Launch], after: PhaseOrder | None = None) -> CudaGraph:
         steps = []
@@ -305,17 +256,17 @@ class CudaBackend:
             kernel = (launch.program or program).get_function(launch.kernel)
             shape = ((launch.groups, launch.slots), (launch.size,))
             steps.append(Step(launch.phase or launch.kernel, kernel, *shape, arguments, launch.cooperative))
-        return CudaGraph(self, [Run(steps, after)])
+        return CudaGraph(self, steps, after)
 
     def combined(self, graphs: Sequence[Any]) -> CudaGraph:
-        return CudaGraph(self, runs_of(graphs))
+        return CudaGraph(self, parts=graphs)
 
     def side_streams(self) -> Iterator[Any]:
-        """Streams that branches of a graph are captured from, one after the other."""
+        """As many streams as a capture asks for, kept for the next one."""
         for number in count():
-            if number == len(self._sides):
-                self._sides.append(self._cupy.cuda.Stream(non_blocking=True))
-            yield self._sides[number]
+            if number == len(self._side_streams):
+                self._side_streams.append(self._cupy.cuda.Stream(non_blocking=True))
+            yield self._side_streams[number]
 
     def event(self) -> CudaEvent:
         return CudaEvent(self)
@@ -324,15 +275,15 @@ class CudaBackend:
         self.traffic.waits += 1
         try:
             self.stream.synchronize()
-            if self._under_way:
-                self._downward.synchronize()
+            if self._downloading:
+                self._download_stream.synchronize()
         finally:
             self._in_flight.clear()
-            self._under_way = self._working = False
+            self._downloading = self._working = False
 
 
 def _argument(argument: Any) -> Any:
-    """Kernels take pinned host memory by its address, and of an input_buffer or a staging_buffer the device's part."""
+    """A kernel argument: pinned host memory is passed by its address, an input or staging buffer by its device part."""
     if isinstance(argument, InputBuffer | StagingBuffer):
         return argument.device
     if isinstance(argument, np.ndarray) and argument.ndim > 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is queued on a CUDA stream: launches captured as graphs, with branches, and events among them."""
+"""CUDA graphs: launches captured from a stream, with branches, and events in the stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadbed.runtime.graphs import Concurrent, PhaseOrder, assign_queues
+from roadbed.runtime.graphs import Concurrent, PhaseOrder, assign_queues, flattened
 
 DELAY = r"""
 extern "C" __global__ void delay(long long cycles) {
@@ -34,34 +34,8 @@ class Step(NamedTuple):
         self.kernel(self.groups, self.size, self.arguments, enable_cooperative_groups=self.cooperative)
 
 
-class Run(NamedTuple):
-    """Launches in line, or by phases `after` each other."""
-
-    steps: Sequence[Step]
-    after: PhaseOrder | None
-
-
-class Fork(NamedTuple):
-    """What `Concurrent` is of the runs of graphs."""
-
-    first: Sequence[Run | Fork]
-    second: Sequence[Run | Fork]
-
-
-def runs_of(graphs: Sequence[Any]) -> list[Run | Fork]:
-    runs: list[Run | Fork] = []
-    for one in graphs:
-        runs += [Fork(runs_of(one.first), runs_of(one.second))] if isinstance(one, Concurrent) else one.runs
-    return runs
-
-
-def _steps_of(runs: Sequence[Run | Fork]) -> Iterator[Step]:
-    for run in runs:
-        yield from run.steps if isinstance(run, Run) else _steps_of([*run.first, *run.second])
-
-
 class CudaEvent:
-    """A place in the backend's stream."""
+    """A marker in the backend's stream."""
 
     def __init__(self, owner: Any) -> None:
         self._owner = owner
@@ -77,41 +51,49 @@ class CudaEvent:
 
 
 class CudaGraph:
-    """Launches captured once as a graph; a frame is then one call to the driver."""
+    """Launches captured once as a graph; running it is one call of the driver."""
 
-    def __init__(self, owner: Any, runs: Sequence[Run | Fork]) -> None:
-        """`runs` come one after the other."""
-        self._owner, self.runs = owner, runs
-        self._steps = list(_steps_of(runs))
+    def __init__(
+        self, owner: Any, steps: Sequence[Step] = (), after: PhaseOrder | None = None, parts: Sequence[Any] = ()
+    ) -> None:
+        """The launches of `steps`, in sequence or by phases; or of other graphs, with `Concurrent` ones as branches."""
+        leaves: Any = flattened(*parts)
+        self._owner, self._after, self._parts = owner, after, parts
+        self._steps = [*steps, *(step for leaf in leaves for step in leaf._steps)]
         with owner._handle, owner.stream:
             owner.stream.begin_capture()
-            self._capture(runs, owner.stream, owner.side_streams())
+            self._capture(owner.stream, owner.side_streams())
             self._graph = owner.stream.end_capture()
 
-    def _capture(self, runs: Sequence[Run | Fork], stream: Any, sides: Iterator[Any]) -> None:
-        """Events make branches of the graph of what is launched on the sides; they join in `stream`."""
-        for run in runs:
-            if isinstance(run, Fork):
+    def _capture(self, stream: Any, sides: Iterator[Any]) -> None:
+        if self._parts:
+            self._capture_parts(self._parts, stream, sides)
+        elif self._after is not None:
+            self._capture_phases(self._after, stream, sides)
+        else:
+            with stream:
+                for step in self._steps:
+                    step.launch()
+
+    def _capture_parts(self, parts: Sequence[Any], stream: Any, sides: Iterator[Any]) -> None:
+        """Launches on a side stream, between two events, become a branch of the graph."""
+        for part in parts:
+            if isinstance(part, Concurrent):
                 side = next(sides)
                 side.wait_event(stream.record())
-                self._capture(run.first, stream, sides)
-                self._capture(run.second, side, sides)
+                self._capture_parts(part.first, stream, sides)
+                self._capture_parts(part.second, side, sides)
                 stream.wait_event(side.record())
-            elif run.after is not None:
-                self._capture_phases(run.steps, run.after, stream, sides)
             else:
-                with stream:
-                    for step in run.steps:
-                        step.launch()
+                part._capture(stream, sides)
 
-    @staticmethod
-    def _capture_phases(steps: Sequence[Step], after: PhaseOrder, main: Any, sides: Iterator[Any]) -> None:
-        """Each phase on its own stream."""
+    def _capture_phases(self, after: PhaseOrder, main: Any, sides: Iterator[Any]) -> None:
+        """Each phase on a stream of its own, ordered by events."""
         queues = assign_queues(after)
         streams = [main, *islice(sides, max(queues.values()))]
         begin = main.record()
         done: dict[str, Any] = {}
-        for step in steps:
+        for step in self._steps:
             stream = streams[queues[step.phase]]
             if step.phase not in done:
                 for event in (begin, *(done[before] for before in after[step.phase])):
@@ -129,7 +111,7 @@ class CudaGraph:
         self._graph.launch(self._owner.stream)
 
     def timed(self) -> dict[str, float]:
-        """Events around each launch; a delay first, so that the device never waits for the host."""
+        """Events around each launch, behind a delay: the device must not wait for the host between them."""
         cupy, stream = self._owner._cupy, self._owner.stream
         delay = cupy.RawKernel(DELAY, "delay")
         with self._owner._handle, stream:

@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which accelerators there are, and opening one of them."""
+"""Lists accelerators and opens the one that a stage runs on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 
 from roadbed.core.errors import DeviceError
-from roadbed.runtime import cuda, opencl
+from roadbed.runtime import cuda_devices, opencl_devices
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.cuda import CudaBackend
 from roadbed.runtime.device import Device
+from roadbed.runtime.opencl import OpenclBackend
+from roadbed.runtime.program import Program
+
+_LOG = logging.getLogger("roadbed.devices")
+Programs = Callable[[Device], Iterable[Program]]  # what a stage builds on a device
+
+
+def _no_programs(_: Device) -> tuple[Program, ...]:
+    return ()
 
 
 def devices() -> list[Device]:
-    """Every accelerator present, best first; empty where no driver or package is."""
-    found = cuda.devices() + opencl.devices()
-    return sorted(found, key=_preference)
+    """Every accelerator, best first; empty without a driver or its package."""
+    return sorted(cuda_devices.devices() + opencl_devices.devices(), key=_preference)
 
 
 def _preference(device: Device) -> tuple[int, int]:
@@ -24,12 +34,22 @@ def _preference(device: Device) -> tuple[int, int]:
     return order, -device.units
 
 
-def open_backend(name: str = "auto", device: int | str | None = None) -> Backend | CpuBackend:
-    """Open "cpu", "opencl", "cuda", or with "auto" the best GPU, else the CPU; `device`: an index or part of a name."""
+def why_missing() -> list[str]:
+    """For each backend without a device, one line that says what is missing."""
+    return [module.why_missing() for module in (cuda_devices, opencl_devices) if not module.devices()]
+
+
+def open_backend(
+    name: str = "auto", device: int | str | None = None, programs: Programs = _no_programs
+) -> Backend | CpuBackend:
+    """Open "cpu", "opencl", "cuda", or with "auto" the best GPU that builds `programs`, else the CPU.
+
+    `device`: an index or part of a name.
+    """
     if name == "auto":
         candidates = [found for found in devices() if found.kind != "cpu" or device is not None]
     elif name in ("opencl", "cuda"):
-        module = opencl if name == "opencl" else cuda
+        module = opencl_devices if name == "opencl" else cuda_devices
         candidates = module.devices()
         if not candidates:
             raise DeviceError(module.why_missing() + ": use backend='cpu' or 'auto'")
@@ -42,44 +62,37 @@ def open_backend(name: str = "auto", device: int | str | None = None) -> Backend
             raise DeviceError(f"device {device!r}: backend {name} has no devices to choose from")
         return CpuBackend()
     chosen = _choose(candidates, name, device)
-    return cuda.CudaBackend(chosen) if chosen.backend == "cuda" else opencl.OpenclBackend(chosen)
+    return _first_working(chosen, programs) if name == "auto" else open_device(chosen[0])
 
 
-def select_backend(
-    backend: str | Backend | CpuBackend | None,
-    device: int | str | None = None,
-    configured: tuple[str, str | None] = ("cpu", None),
-) -> Backend | CpuBackend:
-    """What a stage runs on: one that is open already, one to open by name, or with None the configuration's."""
-    if backend is None:
-        return open_backend(configured[0], configured[1] if device is None else device)
-    if isinstance(backend, str):
-        return open_backend(backend, device)
-    if device is not None:
-        raise DeviceError(f"device {device!r}: the backend given is open already, on {backend.device.name}")
-    return backend
+def open_device(device: Device) -> Backend:
+    """Open a device with a queue of its own."""
+    return CudaBackend(device) if device.backend == "cuda" else OpenclBackend(device)
 
 
-def open_on_same_device(backend: Backend) -> Backend:
-    """Another queue on the same device, for work beside the first."""
-    if backend.device.backend == "cuda":
-        return cuda.CudaBackend(backend.device)
-    return opencl.OpenclBackend(backend.device)
+def _first_working(candidates: Sequence[Device], programs: Programs) -> Backend | CpuBackend:
+    """The first device that opens and builds the programs; for each that does not, one line is logged."""
+    for device in candidates:
+        try:
+            backend = open_device(device)
+            for program in programs(device):
+                backend.build(program)
+        except DeviceError as error:
+            _LOG.warning("%s", error)
+        else:
+            return backend
+    return CpuBackend()
 
 
-def why_missing() -> list[str]:
-    """For each backend without a device, one line that says what is missing."""
-    return [module.why_missing() for module in (cuda, opencl) if not module.devices()]
-
-
-def _choose(candidates: Sequence[Device], backend: str, wanted: int | str | None) -> Device:
-    if wanted is None:
-        return sorted(candidates, key=_preference)[0]
-    listed = ", ".join(f"{d.index}: {d.name}" for d in candidates)
-    if isinstance(wanted, int) or str(wanted).isdigit():
-        matches = [d for d in candidates if d.index == int(wanted)]
+def _choose(candidates: Sequence[Device], backend: str, selector: int | str | None) -> list[Device]:
+    """The devices that fit the selector, best first."""
+    if selector is None:
+        return sorted(candidates, key=_preference)
+    if isinstance(selector, int) or str(selector).isdigit():
+        matches = [d for d in candidates if d.index == int(selector)]
     else:
-        matches = [d for d in candidates if str(wanted).lower() in d.name.lower()]
+        matches = [d for d in candidates if str(selector).lower() in d.name.lower()]
     if not matches:
-        raise DeviceError(f"device {wanted!r}: expected one of the {backend} devices {listed}")
-    return matches[0]
+        listed = ", ".join(f"{d.index}: {d.name}" for d in candidates)
+        raise DeviceError(f"device {selector!r}: expected one of the {backend} devices {listed}")
+    return matches

@@ -30,11 +30,9 @@ class CommandGraph(Protocol):
 
     def run(self) -> None:
         """Queue the launches."""
-        ...
 
     def timed(self) -> dict[str, float]:
         """Run the launches once and return seconds per phase."""
-        ...
 
 
 class Concurrent(NamedTuple):

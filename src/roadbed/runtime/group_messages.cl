@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work-groups that all run at once (Launch.together) tell each other numbers through memory, three at a time with the
-// number of the message beside them: a message is there whole or not at all, so that who waits for some of them needs
-// neither a barrier over all work-groups nor a fence. OpenCL does not promise that work-groups run at once.
+// Messages between the work-groups of a cooperative launch, which all run at the same time. A message is three floats and
+// its number in one 16-byte store, which arrives whole: a receiver needs neither a grid barrier nor a fence. OpenCL does not
+// guarantee that work-groups run at the same time.
 
 #ifdef ROADBED_CUDA
 FUNCTION void send_message(uint4 *place, float x, float y, float z, uint number) {
@@ -11,7 +11,7 @@ FUNCTION void send_message(uint4 *place, float x, float y, float z, uint number)
                  :: "l"(place), "f"(x), "f"(y), "f"(z), "r"(number) : "memory");
 }
 
-// What lies there now: three numbers, and in `w` the bits of the message's number.
+// The message there now: three floats, and in `w` the bits of its number.
 FUNCTION float4 peek_message(const uint4 *place) {
     float4 found;
     asm volatile("{\n\t.reg .b64 low, high;\n\t.reg .b128 message;\n\t"
@@ -29,8 +29,8 @@ FUNCTION float4 receive_message(const uint4 *place, uint number) {
     return found;
 }
 
-// Messages of different launches have different numbers. Before the first one lie the launches so far, and the groups of
-// this one that have ended: the last of them counts it.
+// Messages of different launches have different numbers. The 16 bytes before the first message count the launches so far
+// (x) and the groups of this launch that have ended (y); the last group to end counts the launch.
 #define NUMBERS_PER_LAUNCH 4096u
 FUNCTION uint first_message_number(const uint4 *messages) { return messages[-1].x * NUMBERS_PER_LAUNCH; }
 FUNCTION void end_launch(uint4 *messages) {

@@ -1,41 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that lie side by side on a device: those next to each other come to the host in one copy."""
+"""Results in one device buffer: neighbours in it are copied to the host together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from roadbed.runtime.backend import Backend, byte_count
 
-_ALIGNMENT = 4096  # bytes; parts of a buffer begin at multiples of what devices ask for at most
+_ALIGNMENT = 4096  # bytes; the largest alignment that devices require of a sub-buffer
 
 
-@dataclass(frozen=True, eq=False)
-class _Taken:
-    """An array within a copied run of bytes."""
-
-    name: str
-    start: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """Bytes that are copied at once."""
+class _Copy(NamedTuple):
+    """One copy to the host: bytes of the device buffer, and per array its name, start in them, shape and type."""
 
     start: int
     size: int
-    taken: tuple[_Taken, ...]
+    arrays: list[tuple[str, int, tuple[int, ...], np.dtype]]
 
 
 class PackedOutputs:
-    """Buffers by name, `parts` (elements, type) in the order in which they lie."""
+    """Device buffers by name, placed in the order of `parts` (name to elements and type)."""
 
     def __init__(self, backend: Backend, parts: Mapping[str, tuple[int, DTypeLike]]) -> None:
         self._backend = backend
@@ -43,39 +31,35 @@ class PackedOutputs:
         end = 0
         for name, (count, dtype) in parts.items():
             self._starts[name] = end
-            end += -(-count * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
-        self._whole = backend.zeros(end, np.uint8)
+            end += -(-byte_count(count, dtype) // _ALIGNMENT) * _ALIGNMENT
+        self._buffer = backend.zeros(end, np.uint8)
         self._parts = {
-            name: backend.sub_buffer(self._whole, self._starts[name], count, dtype)
-            for name, (count, dtype) in parts.items()
+            name: backend.sub_buffer(self._buffer, self._starts[name], *part) for name, part in parts.items()
         }
 
     def __getitem__(self, name: str) -> Any:
         return self._parts[name]
 
-    def plan(self, wanted: Mapping[str, tuple[tuple[int, ...], DTypeLike]]) -> list[_Run]:
-        """How arrays of these shapes and types, from the beginnings of their parts, come to the host, for `queue`."""
+    def plan(self, fields: Mapping[str, tuple[tuple[int, ...], DTypeLike]]) -> list[_Copy]:
+        """The copies, for `queue`, that bring arrays of these shapes and types from the starts of their parts."""
         groups: list[list[str]] = [[]]
         for name in self._starts:
-            if name in wanted:
+            if name in fields:
                 groups[-1].append(name)
             elif groups[-1]:
                 groups.append([])
-        return [self._run(names, wanted) for names in groups if names]
+        return [self._copy(names, fields) for names in groups if names]
 
-    def _run(self, names: list[str], wanted: Mapping[str, tuple[tuple[int, ...], DTypeLike]]) -> _Run:
-        begin, taken, end = self._starts[names[0]], [], 0
-        for name in names:
-            shape, dtype = wanted[name][0], np.dtype(wanted[name][1])
-            taken.append(_Taken(name, self._starts[name] - begin, shape, dtype))
-            end = taken[-1].start + byte_count(shape, dtype)
-        return _Run(begin, end, tuple(taken))
+    def _copy(self, names: list[str], fields: Mapping[str, tuple[tuple[int, ...], DTypeLike]]) -> _Copy:
+        first, last = self._starts[names[0]], names[-1]
+        arrays = [(name, self._starts[name] - first, fields[name][0], np.dtype(fields[name][1])) for name in names]
+        return _Copy(first, self._starts[last] - first + byte_count(*fields[last]), arrays)
 
-    def queue(self, plan: list[_Run]) -> dict[str, NDArray]:
-        """Queue the copies: the arrays hold what is there after the next wait."""
+    def queue(self, plan: list[_Copy]) -> dict[str, NDArray]:
+        """Queue the copies; the arrays are valid after the next wait."""
         found = {}
-        for run in plan:
-            copied = self._backend.queue_download(self._whole, run.start, run.size)
-            for one in run.taken:
-                found[one.name] = np.ndarray(one.shape, one.dtype, copied, one.start)
+        for copy in plan:
+            copied = self._backend.queue_download(self._buffer, copy.start, copy.size)
+            for name, start, shape, dtype in copy.arrays:
+                found[name] = np.ndarray(shape, dtype, copied, start)
         return found

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers as `runtime/philox.py` defines them. Twin: philox_cpu.py.
+// Random numbers as defined in `runtime/philox.py`. CPU twin: philox_cpu.py.
 
 // Four words from a counter of four words and a key of two.
 FUNCTION uint4 philox(uint4 counter, uint key0, uint key1) {
@@ -17,7 +17,7 @@ FUNCTION uint4 random_words(uint seed, uint frame, uint stream, uint index) {
     return philox(UINT4(index, frame, stream, 0u), seed, 0u);
 }
 
-// Strictly between 0 and 1. Adding half a step rounds to 1 at the very end, hence the limit.
+// Strictly between 0 and 1: adding half a step can round to 1, hence the limit.
 FUNCTION float uniform_of(uint word) {
     return fmin((float)(word >> UNIFORM_SHIFT) * UNIFORM_STEP + UNIFORM_FIRST, UNIFORM_LAST);
 }
@@ -28,8 +28,8 @@ FUNCTION float4 uniforms(uint seed, uint frame, uint stream, uint index) {
     return FLOAT4(uniform_of(words.x), uniform_of(words.y), uniform_of(words.z), uniform_of(words.w));
 }
 
-// Logarithm of a number between 0 and 1. Like cosine and sine below by sums and products alone, so that a normal number is
-// the same on every machine; for that a program must be exact.
+// Logarithm of a number between 0 and 1, by sums and products alone (as cosine and sine below), so that normal numbers are
+// the same on every machine. Needs an exact program.
 FUNCTION float logarithm(float u) {
     int bits = (int)BITS_OF(u), exponent = (bits >> 23) - 126;
     float mantissa = FLOAT_OF((uint)((bits & 0x7fffff) | 0x3f000000));  // in [0.5, 1)
@@ -51,7 +51,7 @@ FUNCTION float logarithm(float u) {
     return (m + p) + e * LOG_2_HIGH;
 }
 
-// Cosine and sine of a part of a full turn between 0 and 1.
+// Cosine and sine of an angle in turns, between 0 and 1.
 FUNCTION void cos_sin_turns(float u, float *x, float *y) {
     float quarters = floor(4.0f * u + 0.5f), angle = TWO_PI * (u - 0.25f * quarters), z = angle * angle;
     float sine = ((SINE_0 * z + SINE_1) * z + SINE_2) * z * angle + angle;

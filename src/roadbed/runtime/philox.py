@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers without state: Philox 4x32-10 (Salmon et al. 2011), one contract for the CPU and every device.
+"""Random numbers without state: Philox 4x32-10 (Salmon et al. 2011), defined once for the CPU and devices.
 
-Counter (index, frame, stream, 0), key (seed, 0), words of 32 bits; the same numbers in any order, on any machine.
-`philox_cpu.py` and `philox.cl` implement it with the numbers below, each written once.
+Counter (index, frame, stream, 0), key (seed, 0), words of 32 bits; draws are the same in any order and on any machine.
+`philox_cpu.py` and `philox.cl` implement it with the constants below.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Random numbers as `runtime/philox.py` defines them, for Numba kernels. Twin: philox.cl.
+"""Random numbers as defined in `runtime/philox.py`, for Numba kernels. Device twin: philox.cl.
 
-Without branches, so that a loop that draws many becomes vector instructions.
+There are no branches, so that LLVM vectorises loops over draws.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from roadbed.kernels.jit import inlined, merged
 from roadbed.kernels.numeric import bits_of_float, float_from_bits
 from roadbed.runtime import philox as contract
 
-# Words are held in 64 bits, so that a product is there as a whole.
+# 32-bit words in 64-bit integers: products do not overflow.
 _U = np.uint64
 _ROUNDS = contract.PHILOX_ROUNDS
 _MULTIPLIER_0, _MULTIPLIER_1 = _U(contract.PHILOX_MULTIPLIER_0), _U(contract.PHILOX_MULTIPLIER_1)
@@ -48,15 +48,15 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 @inlined()
 def random_words(seed, frame, stream, index):
-    """Four words, for a draw of a stream."""
-    # A compiler that sees words of 32 bits multiplies many of them at once.
+    """The four words of draw `index` of a stream."""
+    # The masks show LLVM that words have 32 bits, so that it vectorises the products.
     counter, key = np.uint64(index) & _LOW_WORD, np.uint64(seed) & _LOW_WORD
     return philox(counter, np.uint64(frame) & _LOW_WORD, np.uint64(stream), np.uint64(0), key, np.uint64(0))
 
 
 @inlined()
 def uniform_of(word):
-    """A float32 strictly between 0 and 1. Adding half a step rounds to 1 at the very end, hence the limit."""
+    """A float32 strictly between 0 and 1: adding half a step can round to 1, hence the limit."""
     return min(np.float32(np.int32(word >> _SHIFT)) * _STEP + _FIRST, _LAST)
 
 
@@ -69,7 +69,7 @@ def uniforms(seed, frame, stream, index):
 
 @inlined()
 def logarithm(u):
-    """Of a number between 0 and 1."""
+    """Logarithm of a number between 0 and 1."""
     bits = bits_of_float(u)
     exponent = (bits >> _I(23)) - _I(126)
     mantissa = float_from_bits((bits & _I(0x7FFFFF)) | _I(0x3F000000))  # in [0.5, 1)
@@ -88,7 +88,7 @@ def logarithm(u):
 
 @inlined()
 def cos_sin_turns(u):
-    """Cosine and sine of a part of a full turn between 0 and 1."""
+    """Cosine and sine of an angle in turns, between 0 and 1."""
     quarters = np.floor(_F(4) * u + _F(0.5))
     angle = _TWO_PI * (u - _F(0.25) * quarters)
     z = angle * angle

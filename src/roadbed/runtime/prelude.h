@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel language for OpenCL C and CUDA C++: kernels are written with these names only.
+// One kernel language for OpenCL C and CUDA C++: kernels use these names only.
 //
-// The runtime defines ROADBED_CUDA when NVRTC compiles, and LANES: how many neighbouring work-items share a small task.
-// On a CPU device LANES is 1 (one work-item does a whole task, no barriers); on GPUs it is 8.
+// The runtime defines ROADBED_CUDA for NVRTC, and LANES: the number of neighbouring work-items that share a small task.
+// On a CPU device LANES is 1 (one work-item does a whole task, without barriers); on GPUs it is 8.
 
 #ifdef ROADBED_CUDA
 
@@ -19,7 +19,7 @@ typedef unsigned long long address_t;
 #define LOCAL
 #define RESTRICT __restrict__
 #define UNROLL _Pragma("unroll")
-#define UNROLL_8 _Pragma("unroll 8")  // a loop that adds up in order, but reads some items ahead: memory is far
+#define UNROLL_8 _Pragma("unroll 8")  // a sum in order whose loads are issued early: memory latency is high
 #define POPCOUNT(bits) __popc(bits)
 
 #define LOCAL_ID ((int)threadIdx.x)
@@ -46,10 +46,10 @@ typedef unsigned long long address_t;
 #define EXP2(x) exp2f(x)
 #define MULTIPLY_HIGH(a, b) __umulhi(a, b)
 
-// Memory by its address where the caller gave one (pinned host memory or another library's array), else our own buffer.
+// The memory at an address given by the caller (pinned host memory or an array of another library), else our buffer.
 #define AT(type, address, buffer) ((address) ? (type *)(address) : (buffer))
 
-// A copy to local memory by the whole work-group, which may go on until it waits for it.
+// An asynchronous copy to local memory by the whole work-group.
 typedef int copy_t;
 #define ASYNC_COPY(to, from, count, copy) \
     for (int k_ = LOCAL_ID; k_ < (count); k_ += LOCAL_SIZE) (to)[k_] = (from)[k_]
@@ -80,7 +80,7 @@ typedef ulong address_t;
 
 #define ATOMIC_ADD(pointer, value) atomic_add(pointer, value)
 #define ATOMIC_OR(pointer, value) atomic_or(pointer, value)
-#define ATOMIC_READ(pointer) atomic_or(pointer, 0)  // a plain read may find what its own cache remembers
+#define ATOMIC_READ(pointer) atomic_or(pointer, 0)  // a plain read may return a stale value of the cache
 #define ATOMIC_MIN(pointer, value) atomic_min(pointer, value)
 #define ATOMIC_MAX(pointer, value) atomic_max(pointer, value)
 #define ATOMIC_EXCHANGE(pointer, value) atomic_xchg(pointer, value)
@@ -100,12 +100,11 @@ typedef event_t copy_t;
 #define WAIT_COPY(copy) wait_group_events(1, &(copy))
 
 #if LANES == 1
-// 2^x for x <= 0, relative error below 2e-7; for loops that a CPU's compiler would not vectorise by itself also eight
-// at a time.
+// 2^x for x <= 0, relative error below 2e-7, for one and for eight numbers: CPU compilers do not vectorise such loops.
 #define EXP2_OF(NAME, NUMBER, WHOLE, TO_WHOLE, TO_NUMBER, OF_BITS, TO_BITS)        \
 FUNCTION NUMBER NAME(NUMBER x) {                                                   \
     x = fmax(x, -126.0f);                                                          \
-    WHOLE whole = TO_WHOLE(x - 0.5f); /* the nearest: rint is slow on some */      \
+    WHOLE whole = TO_WHOLE(x - 0.5f); /* the nearest; rint is slow on some CPUs */\
     NUMBER f = x - TO_NUMBER(whole), p = 1.5353362e-4f;                            \
     p = p * f + 1.3398874e-3f;                                                     \
     p = p * f + 9.6184373e-3f;                                                     \
@@ -127,8 +126,8 @@ EXP2_OF(exp2_of_eight, float8, int8, convert_int8, convert_float8, as_float8, as
 #define GLOBAL_ID (GROUP_ID * LOCAL_SIZE + LOCAL_ID)
 #define GLOBAL_SIZE (GROUP_COUNT * LOCAL_SIZE)
 
-// Every item once: by neighbouring work-items on a GPU, which reads memory in lines; on a CPU device each work-item takes
-// a run of them, which stays in its cache.
+// A loop over all items: neighbouring work-items take neighbouring items on a GPU (coalesced reads); on a CPU device each
+// work-item takes one chunk (cache locality).
 #if LANES > 1
 #define FOR_EACH(i, count) for (int i = GLOBAL_ID; i < (count); i += GLOBAL_SIZE)
 #else
@@ -140,16 +139,16 @@ EXP2_OF(exp2_of_eight, float8, int8, convert_int8, convert_float8, as_float8, as
 
 FUNCTION int chunk_begin(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }
 
-// The group's number counted from both ends from_both_ends. A CPU's threads take many groups at first and few at the end: then the
-// middle of a lattice, which holds most points, is dealt out last and in the smallest shares.
+// Groups in the order first, last, second, ... A CPU's threads take many groups at first and few at the end, so the middle
+// of a lattice, which holds most points, comes last and in the smallest shares.
 FUNCTION int from_both_ends(int group, int groups) { return group % 2 ? groups - 1 - group / 2 : group / 2; }
 
-// Floats as unsigned integers in the same order, for atomic minima.
+// Floats as unsigned integers of the same order, for atomic minima.
 FUNCTION uint float_to_key(float z) {
     uint bits = BITS_OF(z);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 FUNCTION float key_to_float(uint key) { return FLOAT_OF(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
 
-// By bits, so that it holds under relaxed mathematics too.
+// By bits, because relaxed mathematics assumes finite numbers.
 FUNCTION int is_finite(float value) { return (BITS_OF(value) & 0x7f800000u) != 0x7f800000u; }

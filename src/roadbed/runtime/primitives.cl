@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions every algorithm's kernels are built from: exchange between work-items, scans and sums over a work-group,
-// counting into cells. `scratch` is local memory with one element per work-item.
+// Functions for all kernels: exchange between work-items, scans over a work-group, counting into cells. `scratch` is local
+// memory with one element per work-item.
 
-// The value held by work-item LOCAL_ID ^ offset; offset is a power of two below 32. Every work-item must take part.
+// The value held by work-item LOCAL_ID ^ offset; offset is a power of two below 32. Every work-item must call it.
 #ifdef ROADBED_CUDA
 #define EXCHANGE_FLOAT(value, offset, scratch) __shfl_xor_sync(0xffffffffu, value, offset)
 #define EXCHANGE_DOUBLE(value, offset, scratch) __shfl_xor_sync(0xffffffffu, value, offset)
@@ -23,14 +23,14 @@ FUNCTION double EXCHANGE_DOUBLE(double value, int offset, LOCAL double *scratch)
 #endif
 #endif
 
-// Exclusive prefix sum over the work-group, for one kind of number; *total receives the sum of all values.
+// Exclusive prefix sum over the work-group, for one number type; *total receives the sum of all values.
 #ifdef ROADBED_CUDA
 #define WARP_SCAN(NUMBER, sum)                                                        \
     for (int reach = 1; reach < 32; reach *= 2) {                                     \
         NUMBER before = __shfl_up_sync(warp_mask(), sum, reach);                      \
         if (LOCAL_ID % 32 >= reach) sum += before;                                    \
     }
-// Each warp by itself, then every warp over the sums of all of them: two barriers instead of two for each doubling.
+// A scan per warp, then in every warp a scan of the warps' sums: two barriers instead of two per doubling.
 #define GROUP_SCAN(NAME, NUMBER)                                                      \
 FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {            \
     int warp = LOCAL_ID / 32, last = (LOCAL_SIZE - 1) / 32;                           \
@@ -67,9 +67,8 @@ FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {      
 
 GROUP_SCAN(group_scan, int)
 
-// Counts one item into `cell` (skipped when negative) and returns its rank there. Neighbouring points mostly share a
-// cell, so on CUDA a run of equal cells in a warp is counted by one atomic operation.
-// Every work-item of a warp must call it.
+// Counts one item into `cell` (not if negative) and returns its rank there. Neighbouring points mostly share a cell, so on
+// CUDA one atomic operation counts a run of equal cells in a warp. Every work-item of a warp must call it.
 FUNCTION int count_into_cell(GLOBAL int *counts, int cell) {
 #ifdef ROADBED_CUDA
     int lane = LOCAL_ID & 31;
@@ -86,32 +85,32 @@ FUNCTION int count_into_cell(GLOBAL int *counts, int cell) {
 #endif
 }
 
-// Joins one of a few lists (none when negative) and returns the place there: on CUDA one atomic operation per warp and
+// Appends to one of a few lists (none if negative) and returns the index there: on CUDA one atomic operation per warp and
 // list. Every work-item of a warp must call it.
 FUNCTION int append_to_list(GLOBAL int *lengths, int list, int lists) {
 #ifdef ROADBED_CUDA
-    int lane = LOCAL_ID & 31, place = 0;
+    int lane = LOCAL_ID & 31, index = 0;
     for (int k = 0; k < lists; ++k) {
         uint members = __ballot_sync(0xffffffffu, list == k);
         if (!members) continue;
         int leader = __ffs(members) - 1, first = 0;
         if (lane == leader) first = atomicAdd(&lengths[k], __popc(members));
         first = __shfl_sync(0xffffffffu, first, leader);
-        if (list == k) place = first + __popc(members & ((1u << lane) - 1));
+        if (list == k) index = first + __popc(members & ((1u << lane) - 1));
     }
-    return place;
+    return index;
 #else
     return list >= 0 ? ATOMIC_ADD(&lengths[list], 1) : 0;
 #endif
 }
 
-// A tile of points into local memory, three words each. Work-items read consecutive words, of device or of host memory.
+// Reads a tile of points (x, y, z) into local memory, one point per work-item. Reads are coalesced.
 FUNCTION void read_points(GLOBAL const float *points, int begin, int count, LOCAL float *tile) {
     for (int k = LOCAL_ID; k < 3 * LOCAL_SIZE; k += LOCAL_SIZE)
         if (3 * begin + k < 3 * count) tile[k] = points[3 * begin + k];
 }
 
-// (0, 0, 0) is how sensors write a missing return.
+// Sensors write (0, 0, 0) for a missing return.
 FUNCTION int is_return(float x, float y, float z) {
     return is_finite(x) && is_finite(y) && is_finite(z) && (x != 0.0f || y != 0.0f || z != 0.0f);
 }

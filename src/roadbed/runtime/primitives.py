@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scan, stable counting sort and random draws, for any backend."""
+"""Fill, copy, exclusive scan and stable sort by cell, for any backend."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.runtime import philox
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import Launch
 from roadbed.runtime.program import Program
 
-# Exact, so that logarithms, sines and cosines are those of the CPU to the last bits.
-_FILES = ("runtime/philox.cl", "runtime/collective.cl", "runtime/cell_sort.cl")
-PROGRAM = Program(_FILES, philox.DEFINITIONS, exact=True)
+PROGRAM = Program(("runtime/collective.cl", "runtime/cell_sort.cl"))
 _GROUP = 256
 _SCAN_TILE = _GROUP * 8
 
@@ -28,13 +25,8 @@ def build(backend: Backend) -> Any:
     return backend.build(PROGRAM)
 
 
-def scan(values: Any, sums_before: Any, progress: Any, count: int) -> list[Launch]:
-    """Exclusive prefix sum of int32 that are not negative; `progress` has `scan_progress_size(count)` elements."""
-    return [fill(progress, 0, scan_progress_size(count)), scan_after_clear(values, sums_before, progress, count)]
-
-
-def scan_after_clear(values: Any, sums_before: Any, progress: Any, count: int) -> Launch:
-    """The same where another kernel has cleared `progress`."""
+def scan(values: Any, sums_before: Any, progress: Any, count: int) -> Launch:
+    """Exclusive prefix sum of int32 that are not negative; `progress` holds `scan_progress_size(count)` zeros."""
     return Launch("scan", _groups(count, _SCAN_TILE), _GROUP, (values, sums_before, progress, np.int32(count)))
 
 
@@ -63,7 +55,7 @@ class CellSort:
         self._spare = [(backend.zeros(capacity, np.int32), backend.zeros(capacity, np.int32)) for _ in range(2)]
 
     def launches(self, cells: Any, items: Any, count: int) -> tuple[list[Launch], Any, Any]:
-        """The launches, and the buffers in which sorted cells and items will lie."""
+        """The launches, and the buffers that will hold the sorted cells and items."""
         bits, size, tile = self._layout
         tiles, number = _groups(count, tile), np.int32(count)
         counts = tiles << bits
@@ -74,15 +66,8 @@ class CellSort:
             cells_out, items_out = self._spare[turn % 2]
             counted = (cells, self._table, self._progress, cleared, shift, number)
             steps.append(Launch("sort_count", tiles, size, counted))
-            steps.append(scan_after_clear(self._table, self._table, self._progress, counts))
+            steps.append(scan(self._table, self._table, self._progress, counts))
             arguments = (cells, items, self._table, cells_out, items_out, shift, number)
             steps.append(Launch("sort_scatter", tiles, size, arguments))
             cells, items = cells_out, items_out
         return steps, cells, items
-
-
-def draw(kind: str, numbers: Any, first: int, count: int, seed: int, frame: int, stream: int) -> Launch:
-    """Draws `first` to `first + count - 1` of a stream, four numbers each: "words", "uniforms" or "normals"."""
-    groups = min(_groups(count, _GROUP), 1024)
-    whole = (np.uint32(value) for value in (seed, frame, stream))
-    return Launch(f"draw_{kind}", groups, _GROUP, (numbers, np.uint32(first), np.int32(count), *whole))

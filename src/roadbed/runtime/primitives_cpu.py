@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Parts of algorithms that kernels of several methods share on the CPU."""
+"""Functions that CPU kernels of several methods share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roadbed.kernels.jit import inlined, inner, merged
 
 @merged()
 def cell_starts(count, start):
-    """Counting sort: from `count` (slices, cells) where each cell begins, and in `count` there each slice."""
+    """Counting sort: turn `count` (slices, cells) into start indices, and write where each cell starts into `start`."""
     slices, cells = count.shape
     total = 0
     for cell in range(cells):
@@ -25,7 +25,7 @@ def cell_starts(count, start):
 
 @inlined()
 def pose_rows(rotation, translation):
-    """A pose as numbers, (to x, to y, to z): a loop that writes floats would read it again for every point."""
+    """The rows of a transform as scalars: a loop that stores floats would load the arrays again for every point."""
     return (
         (rotation[0, 0], rotation[0, 1], rotation[0, 2], translation[0]),
         (rotation[1, 0], rotation[1, 1], rotation[1, 2], translation[1]),
@@ -34,9 +34,9 @@ def pose_rows(rotation, translation):
 
 
 @inlined(fastmath={"contract"})
-def transform_row(axis, x, y, z):
-    """One coordinate of a point in the other frame."""
-    return axis[0] * x + axis[1] * y + axis[2] * z + axis[3]
+def transform_row(row, x, y, z):
+    """One coordinate of the transformed point."""
+    return row[0] * x + row[1] * y + row[2] * z + row[3]
 
 
 @inner()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device program: kernel files of the package, what they know when compiled, and structures shared with Python."""
+"""A device program: kernel files of the package, compile-time definitions and structures shared with Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _C_NAMES = {
     "uint8": "uchar",
 }
 
-# OpenCL may join a product and a sum into one rounding; CUDA is told by an option of its compiler.
+# OpenCL may contract a product and a sum into one rounding; for CUDA a compiler option forbids it.
 _UNCONTRACTED = ("#ifndef ROADBED_CUDA", "#pragma OPENCL FP_CONTRACT OFF", "#endif")
 
 
@@ -35,7 +35,7 @@ class Program:
     exact: bool = False
 
     def source(self, runtime: Mapping[str, int | float]) -> str:
-        """The program text: the runtime's and its own definitions, the prelude, the structures, the kernels."""
+        """The program text: definitions of the runtime and its own, the prelude, the structures, the kernels."""
         lines = [f"#define {name} {_literal(value)}" for name, value in {**runtime, **self.definitions}.items()]
         if self.exact:
             lines += _UNCONTRACTED
@@ -47,7 +47,7 @@ class Program:
         return "\n".join(lines)
 
     def _struct(self, name: str, dtype: np.dtype) -> str:
-        """A C structure with the layout of an aligned NumPy record; it may hold structures named before it."""
+        """A C structure with the layout of an aligned NumPy record; members may be structures listed before it."""
         assert dtype.fields is not None
         c_names = _C_NAMES | {str(record): inner for inner, record in self.structs.items()}
         lines = []
@@ -69,4 +69,4 @@ def _literal(value: int | float | np.generic) -> str:
         return f"({int(value)})"
     if isinstance(value, np.float64):  # a NumPy double stays a double
         return f"({float(value)!r})"
-    return f"({float(np.float32(value))!r}f)"  # type: ignore[arg-type]
+    return f"({float(np.float32(value))!r}f)"

@@ -1,20 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where built device programs are kept, beside other caches of the user."""
+"""Files in the user's cache folder that hold built device programs and what is known of drivers."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
+from roadbed.core.errors import OutputError
+from roadbed.io.atomic import atomic_write
 
-def folder(runtime: str) -> Path:
-    """Of one runtime; it may not exist yet."""
+
+def folder(name: str) -> Path:
+    """The cache folder of this name; it may not exist yet."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "roadbed" / runtime
+    return Path(root) / "roadbed" / name
 
 
-def file(runtime: str, made_from: Iterable[str], suffix: str) -> Path:
-    """The file of what is made from these texts alone."""
-    return folder(runtime) / (hashlib.sha256("\0".join(made_from).encode()).hexdigest() + suffix)
+def file(name: str, made_from: Iterable[str], suffix: str) -> Path:
+    """The file in that folder for content that is made from these texts alone."""
+    return folder(name) / (hashlib.sha256("\0".join(made_from).encode()).hexdigest() + suffix)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file of the cache, for this user only. Without room or permission nothing is cached."""
+    with suppress(OSError, OutputError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(content)

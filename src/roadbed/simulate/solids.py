@@ -69,7 +69,7 @@ def select(solids: Solids, chosen: NDArray) -> Solids:
 
 def join(groups: Sequence[Solids]) -> Solids:
     """All parts of several groups."""
-    return Solids(*(np.concatenate(columns) for columns in zip(*groups)))  # type: ignore[arg-type]
+    return Solids(*(np.concatenate(columns) for columns in zip(*groups)))
 
 
 def placed(solids: Solids, rotation: NDArray[np.float64], translation: NDArray[np.float64], row: int) -> Solids:

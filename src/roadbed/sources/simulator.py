@@ -10,7 +10,8 @@ from pydantic import Field
 
 from roadbed.config.base import Stage
 from roadbed.core.errors import ConfigError
-from roadbed.core.frames import Box, Scan
+from roadbed.core.frames import Scan
+from roadbed.core.tracked_objects import Box
 from roadbed.sources.source import Source
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from functools import wraps
 from itertools import islice
 from typing import Any, ClassVar
 
+from roadbed.core.closing import Closing
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
@@ -28,7 +29,7 @@ def _with_slices(read: Callable[[Any, int], Scan]) -> Callable[[Any, Any], Any]:
     return getitem
 
 
-class Source:
+class Source(Closing):
     """A sequence of scans: `len(source)`, `source[i]`, `source[a:b]`, iteration. Scans are read on access.
 
     A subclass defines `matches`, `__len__` and `__getitem__` for one index; the base class adds slices.
@@ -64,12 +65,6 @@ class Source:
 
     def close(self) -> None:
         """Release files and sockets; iteration in another thread ends."""
-
-    def __enter__(self) -> Source:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 class WrappedSource(Source):

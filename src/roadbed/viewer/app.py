@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer: a web page for a source, served until it is stopped."""
+"""The viewer: a web page that shows a source, served until it is stopped."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from secrets import token_urlsafe
 from typing import Any
 
 from roadbed.config import Config
-from roadbed.viewer.camera import keep_above
 from roadbed.viewer.controls import Controls
 from roadbed.viewer.guard import Guard
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import Shown
-from roadbed.viewer.scene import Scene
+from roadbed.viewer.scene import Scene, keep_above
 from roadbed.viewer.serving import is_loopback, reachable_name, start_server, without_banner
 from roadbed.viewer.tuning import Tuning
 
@@ -22,9 +21,9 @@ HOST, PORT = "127.0.0.1", 8080
 
 
 class Viewer:
-    """Serves a page that shows `source`; any number of browsers see and steer the same view.
+    """Serves a page that shows `source`; all connected browsers share one view.
 
-    The page answers under its own address and the names of `allow_hosts`; beyond this machine only who has the token.
+    The page is served under its own address and the names of `allow_hosts`; other machines need the token.
     """
 
     def __init__(
@@ -65,14 +64,14 @@ class Viewer:
 
     @property
     def address(self) -> str:
-        """What to open, with the token where one is needed."""
+        """URL of the page, with the token if one is needed."""
         name = reachable_name(self.host)
         name = f"[{name}]" if ":" in name else name
         return f"http://{name}:{self.port}" + (f"/?token={self._token}" if self._token else "")
 
     @property
     def is_open(self) -> bool:
-        """Whether other machines can reach it."""
+        """Whether other machines can reach the page."""
         return bool(self._token)
 
     @property

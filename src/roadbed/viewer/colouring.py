@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the colours mean: one entry per way of colouring the cloud, each with its key, and the key of the layers."""
+"""Colours of the cloud and their legends, as HTML for the panel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,27 @@ from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.outputs.pictures import palette
-from roadbed.viewer.markup import patches
+
+
+def box(content: str) -> str:
+    """Text in the panel."""
+    return f'<div style="font-size:0.86em;line-height:1.45;padding:0 0.6em 0.5em">{content}</div>'
+
+
+def warning(text: str) -> str:
+    """Highlighted text."""
+    return f'<b style="color:{palette.SURFACE}">{escape(text)}</b>'
+
+
+def patches(entries: list[tuple[str, str]]) -> str:
+    """Named colour patches."""
+    style = "display:inline-block;width:11px;height:11px;border-radius:2px;border:1px solid #8888;margin-right:5px"
+    around = "margin-right:12px;white-space:nowrap"
+    return "".join(
+        f'<span style="{around}"><i style="{style};background:{colour}"></i>{escape(name)}</span> '
+        for name, colour in entries
+    )
+
 
 SURFACE_KEY = patches([("elevation, the fainter the less certain", palette.SURFACE)])
 GRID_KEY = patches(
@@ -23,14 +43,14 @@ WAYS = ("label", "probability", "height above ground", "ring", "intensity", "tru
 
 @dataclass(frozen=True, eq=False)
 class Coloured:
-    """A colour per point, and HTML that explains them."""
+    """A colour per point, and the legend as HTML."""
 
     colours: NDArray[np.uint8]  # (N, 3)
     key: str
 
 
 def ways_for(scan: Scan) -> tuple[str, ...]:
-    """The ways this scan can be coloured."""
+    """The colourings that this scan has data for."""
     missing = {
         name
         for name, values in (("ring", scan.ring), ("intensity", scan.intensity), ("truth", scan.classes))
@@ -40,7 +60,7 @@ def ways_for(scan: Scan) -> tuple[str, ...]:
 
 
 def coloured(way: str, scan: Scan, ground: GroundFrame) -> Coloured:
-    """Colours of the cloud; a way that the scan has no data for falls back to the labels."""
+    """Colours of the cloud; falls back to the labels if the scan lacks the channel."""
     if way == "probability":
         return _scale(ground.ground_probability, 0.0, 1.0, "probability of ground")
     if way == "height above ground":
@@ -57,7 +77,7 @@ def coloured(way: str, scan: Scan, ground: GroundFrame) -> Coloured:
 
 
 def _truth(scan: Scan, ground: GroundFrame) -> Coloured:
-    """Right and wrong: what is ground and found, missed, or called ground without being it."""
+    """True and false positives and negatives of the ground."""
     from roadbed.evaluate.protocols import protocol
 
     actual, scored = protocol("patchwork++")(scan)

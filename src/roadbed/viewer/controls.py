@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The panel beside the scene: what is shown now, playback, display, the picked point."""
+"""The panel of the page: status, playback, display options, the picked point."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
-from roadbed.viewer.colouring import WAYS, ways_for
-from roadbed.viewer.markup import box, warning
+from roadbed.viewer.colouring import WAYS, box, warning, ways_for
 from roadbed.viewer.picking import describe, nearest_to_ray
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import LONG_PAST, Shown
@@ -18,7 +17,7 @@ _SPEEDS = ("0.1x", "0.25x", "0.5x", "1x", "2x", "5x")
 
 
 class Controls:
-    """Wires the panel to the player and the scene."""
+    """Connects the panel to the player and the scene."""
 
     def __init__(self, server: Any, player: Player, scene: Scene, title: str) -> None:
         self._server, self._player, self._scene, self._title = server, player, scene, title
@@ -31,7 +30,7 @@ class Controls:
         self._connect(gui)
 
     def tuning_tab(self) -> Any:
-        """The place for the parameters, to be used as `with controls.tuning_tab():`."""
+        """The tab of the parameters: `with controls.tuning_tab(): ...`."""
         return self._tuning_tab
 
     def _add_view(self, gui: Any) -> None:
@@ -61,12 +60,12 @@ class Controls:
     def _connect(self, gui: Any) -> None:
         self._play.on_click(lambda _: self._player.play(not self._player.playing))
         self._steps.on_click(lambda event: self._player.step(int(event.target.value)))
-        self._frame.on_update(self._heard(lambda: self._player.seek(int(self._frame.value))))
-        self._speed.on_update(self._heard(lambda: self._player.set_speed(float(self._speed.value[:-1]))))
-        self._colour.on_update(self._heard(lambda: self._display("colour", self._colour)))
-        self._point_size.on_update(self._heard(lambda: self._display("point_size", self._point_size)))
+        self._frame.on_update(self._on_user(lambda: self._player.seek(int(self._frame.value))))
+        self._speed.on_update(self._on_user(lambda: self._player.set_speed(float(self._speed.value[:-1]))))
+        self._colour.on_update(self._on_user(lambda: self._display("colour", self._colour)))
+        self._point_size.on_update(self._on_user(lambda: self._display("point_size", self._point_size)))
         for name, switch in self._switches.items():
-            switch.on_update(self._heard(lambda name=name, switch=switch: self._display(name, switch)))
+            switch.on_update(self._on_user(lambda name=name, switch=switch: self._display(name, switch)))
         self._server.scene.on_click()(self._pick)
         for label, key, action in (
             ("Play or pause", "P", lambda: self._player.play(not self._player.playing)),
@@ -76,8 +75,8 @@ class Controls:
             command = gui.add_command(label, hotkey=key)
             command.on_trigger(lambda _, action=action: action())
 
-    def _heard(self, action: Any) -> Any:
-        """A callback that ignores values set from here: those come without a client."""
+    def _on_user(self, action: Any) -> Any:
+        """A callback that ignores values set by the server: those have no client."""
         return lambda event: action() if event.client else None
 
     def _display(self, name: str, control: Any) -> None:
@@ -86,7 +85,7 @@ class Controls:
         self._legend.content = box(self._scene.legend())
 
     def show(self, shown: Shown) -> None:
-        """After a frame has been drawn."""
+        """Update the panel after a frame has been drawn."""
         self._frame.value = shown.index
         ways = ways_for(shown.result.scan)
         if tuple(self._colour.options) != ways:
@@ -95,13 +94,13 @@ class Controls:
         self._status.content = box(self._describe(shown))
 
     def show_error(self, index: int, error: Exception) -> None:
-        """The source or the pipeline failed: say so in the page and stay ready."""
+        """Show a failure of the source or the pipeline; the viewer stays usable."""
         what = escape(f"frame {index}: {str(error) or type(error).__name__}")
-        text = f"{warning('Error')} {what}<br>The viewer goes on: choose another frame."
+        text = f"{warning('Error')} {what}<br>Choose another frame to continue."
         self._status.content = box(f"<b>{escape(self._title)}</b><br>{text}")
 
     def show_state(self) -> None:
-        """Playing or not, and how many frames there are."""
+        """Update the play button."""
         self._play.label = "Pause" if self._player.playing else "Play"
 
     def set_span(self, first: int, last: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may talk to the viewer: its own page under its own address, and beyond this machine only with the token."""
+"""Access control of the viewer: only its own page under its own address; other machines need the token."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _AUTHORITY = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(?P<port>[0-9]
 
 
 class Guard:
-    """Refuses, with 403, what a foreign page or a name that was pointed at this machine could send.
+    """Rejects requests of foreign pages and rebound host names with status 403.
 
-    Let in are `host`, the names of the loopback and the address a connection came to, with the port that is served,
-    and `others` with any port, as behind a forwarded one. With a `token` the page is opened with `?token=...` once.
+    Accepted hosts: `host`, loopback names and the address of the connection, with the served port, and `others` with
+    any port, as behind a proxy. With a `token` the page is first opened with `?token=...`.
     """
 
     def __init__(self, host: str, others: Iterable[str] = (), token: str = "") -> None:
@@ -35,7 +35,7 @@ class Guard:
         self._token = token
 
     def around(self, answer: Answer) -> Answer:
-        """`answer`, asked only for requests that are let in; its pages are sealed against foreign use."""
+        """Wrap `answer`: it gets accepted requests only, and its responses get security headers."""
 
         def guarded(connection: Any, request: Request) -> Response | None:
             address, port = connection.local_address[:2]
@@ -50,17 +50,17 @@ class Guard:
         return guarded
 
     def _problem(self, request: Request, address: str, port: int) -> str:
-        """Why a request is refused; empty if it is not."""
+        """Why a request is rejected; empty if it is accepted."""
         hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if not self._is_served(host, address, port):
             found = ", ".join(hosts) or "none"
             return f"Host: found {found}, expected {address}:{port} or a name given with --allow-host"
-        # A browser says which page opens a websocket; whoever does not say is none of ours.
+        # Browsers send the origin of a websocket; other clients are rejected.
         if (origins or "Upgrade" in request.headers) and origins not in ([f"http://{host}"], [f"https://{host}"]):
             return f"Origin: found {', '.join(origins) or 'none'}, expected http://{host}"
         if self._token and not self._knows_token(request, port):
-            return "token: found none or another, expected the one in the address that the viewer printed"
+            return "token: missing or wrong, expected the one in the printed address"
         return ""
 
     def _is_served(self, host: str, address: str, port: int) -> bool:
@@ -81,7 +81,7 @@ class Guard:
         return any(compare_digest(token.encode(errors="replace"), self._token.encode()) for token in offered)
 
     def _seal(self, response: Response, request: Request, port: int) -> None:
-        """No other page may frame this one, and it may talk to nobody but this server, whatever its address says."""
+        """No other page may embed this one, and it connects to this server only."""
         host = request.headers["Host"]
         response.headers["Content-Security-Policy"] = (
             f"frame-ancestors 'none'; connect-src 'self' ws://{host} wss://{host} data: blob:"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters that can be tuned, found in the configuration models themselves."""
+"""The tunable parameters, read from the configuration models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from roadbed.config import Config
 from roadbed.config.base import Stage
 
-# Those that matter most, shown first; the others wait in a folder.
+# The most important ones, shown first; the others are in a folder.
 FIRST = (
     "ground.stcrf.sigma_up",
     "ground.stcrf.beta",
@@ -57,7 +57,7 @@ class Parameter:
 
 
 def parameters(config: Config) -> list[Parameter]:
-    """Every number, choice and switch of the stages in use, the important ones first."""
+    """Every number, choice and switch of the active stages, the important ones first."""
     found = {parameter.path: parameter for parameter in _walk(config, "")}
     unused = "ground.variance." if config.ground.method == "stcrf" else "ground.stcrf."
     found = {path: parameter for path, parameter in found.items() if not path.startswith(unused)}
@@ -87,7 +87,7 @@ def _walk(stage: Stage, prefix: str) -> Iterator[Parameter]:
         if isinstance(value, Stage):
             yield from _walk(value, f"{path}.")
         elif path in ("backend", "ground.method"):
-            continue  # these change what runs, not how well
+            continue  # fixed while the viewer runs
         elif isinstance(value, bool):
             yield Parameter(path, value, field.description or "", choices=(False, True))
         elif get_origin(field.annotation) is Literal:
@@ -97,12 +97,12 @@ def _walk(stage: Stage, prefix: str) -> Iterator[Parameter]:
 
 
 def _number(path: str, value: float, field: FieldInfo) -> Parameter:
-    """A range around the value that a hand can steer in, within the bounds of the model."""
+    """A slider range around the value, within the bounds of the model."""
     step = 1.0 if isinstance(value, int) and value < 200 else _round_down(abs(value) / 20 or 0.1)
     high = max(5 * value, 20 * step)
     low = 0.0 if value else -high
     if path.rsplit(".", 1)[-1] in _SIZES:
-        low, high = value / 4, 4 * value  # a grid a hundred times finer would not answer
+        low, high = value / 4, 4 * value  # a much finer grid would be too slow
     for bound in field.metadata:
         if isinstance(bound, Ge | Gt):
             least = float(bound.ge if isinstance(bound, Ge) else bound.gt)  # type: ignore[arg-type]

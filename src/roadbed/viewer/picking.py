@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which point was clicked, and what is known about it."""
+"""The clicked point and its properties."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def nearest_to_ray(points: Float64, origin: ArrayLike, direction: ArrayLike, wid
         angle = np.where(along > 0.1, aside / np.maximum(along, 0.1), np.inf)
     if not len(angle) or not np.nanmin(angle) < widest:
         return None
-    # What lies behind a nearer surface cannot be meant: of the almost equally close ones take the nearest.
+    # Of points at almost the same angle take the nearest: the others are hidden behind it.
     close = angle <= max(float(np.nanmin(angle)) * 1.5, 0.002)
     return int(np.flatnonzero(close)[np.argmin(along[close])])
 
 
 def describe(result: Result, index: int) -> dict[str, str]:
-    """Everything known about one point, ready to read."""
+    """Properties of one point as text."""
     scan, ground = result.scan, result.ground
     x, y, z = scan.points[index].tolist()
     facts = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which frame is shown, with which parameters: one thread runs the pipeline, everyone else only states wishes."""
+"""Playback: one thread runs the pipeline; other threads set the target frame and the parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roadbed.viewer.scans import scans_of
 
 @dataclass(frozen=True)
 class _Task:
-    """A frame to run now; with `long` once more, after a past in which velocities settle."""
+    """A frame to process; with `long` after a longer history, in which velocities settle."""
 
     index: int
     config: Config
@@ -28,9 +28,9 @@ class Player:
 
     def __init__(self, source: Any, config: Config, occupancy: bool = True) -> None:
         self._wake = threading.Condition()
-        self._wanted, self._config = 0, config
+        self._target, self._config = 0, config
         self._playing, self._speed, self._closed, self._redo = False, 1.0, False, True
-        self._settle = False  # the frame on the screen has yet to be run with a long past
+        self._settle = False  # the shown frame still needs its long history
         self.shown: Shown | None = None
         self.on_frame: Callable[[Shown], None] = lambda shown: None
         self.on_error: Callable[[int, Exception], None] = lambda index, error: None
@@ -44,7 +44,7 @@ class Player:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread, after the scan it is at, and let go of the source."""
+        """Stop the thread after its current scan, and close the source."""
         with self._wake:
             self._closed = True
             self._wake.notify_all()
@@ -61,27 +61,27 @@ class Player:
         return self._config
 
     def seek(self, index: int) -> None:
-        self._wish(_wanted=index, _playing=False, _redo=True)
+        self._request(_target=index, _playing=False, _redo=True)
 
     def step(self, frames: int) -> None:
         with self._wake:
-            self._wish(_wanted=self._wanted + frames, _playing=False, _redo=True)
+            self._request(_target=self._target + frames, _playing=False, _redo=True)
 
     def play(self, playing: bool) -> None:
-        """Go on from the current frame; from the first one where the recording has come to its end."""
+        """Play from the current frame, or from the first one at the end of a recording."""
         with self._wake:
-            if playing and not self.scans.live and self._wanted >= self.scans.span()[1]:
-                self._wanted, self._redo = self.scans.span()[0], True
-            self._wish(_playing=playing)
+            if playing and not self.scans.live and self._target >= self.scans.span()[1]:
+                self._target, self._redo = self.scans.span()[0], True
+            self._request(_playing=playing)
 
     def set_speed(self, speed: float) -> None:
-        self._wish(_speed=speed)
+        self._request(_speed=speed)
 
     def tune(self, config: Config) -> None:
         """Run the current frame again with other parameters."""
-        self._wish(_config=config, _redo=True)
+        self._request(_config=config, _redo=True)
 
-    def _wish(self, **values: Any) -> None:
+    def _request(self, **values: Any) -> None:
         with self._wake:
             for name, value in values.items():
                 setattr(self, name, value)
@@ -101,7 +101,7 @@ class Player:
                     try:
                         task = self._next_task(due)
                     except Exception as error:  # a live source that failed
-                        self._fail(self._wanted, error)
+                        self._fail(self._target, error)
                     if task is not None:
                         break
                     waits_for_clock = self._playing and not self.scans.live
@@ -119,7 +119,7 @@ class Player:
                 self.on_frame(shown)
                 pause = 0.0 if self.scans.live else _pause_between(self.shown, shown)
                 due = started + pause / self._speed
-                self.shown = shown  # once it is: whoever waits for it finds it drawn
+                self.shown = shown  # set after it was drawn, for those who wait for it
             except Exception as error:
                 self._fail(task.index, error)
 
@@ -136,31 +136,31 @@ class Player:
         return self._redo or self._playing or self._closed
 
     def _fail(self, index: int, error: Exception) -> None:
-        """Show the error, stand still, stay ready for the next wish, which may have come meanwhile."""
+        """Report the error and stop playing; the next request continues."""
         self._playing, self._settle = False, False
         self._runner.forget()
         self.on_error(index, error)
         self.on_state()
 
     def _next_task(self, due: float) -> _Task | None:
-        """What to run now, or None to wait. Called with the lock held."""
+        """The next task, or None to wait. The caller holds the lock."""
         first, last = self.scans.span()
         if last < first:
             return None
         if self._playing and not self._redo and monotonic() >= due:
-            following = last if self.scans.live else self._wanted + 1
+            following = last if self.scans.live else self._target + 1
             if following > last:
                 self._playing = False
                 self.on_state()
-            elif following != self._wanted or self.shown is None:
-                self._wanted, self._redo = following, True
+            elif following != self._target or self.shown is None:
+                self._target, self._redo = following, True
         if not self._redo:
             idle = self._settle and not self._playing
-            more = self.shown is not None and self.shown.past < self._wanted - first
-            return _Task(self._wanted, self._config, long=True) if idle and more else None
+            more = self.shown is not None and self.shown.past < self._target - first
+            return _Task(self._target, self._config, long=True) if idle and more else None
         self._redo = False
-        self._wanted = min(max(self._wanted, first), last)
-        return _Task(self._wanted, self._config)
+        self._target = min(max(self._target, first), last)
+        return _Task(self._target, self._config)
 
 
 def _pause_between(earlier: Shown | None, later: Shown) -> float:

@@ -13,17 +13,17 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.sources.source import close_source, is_live
 
-_LAST_WORD_S = 1.0  # until a source that was closed has noticed
+_LAST_WORD_S = 1.0  # a closed source may take this long to end
 
 
 class Scans(Protocol):
-    """What the player asks for scans."""
+    """Scans by number, for the player."""
 
     live: bool
     sequential: bool
 
     def span(self) -> tuple[int, int]:
-        """First and last number that can be had now; last < first when there is none yet."""
+        """First and last available number; last < first if there is none yet."""
 
     def get(self, index: int) -> Scan: ...
 
@@ -31,7 +31,7 @@ class Scans(Protocol):
 
 
 class RecordedScans:
-    """A source with a length. The last scans are kept, more than make a past, so that tuning reads no file again."""
+    """A source with a length. The last scans are cached, so that tuning reads no file again."""
 
     live = False
 
@@ -60,7 +60,7 @@ class RecordedScans:
 
 
 class LiveScans:
-    """An endless source, read by a thread of its own; the newest scans are kept, the oldest are dropped."""
+    """A live source, read by a thread; the newest scans are kept."""
 
     live = True
 
@@ -105,7 +105,7 @@ class LiveScans:
             return self._scans[index]
 
     def pulse(self, index: int) -> str:
-        """The source's rate, how long scan `index` took until now that it is shown, and how many were never shown."""
+        """Rate of the source, latency of scan `index`, and number of skipped scans, as text."""
         with self._lock:
             self._shown += index > self._last_shown
             self._last_shown = max(index, self._last_shown)
@@ -117,7 +117,7 @@ class LiveScans:
         return f"live: {rate:.1f} Hz, latency {1e3 * behind:.0f} ms, {skipped} of {last + 1} scans skipped"
 
     def close(self) -> None:
-        """End the thread; a source that waits for data has to be closed for that, else it is left behind."""
+        """Close the source and end the thread."""
         self._closed.set()
         close_source(self._source)
         self._thread.join(timeout=_LAST_WORD_S)

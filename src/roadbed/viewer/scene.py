@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +18,7 @@ from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
 from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_grid_vehicle, height_at
 from roadbed.pipeline import Result
 from roadbed.viewer.colouring import GRID_KEY, MOTION_KEY, SURFACE_KEY, coloured
-from roadbed.viewer.drape import draped_glb
-from roadbed.viewer.tone import before_tone_mapping
+from roadbed.viewer.drape import before_tone_mapping, draped_glb
 
 _LINE = 8  # texels per square of the surface, one of them its outline
 _MOST_LABELS = 30
@@ -40,18 +40,18 @@ class Display:
 
 
 class Scene:
-    """Keeps the nodes of the page up to date; each kind of thing has one node that is replaced."""
+    """Keeps the nodes of the page up to date; each kind of item has one node that is replaced."""
 
     def __init__(self, scene: Any) -> None:
         self._scene = scene
-        self.drawing = threading.Lock()  # held to draw: frames come from one thread, wishes what to show from others
+        self.drawing = threading.Lock()  # frames and display options come from different threads
         self._display = Display()
         self._result: Result | None = None
         self._cloud_key = ""
         self._labels = 0
         scene.set_up_direction("+z")
         scene.world_axes.visible = False
-        scene.configure_default_lights(enabled=True, cast_shadow=False)  # shadows cost more than all the points
+        scene.configure_default_lights(enabled=True, cast_shadow=False)  # shadows cost more than the points
 
     def show(self, result: Result) -> None:
         """Draw a frame."""
@@ -73,7 +73,7 @@ class Scene:
             self._draw_motion(result.ground, result.occupancy)
 
     def set_display(self, **changes: Any) -> None:
-        """Change what is shown; only what depends on it is drawn again."""
+        """Change display options; only affected parts are redrawn."""
         self._display = replace(self._display, **changes)
         if self._result is None:
             return
@@ -88,7 +88,7 @@ class Scene:
                 self._draw_motion(self._result.ground, self._result.occupancy)
 
     def legend(self) -> str:
-        """What the colours of everything that is shown mean, as HTML."""
+        """Legend of everything shown, as HTML."""
         shown, grid = self._display, self._result is not None and self._result.occupancy is not None
         keys = (
             (self._cloud_key, shown.cloud),
@@ -99,12 +99,12 @@ class Scene:
         return "".join(f"<div>{key}</div>" for key, is_shown in keys if is_shown)
 
     def drawn(self) -> tuple[Result, Float64] | None:
-        """The frame in the page, and its cloud as it lies there; the next one may be drawn meanwhile."""
+        """The shown frame, and its points in page coordinates."""
         result = self._result
         return None if result is None else (result, _in_page(result.ground))
 
     def height(self, x: float, y: float) -> float:
-        """Of the ground at a place of the page, in metres over the road under the vehicle."""
+        """Ground height at a page position, m above the road under the vehicle."""
         result = self._result
         if result is None:
             return 0.0
@@ -113,7 +113,7 @@ class Scene:
         return float(_surface_height(result.ground, at[0], at[1])[0] - origin[2])
 
     def mark(self, place: Float64 | None) -> None:
-        """A ball around a picked point."""
+        """Mark the picked point."""
         if place is None or not np.isfinite(place).all():
             self._remove("/picked")
             return
@@ -187,11 +187,11 @@ class Scene:
 
     def _draw_objects(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         """Tracked objects as boxes with number and speed."""
-        things = occupancy.objects if self._display.objects else ()
+        objects = occupancy.objects if self._display.objects else ()
         origin = T_grid_vehicle(ground).translation
         edges = []
-        for thing in things:
-            base = np.column_stack([box_corners(thing), np.zeros(4)])
+        for item in objects:
+            base = np.column_stack([box_corners(item), np.zeros(4)])
             base[:, 2] = _surface_height(ground, base[:, 0], base[:, 1])
             top = base + np.array([0, 0, _BOX_HEIGHT])
             edges += [np.stack([base, np.roll(base, -1, 0)], 1), np.stack([top, np.roll(top, -1, 0)], 1)]
@@ -203,11 +203,11 @@ class Scene:
             )
         else:
             self._remove("/objects")
-        shown = things[:_MOST_LABELS]
-        for number, thing in enumerate(shown):
-            text = f"{thing.id}: {np.hypot(*thing.velocity):.1f} m/s"
-            z = float(_surface_height(ground, thing.position[:1], thing.position[1:])[0]) + 2.0
-            self._scene.add_label(f"/label/{number}", text, position=(*(thing.position - origin[:2]), z - origin[2]))
+        shown = objects[:_MOST_LABELS]
+        for number, item in enumerate(shown):
+            text = f"{item.id}: {np.hypot(*item.velocity):.1f} m/s"
+            z = float(_surface_height(ground, item.position[:1], item.position[1:])[0]) + 2.0
+            self._scene.add_label(f"/label/{number}", text, position=(*(item.position - origin[:2]), z - origin[2]))
         for number in range(len(shown), self._labels):
             self._remove(f"/label/{number}")
         self._labels = len(shown)
@@ -250,3 +250,32 @@ def _surface_height(ground: GroundFrame, x: NDArray, y: NDArray) -> Float64:
     """Elevation; the vehicle's own height where it is unknown."""
     z = height_at(ground.grid, ground.elevation, x, y)
     return np.where(np.isfinite(z), z, T_grid_vehicle(ground).translation[2])
+
+
+CLEARANCE = 0.5  # m
+_SLACK = 0.02  # m; what the page sends back differs by rounding
+
+
+def keep_above(camera: Any, ground: Callable[[float, float], float]) -> None:
+    """Bring a viser camera back over `ground(x, y)` if it has sunk below."""
+    moved = lifted(camera.position, camera.look_at, ground(*camera.position[:2]) + CLEARANCE)
+    if moved is not None:
+        with camera.client.atomic():
+            camera.position, camera.look_at = moved
+
+
+def lifted(position: Float64, target: Float64, floor: float) -> tuple[Float64, Float64] | None:
+    """Eye and target with the eye at `floor`, None if it is above.
+
+    The eye goes back on its orbit around the target, so that a drag ends at the ground as at a stop; where the orbit
+    does not reach the floor, both rise.
+    """
+    if position[2] > floor - _SLACK:
+        return None
+    away = position - target
+    distance, rise = float(np.linalg.norm(away)), floor - target[2]
+    aside = float(np.hypot(*away[:2]))
+    if abs(rise) >= 0.99 * distance or aside < 1e-6:
+        up = np.array([0.0, 0.0, floor - position[2]])
+        return position + up, target + up
+    return target + np.array([*away[:2] * (np.sqrt(distance**2 - rise**2) / aside), rise]), target

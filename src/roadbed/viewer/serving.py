@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the viewer listens, and a viser server that asks a guard before it answers."""
+"""Starts viser's server behind the guard, and checks host and port."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _starting = threading.Lock()
 
 
 def start_server(host: str, port: int, guard: Guard) -> Any:
-    """viser's server on a free port, every request of which passes `guard`.
+    """Start viser's server with every request checked by `guard`.
 
-    viser has no place to look at requests, but it hands its handler to `websockets.asyncio.server.serve`; that name is
-    replaced while the server starts. A viser that starts in another way is stopped again before it shows anything.
+    viser has no hook for requests, but passes its handler to `websockets.asyncio.server.serve`, which is replaced while
+    the server starts. If a release of viser starts in another way, the server is stopped at once.
     """
     try:
         import viser
@@ -34,7 +34,7 @@ def start_server(host: str, port: int, guard: Guard) -> Any:
 
     def serve_guarded(handler: Any, *args: Any, **settings: Any) -> Any:
         nonlocal guarded
-        if handler.__module__ == WebsockServer.__module__:  # another thread may start a server of its own just now
+        if handler.__module__ == WebsockServer.__module__:  # another thread may start its own server
             guarded = True
             settings["process_request"] = guard.around(settings["process_request"])
         return serve(handler, *args, **settings)
@@ -47,22 +47,24 @@ def start_server(host: str, port: int, guard: Guard) -> Any:
             websockets_server.serve = serve  # type: ignore[misc]
     if not guarded:
         server.stop()
-        raise DeviceError(f"viser {viser.__version__} cannot be kept from foreign pages, expected a release like 1.1")
+        raise DeviceError(
+            f"viser {viser.__version__} cannot be protected from foreign pages, expected a release like 1.1"
+        )
     return server
 
 
 def without_banner() -> redirect_stdout[StringIO]:
-    """viser prints a box about itself; the command line says the same in one line."""
+    """Suppress viser's start message."""
     return redirect_stdout(StringIO())
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens on `host`."""
+    """Whether `host` is reachable from this machine only."""
     return all(ip_address(address[0]).is_loopback for *_, address in _resolved(host, 0))
 
 
 def reachable_name(host: str) -> str:
-    """`host` as other machines may write it: this machine's own address where it stands for all of them."""
+    """Address of `host` for other machines: this machine's own address if it means all interfaces."""
     if host not in _ANYWHERE:
         return host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -75,7 +77,7 @@ def reachable_name(host: str) -> str:
 
 
 def _check_port(host: str, port: int) -> None:
-    """One line with the alternative, instead of a page that appears somewhere else."""
+    """Raise an error that names a free port if this one is taken."""
     if _is_free(host, port):
         return
     free = next((other for other in range(port + 1, port + 100) if _is_free(host, other)), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sliders for the parameters: each change runs the current frame again; the result can be saved as YAML."""
+"""Sliders for the parameters: each change reruns the current frame; the configuration can be saved as YAML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from roadbed.config import Config
 from roadbed.core.errors import ConfigError
-from roadbed.viewer.markup import box, warning
+from roadbed.viewer.colouring import box, warning
 from roadbed.viewer.parameters import FIRST, Parameter, changed, parameters, value_at
 from roadbed.viewer.player import Player
 
@@ -22,7 +22,7 @@ class Tuning:
         self._player, self._save_as = player, save_as
         self._start = player.config
         self._controls: dict[str, Any] = {}
-        self._changing = threading.Lock()  # several browsers may move sliders at once; each starts from the last result
+        self._changing = threading.Lock()  # several browsers may move sliders at once
         gui = server.gui
         found = parameters(player.config)
         for parameter in found:
@@ -65,12 +65,12 @@ class Tuning:
             )
             control = gui.add_slider(name, min=low, max=high, step=step, initial_value=value, hint=hint)
         self._controls[parameter.path] = control
-        # Values that are set from here come without a client; only those of a person are wishes.
+        # Values set by the server have no client; only those of a user count.
         control.on_update(lambda event: self._change(parameter, control) if event.client else None)
 
     def _change(self, parameter: Parameter, control: Any) -> None:
         with self._changing:
-            value = control.value  # now: of two changes in quick succession, the first may be told last
+            value = control.value  # read now: events of quick changes may arrive out of order
             if parameter.choices and parameter.choices != (False, True):
                 value = next(choice for choice in parameter.choices if str(choice) == value)
             in_force = value_at(self._player.config, parameter.path)

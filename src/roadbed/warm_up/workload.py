@@ -118,16 +118,16 @@ def _level_ground(scan: Scan) -> GroundFrame:
     label = np.where(height < 0.1, Label.GROUND, Label.OBSTACLE).astype(np.uint8)
     flat = np.zeros(grid.shape, np.float32)
     return GroundFrame(
-        label,
-        (label == Label.GROUND).astype(np.float32),
-        height,
-        grid,
-        flat,
-        np.zeros((*grid.shape, 2), np.float32),
-        np.full(grid.shape, 1e-4, np.float32),
-        scan.T_world_sensor,
-        Mounting(scan.T_vehicle_sensor, estimated=False),
-        scan,
-        scan.time,
+        label=label,
+        ground_probability=(label == Label.GROUND).astype(np.float32),
+        height_above_ground=height,
+        grid=grid,
+        elevation=flat,
+        slope=np.zeros((*grid.shape, 2), np.float32),
+        variance=np.full(grid.shape, 1e-4, np.float32),
+        T_grid_sensor=scan.T_world_sensor,
+        mounting=Mounting(T_vehicle_sensor=scan.T_vehicle_sensor, estimated=False),
+        scan=scan,
+        time=scan.time,
         T_world_grid=Pose.identity(),
     )

@@ -57,7 +57,7 @@ class Mountings:
     def of(self, scan: Scan, diagnostics: list[str]) -> Mounting:
         """The scan's mounting; with odometry it is kept over the drive. What is unusual about it is noted."""
         if scan.T_vehicle_sensor is not None:
-            return Mounting(scan.T_vehicle_sensor, estimated=False)
+            return Mounting(T_vehicle_sensor=scan.T_vehicle_sensor, estimated=False)
         if not (self.config.estimate or self.config.is_given):
             raise ConfigError(
                 f"mounting of {scan.sensor}: found none and ground.mounting.estimate off, expected it given: "
@@ -231,4 +231,6 @@ class MountingEstimator:
             pose = Pose(Pose.from_euler(pitch=pitch, roll=roll).rotation, pose.translation)
         if config.height is not None:
             pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))
-        return Mounting(pose, estimated=not config.is_given, quality=1.0 if config.is_given else plane.quality)
+        return Mounting(
+            T_vehicle_sensor=pose, estimated=not config.is_given, quality=1.0 if config.is_given else plane.quality
+        )

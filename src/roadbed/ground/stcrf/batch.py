@@ -11,7 +11,7 @@ from roadbed.config import Config
 from roadbed.ground.engine import FrameInput, FrameOutput
 from roadbed.ground.stcrf.device import StcrfDevice
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.device_selection import open_on_same_device
+from roadbed.runtime.device_selection import open_device
 
 _ENGINES = 3  # one receives scans while another computes and a third hands results back
 _SLOTS = 4  # scans that an engine computes at the same time
@@ -22,7 +22,7 @@ class BatchStcrf:
     """`run` takes frames with a tag each and gives results with their tags, in order; no prior is used or kept."""
 
     def __init__(self, backend: Backend, config: Config, wanted: int | None = None) -> None:
-        self._engines = [StcrfDevice(open_on_same_device(backend), config, _SLOTS) for _ in range(_ENGINES)]
+        self._engines = [StcrfDevice(open_device(backend.device), config, _SLOTS) for _ in range(_ENGINES)]
         for engine in self._engines:
             engine.wanted = engine.wanted if wanted is None else wanted
 

@@ -54,7 +54,7 @@ class Stcrf:
         self._places = Places(config, self.engine, long_term_map)
         # A map believes its poses: scans fitted to the surface before them drift away from the world together.
         self._aligns = config.ground.uses("alignment") and long_term_map is None
-        self._timeline = Timeline(config.timeline)
+        self._timeline = Timeline(config.timeline.limits)
         self._mountings = Mountings(config.ground.mounting)
 
     def leaves_out(self, scan: Scan) -> bool:

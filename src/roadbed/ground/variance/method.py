@@ -53,7 +53,7 @@ class GridVariance:
         meanwhile: Callable[[Mounting], object] = nothing,
     ) -> Segmented:
         in_place = Pose.identity()
-        mounting = Mounting(in_place, estimated=False)
+        mounting = Mounting(T_vehicle_sensor=in_place, estimated=False)
         meanwhile(mounting)
         output = self.engine.frame(scan.points)
         return Segmented(output, self.grid, in_place, mounting, scan.T_world_sensor, timings=output.timings)

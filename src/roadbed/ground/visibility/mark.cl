@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opaque ground: the returns of one direction against each other, by a work-group in local memory; a CPU device's is a lone
-// work-item. Twin: directions_cpu.py.
+// work-item. On the CPU: `mark_standing` of directions_cpu.py.
 
 // A direction's returns: their numbers, where they were seen, the slopes of their beams, and which of them stand.
 typedef struct {

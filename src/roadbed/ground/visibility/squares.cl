@@ -4,7 +4,7 @@
 // A slot's table: {returns in directions, directions that hold any, the rule that follows from it, nothing}, then the first
 // of each square's road and of each square's standing returns (a point's number plus one, 0 at the end; `following` tells
 // the next), how many returns each direction of each sensor holds, and room for ROOM of each.
-// Twin: neighbours_cpu.py. Which returns are near another does not depend on the order in which they are listed.
+// On the CPU: neighbours_cpu.py. Which returns are near another does not depend on the order in which they are listed.
 
 #define RETURNS 0
 #define USED 1

@@ -24,7 +24,7 @@ class FusionDevice:
     """`fuse.Fusion` on a device; its result lies in buffers that are used again in the next step."""
 
     def __init__(self, backend: Backend, cells: Cells, config: FusionConfig | None = None, clip: float = 0.05) -> None:
-        check_device(backend)
+        check_device(backend.device)
         self.backend, self.cells, self.config = backend, cells, config or FusionConfig()
         self.clip = clip
         self._observed: ObservedGrids[int] = ObservedGrids(self.config)  # by their index in `_grids`

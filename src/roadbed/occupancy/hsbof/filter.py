@@ -31,13 +31,8 @@ from roadbed.occupancy.hsbof.particles_cpu import (
 )
 from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.hsbof.velocities_cpu import drop_lone_cells, estimate_velocities
-from roadbed.occupancy.registration import register
 from roadbed.occupancy.registration.arrays import Registered
 from roadbed.occupancy.registration.register import Registration
-
-KERNELS = (
-    propagate, gather, roll_layers, *register.KERNELS, update_measurement, estimate_velocities, give_birth, normalise,
-)  # fmt: skip
 
 
 class ParticleSet:

@@ -76,7 +76,7 @@ class HsbofDevice:
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.model.particles
         self.births = self.model.births
-        check_device(backend)
+        check_device(backend.device)
         check_memory(backend, self.size, self.model)
         self.tuning = tuning or Tuning()
         self._group = self.tuning.group

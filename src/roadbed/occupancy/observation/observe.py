@@ -24,8 +24,6 @@ from roadbed.occupancy.observation.observe_cpu import HALVES, clear, collect, fi
 from roadbed.occupancy.observation.sensor_model_cpu import apply_sensor_model
 from roadbed.occupancy.observation.vertical_faces_cpu import raise_vertical_faces
 
-KERNELS = (raise_vertical_faces, locate_points, clear, collect, finish_rays, apply_sensor_model)
-
 
 class Observer:
     """`observer(given)` returns the observation grids of a scan's sensors; the points are on the host."""

@@ -35,7 +35,7 @@ class ObserveDevice:
     """
 
     def __init__(self, backend: Backend, config: Config, grid: Grid) -> None:
-        check_device(backend)
+        check_device(backend.device)
         self.backend, self.config, self._cells = backend, config, grid.size
         self._program = backend.build(OBSERVE)
         self._frame = 0

@@ -9,6 +9,7 @@ from roadbed.occupancy.programs import GROUP, definitions, members_of
 from roadbed.occupancy.registration import model
 from roadbed.occupancy.registration.arrays import GridTransform
 from roadbed.occupancy.registration.model import Pass, RegistrationRule
+from roadbed.runtime.device import Device
 from roadbed.runtime.program import Program
 
 REGISTER_GROUP = 512  # work-items over the shifts of a component, of which a fast one has tens of thousands
@@ -41,3 +42,8 @@ def register_program(group: int = REGISTER_GROUP) -> Program:
         {"RegistrationPass": REGISTRATION_PASS},
         exact=True,
     )
+
+
+def register_group(device: Device) -> int:
+    """Work-items of a group of the registration."""
+    return 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)

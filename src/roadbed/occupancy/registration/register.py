@@ -21,8 +21,6 @@ from roadbed.occupancy.registration.refine_cpu import refine_velocities
 from roadbed.occupancy.registration.register_cpu import register_components
 from roadbed.occupancy.registration.scan_history import HISTORY_LENGTH, Item, PastScan, ScanHistory
 
-KERNELS = (draw_bitmap, label_hits, gather_cells, register_components, refine_velocities)
-
 
 class Registration:
     """Keeps a short scan history; each new scan is registered against the youngest that is old enough.

@@ -14,7 +14,7 @@ from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.programs import GROUP, check_device, groups_over
 from roadbed.occupancy.registration.arrays import GridTransform, Registered
 from roadbed.occupancy.registration.model import Pass, RegistrationModel, RegistrationRule
-from roadbed.occupancy.registration.program import REGISTER_GROUP, REGISTRATION_PASS, register_program
+from roadbed.occupancy.registration.program import REGISTRATION_PASS, register_group, register_program
 from roadbed.occupancy.registration.register import registration_passes, transform_of
 from roadbed.occupancy.registration.scan_history import HISTORY_LENGTH, PastScan, ScanHistory
 from roadbed.runtime import primitives
@@ -37,7 +37,7 @@ class RegistrationDevice:
     """
 
     def __init__(self, backend: Backend, cells: Cells, model: RegistrationModel) -> None:
-        check_device(backend)
+        check_device(backend.device)
         self.backend, self.cells, self.model = backend, cells, model
         self._history: ScanHistory[int] = ScanHistory(model.span)  # by their index in the buffers
         size, zeros = cells.rows * cells.columns, backend.zeros
@@ -62,8 +62,7 @@ class RegistrationDevice:
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
         self._progress = zeros(primitives.scan_progress_size(size), np.int32)
         self._points = zeros(self._slots * self._groups * _POINT_NUMBERS * model.points, np.int32)
-        device = backend.device
-        self._group = 1 if device.lanes == 1 else min(REGISTER_GROUP, device.largest_group)
+        self._group = register_group(backend.device)
         self._tickets = zeros(len(Pass), np.int32)  # next component of each pass
         self._programs = backend.build(register_program(self._group)), primitives.build(backend)
         self._recorded: tuple | None = None
@@ -131,7 +130,7 @@ class RegistrationDevice:
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
             draw = (passes, *observation, self._bitmaps, *hits, found.velocity, self._tickets)
             number = (passes, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
-            scan = primitives.scan_after_clear(self._roots, self._before, self._progress, size)
+            scan = primitives.scan(self._roots, self._before, self._progress, size)
             scanned = (self._progress, np.int32(primitives.scan_progress_size(size)))
             components = [
                 Launch("draw_bitmap", groups, GROUP, draw),

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadbed.config import TraversabilityConfig
 from roadbed.core.errors import ConfigError, InputError
+from roadbed.core.traversability import TraversabilityLimits
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import Key
 from roadbed.mapping.points import GROUND, OBSTACLE
@@ -60,7 +60,7 @@ def export_map(
     out: OutputFolder,
     products: Sequence[str] = (),
     place: Georeference | None = None,
-    limits: TraversabilityConfig | None = None,
+    limits: TraversabilityLimits | None = None,
     watch: Callable[[Iterable[Key]], Iterable[Key]] = lambda keys: keys,
 ) -> Exported:
     """Write the products asked for, by default every one that the map has the data for."""
@@ -76,7 +76,7 @@ def export_map(
     place = place or Georeference()
     done = Exported()
 
-    def file(name: str):  # type: ignore[no-untyped-def]
+    def file(name: str):
         done.files.append(name)
         return out.file(name)
 
@@ -99,7 +99,7 @@ def export_map(
     return done
 
 
-def _write_layers(stored, file, place, limits, watch) -> int:  # type: ignore[no-untyped-def]
+def _write_layers(stored, file, place, limits, watch) -> int:
     """The rasters, all in one pass over the tiles; returns how many nodes are known."""
     grid = stored.extent
     (first_row, _), (first, _) = stored.block

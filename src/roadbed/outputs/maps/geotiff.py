@@ -23,7 +23,7 @@ _CLASSIC_LIMIT = 3 << 30  # bytes of pixels, well below what 32-bit offsets reac
 class GeoTiffWriter:
     """A north-up raster of square tiles, each written once in any order; those never written know nothing.
 
-    `lattice` says where the pixels' middles lie; its rows and columns are multiples of 64.
+    `grid` says where the pixels' middles lie; its rows and columns are multiples of 64.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class GeoTiffWriter:
         self._empty = self._append(np.full((SIDE, SIDE), nothing, self._dtype))
 
     def write(self, row: int, column: int, values: NDArray) -> None:
-        """A tile (64, 64) by its place in the lattice, row 0 in the south."""
+        """A tile (64, 64) by its place in the grid, row 0 in the south."""
         if np.isfinite(values).any():
             number = (self._down - 1 - row) * self._across + column
             self._offsets[number], self._sizes[number] = self._append(values[::-1])

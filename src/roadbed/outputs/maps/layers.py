@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.config import TraversabilityConfig
-from roadbed.core.traversability import traversability
+from roadbed.core.traversability import TraversabilityLimits, traversability
 from roadbed.mapping.cache import SIDE, Key
 from roadbed.mapping.reader import MapReader
 
@@ -23,7 +22,7 @@ LAYERS = {
 _BORDER = 1  # nodes of the neighbours that a step or roughness at the edge needs
 
 
-def tile_layers(stored: MapReader, key: Key, limits: TraversabilityConfig | None = None) -> dict[str, NDArray]:
+def tile_layers(stored: MapReader, key: Key, limits: TraversabilityLimits | None = None) -> dict[str, NDArray]:
     """Every layer of one tile, (64, 64) each; NaN, or 0 for the reason, where nothing is known."""
     wide = stored.planes(key, _BORDER)
     inner = (slice(_BORDER, _BORDER + SIDE),) * 2

@@ -154,7 +154,7 @@ def _add_array(parts: dict[str, list[dict[str, Any]]], body: IO[bytes], values: 
 
 def _scratch(beside: Path) -> IO[bytes]:
     """A nameless file on the disk of the result, gone when it is closed."""
-    return tempfile.TemporaryFile(dir=beside.parent)  # type: ignore[return-value]
+    return tempfile.TemporaryFile(dir=beside.parent)
 
 
 def _append(file: IO[bytes], part: IO[bytes]) -> None:

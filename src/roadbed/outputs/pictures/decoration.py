@@ -59,20 +59,20 @@ def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
     return box
 
 
-def texts_beside(axes: Any, things: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
-    """A text beside each thing, which is given by points (N, 2) around it; the first ones have the first choice.
+def texts_beside(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
+    """A text beside each item, which is given by points (N, 2) around it; the first ones have the first choice.
 
-    A text that would cover another, a thing, or what is to be kept clear is left out. Axes must have their limits.
+    A text that would cover another, a item, or what is to be kept clear is left out. Axes must have their limits.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.patheffects import withStroke
 
     axes.apply_aspect()
     renderer = FigureCanvasAgg(axes.figure).get_renderer()
-    corners = [axes.transData.transform(points) for points, _ in things]
+    corners = [axes.transData.transform(points) for points, _ in objects]
     outlines = [_box(np.vstack([pixels.min(0), pixels.max(0)])) for pixels in corners]
     taken = [*outlines, *(artist.get_window_extent(renderer) for artist in keep_clear)]
-    for outline, (_, text) in zip(outlines, things):
+    for outline, (_, text) in zip(outlines, objects):
         for place, alignment in _places_beside(outline):
             label = axes.annotate(
                 text,

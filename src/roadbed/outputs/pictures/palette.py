@@ -58,3 +58,29 @@ def occupancy_colours(static: ArrayLike, dynamic: ArrayLike, free: ArrayLike, un
     parts = ((static, STATIC), (dynamic, MOVING), (free, FREE), (unknown, UNSEEN))
     mixed = sum(np.asarray(share, np.float64)[..., None] * rgb(colour) for share, colour in parts)
     return np.clip(mixed, 0, 255).astype(np.uint8)
+
+
+# Later ones are drawn over earlier ones: the few obstacle points must not drown in ground.
+_ORDER = (Label.UNKNOWN, Label.GROUND, Label.OVERHANG, Label.LOW_OUTLIER, Label.OBSTACLE)
+
+
+def label_image(
+    across: NDArray,
+    up: NDArray,
+    label: NDArray[np.uint8],
+    extent: tuple[float, float, float, float],
+    shape: tuple[int, int],
+) -> NDArray[np.uint8]:
+    """Points at (across, up) metres as an RGBA image of `shape` (rows, columns), row 0 at the bottom."""
+    left, right, bottom, top = extent
+    rows, columns = shape
+    column = np.floor((across - left) / (right - left) * columns)
+    row = np.floor((up - bottom) / (top - bottom) * rows)
+    inside = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
+    column, row, label = column[inside].astype(int), row[inside].astype(int), label[inside]
+    image = np.zeros((rows, columns, 4), np.uint8)
+    for kind in _ORDER:
+        chosen = label == kind
+        image[row[chosen], column[chosen], :3] = label_colours(kind)
+        image[row[chosen], column[chosen], 3] = 255
+    return image

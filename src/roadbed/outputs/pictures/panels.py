@@ -11,7 +11,7 @@ from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Pose
 from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar, texts_beside
-from roadbed.outputs.pictures.raster import label_image
+from roadbed.outputs.pictures.palette import label_image
 from roadbed.outputs.pictures.scene3d import box_corners
 from roadbed.outputs.pictures.vehicle import LENGTH, T_grid_vehicle, height_at, outline
 
@@ -154,12 +154,12 @@ def _motion(
     speeds: list[tuple[Float64, str]] = []
     left, right, bottom, top = extent
     shown = [t for t in occupancy.objects if left < t.position[0] < right and bottom < t.position[1] < top]
-    for thing in sorted(shown, key=lambda thing: -np.hypot(*thing.velocity)):
-        corners, tip = box_corners(thing), thing.position + thing.velocity
+    for item in sorted(shown, key=lambda item: -np.hypot(*item.velocity)):
+        corners, tip = box_corners(item), item.position + item.velocity
         axes.fill(*corners.T, facecolor="none", edgecolor=palette.VEHICLE, lw=1.2)
         arrow = {"arrowstyle": "-|>", "color": palette.VEHICLE, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", tip, thing.position, arrowprops=arrow)
-        speeds.append((np.vstack([corners, tip]), f"{np.hypot(*thing.velocity):.1f} m/s"))
+        axes.annotate("", tip, item.position, arrowprops=arrow)
+        speeds.append((np.vstack([corners, tip]), f"{np.hypot(*item.velocity):.1f} m/s"))
     map_axes(axes, "Static and moving, arrows = 1 s of travel", extent)
     vehicle = [] if ground is None else [_vehicle(axes, ground)]
     colours = [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE)]

@@ -68,7 +68,7 @@ class Canvas:
 
 
 @njit(cache=True)
-def _stamp(colour, depth, column, row, here, wide, r, g, b):  # type: ignore[no-untyped-def]
+def _stamp(colour, depth, column, row, here, wide, r, g, b):
     """A square of `wide` pixels around (column, row), where nothing nearer is."""
     left = int(np.floor(column - wide / 2 + 0.5))
     top = int(np.floor(row - wide / 2 + 0.5))
@@ -82,7 +82,7 @@ def _stamp(colour, depth, column, row, here, wide, r, g, b):  # type: ignore[no-
 
 
 @njit(cache=True)
-def _to_screen(axes, eye, focal, shape, x, y, z):  # type: ignore[no-untyped-def]
+def _to_screen(axes, eye, focal, shape, x, y, z):
     """Column, row and depth of a point."""
     dx, dy, dz = x - eye[0], y - eye[1], z - eye[2]
     right = axes[0, 0] * dx + axes[0, 1] * dy + axes[0, 2] * dz
@@ -93,12 +93,12 @@ def _to_screen(axes, eye, focal, shape, x, y, z):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def _pixels(size, focal, depth, largest):  # type: ignore[no-untyped-def]
+def _pixels(size, focal, depth, largest):
     return min(max(int(focal * size / depth + 0.5), 2), largest)
 
 
 @njit(cache=True)
-def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest, nearer):  # type: ignore[no-untyped-def]
+def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest, nearer):
     height, width = depth.shape
     for i in range(len(points)):
         column, row, away = _to_screen(axes, eye, focal, depth.shape, points[i, 0], points[i, 1], points[i, 2])
@@ -110,7 +110,7 @@ def _draw_points(colour, depth, axes, eye, focal, points, colours, size, largest
 
 
 @njit(cache=True)
-def _draw_lines(colour, depth, axes, eye, focal, segments, colours, size, largest, nearer):  # type: ignore[no-untyped-def]
+def _draw_lines(colour, depth, axes, eye, focal, segments, colours, size, largest, nearer):
     height, width = depth.shape
     for i in range(len(segments)):
         start, end = segments[i, 0], segments[i, 1]

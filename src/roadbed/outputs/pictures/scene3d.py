@@ -51,8 +51,8 @@ def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camer
     places, colours = _samples_of_cells(grid, _surface(ground, *grid.mesh()), colours)
     canvas.points(places, colours, size=grid.spacing * 0.8, largest=24)
     _draw_columns(canvas, ground, occupancy)
-    for thing in occupancy.objects:
-        corners = np.column_stack([box_corners(thing), np.zeros(4)])
+    for item in occupancy.objects:
+        corners = np.column_stack([box_corners(item), np.zeros(4)])
         corners[:, 2] = _surface(ground, corners[:, 0], corners[:, 1]) + 0.05
         canvas.lines(np.stack([corners, np.roll(corners, -1, 0)], 1), palette.rgb(palette.VEHICLE), size=0.12)
     _draw_arrows(canvas, ground, occupancy)
@@ -79,12 +79,12 @@ def surface_certainty(ground: GroundFrame, half_at: float = 0.15) -> Float64:
     return np.where(np.isfinite(ground.elevation) & np.isfinite(certainty), certainty, 0.0)
 
 
-def box_corners(thing: TrackedObject) -> Float64:
+def box_corners(item: TrackedObject) -> Float64:
     """Corners of a tracked object from above, (4, 2) m in the grid frame."""
-    length, width = thing.extent / 2
-    cosine, sine = np.cos(thing.heading), np.sin(thing.heading)
+    length, width = item.extent / 2
+    cosine, sine = np.cos(item.heading), np.sin(item.heading)
     corners = np.array([(length, width), (-length, width), (-length, -width), (length, -width)])
-    return corners @ np.array([[cosine, sine], [-sine, cosine]]) + thing.position
+    return corners @ np.array([[cosine, sine], [-sine, cosine]]) + item.position
 
 
 def _samples_of_cells(grid: Grid, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
@@ -136,13 +136,34 @@ def _draw_vehicle(canvas: Canvas, ground: GroundFrame) -> None:
 def _draw_arrows(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, seconds: float = 1.0) -> None:
     """Each object's velocity as an arrow: where it will be after `seconds`."""
     dark = palette.rgb(palette.VEHICLE)
-    for thing in occupancy.objects:
-        speed = float(np.hypot(*thing.velocity))
+    for item in occupancy.objects:
+        speed = float(np.hypot(*item.velocity))
         if speed < 0.3:
             continue
-        tip = thing.position + seconds * thing.velocity
-        back = -thing.velocity / speed * min(1.2, 0.4 * speed * seconds)
+        tip = item.position + seconds * item.velocity
+        back = -item.velocity / speed * min(1.2, 0.4 * speed * seconds)
         side = np.array([-back[1], back[0]]) * 0.5
-        path = np.array([thing.position, tip, tip + back + side, tip, tip + back - side])
+        path = np.array([item.position, tip, tip + back + side, tip, tip + back - side])
         points = np.column_stack([path, _surface(ground, path[:, 0], path[:, 1]) + 0.3])
         canvas.lines(points[[[0, 1], [1, 2], [3, 4]]], dark, size=0.2, nearer=1.0)
+
+
+_SLOWEST = 1.5  # m/s; slower objects may be mistakes
+
+
+def liveliness(ground: GroundFrame, occupancy: OccupancyFrame) -> float:
+    """How much moves before the corner camera: long objects near the vehicle count most."""
+    T_vehicle_lattice = T_grid_vehicle(ground).inverse()
+    total = 0.0
+    for item in occupancy.objects:
+        ahead, aside, _ = T_vehicle_lattice @ np.array([*item.position, 0.0])
+        if np.hypot(*item.velocity) > _SLOWEST:
+            total += min(float(item.extent[0]), 5.0) * float(np.exp(-np.hypot(ahead - 4, aside - 2) / 8))
+    return total
+
+
+def corner_camera(ground: GroundFrame) -> Camera:
+    """From behind, above and a little to the right of the vehicle."""
+    pose = T_grid_vehicle(ground)
+    eye, target = (pose @ np.array([place]) for place in ((-21.0, -10.0, 14.0), (4.5, 1.0, 0.0)))
+    return Camera(tuple(eye[0].tolist()), tuple(target[0].tolist()), field_of_view=52.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of many drives: scores of each, the worst frames with their pictures, the slowest stages, what failed."""
+"""The report of many sequences: scores, lowest-scoring frames with pictures, slowest stages, failures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NO_SLIDES = '<script type="application/json" id="slides">[]</script>'
 
 
 @dataclass(frozen=True)
-class DriveEntry:
-    """One drive in numbers."""
+class SequenceEntry:
+    """One sequence in numbers."""
 
     name: str
     source: str
@@ -41,9 +41,9 @@ class Collection:
     title: str
     command: str
     configuration: str
-    drives: Sequence[DriveEntry]
-    failures: Mapping[str, str]  # drive: reason
-    worst: Sequence[Picture] = ()
+    sequences: Sequence[SequenceEntry]
+    failures: Mapping[str, str]  # sequence: reason
+    lowest: Sequence[Picture] = ()
     remarks: Sequence[tuple[str, str]] = ()  # further lines of what was run
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -55,20 +55,20 @@ def write_collection(path: Path, found: Collection) -> None:
 
 
 def _html(found: Collection) -> str:
-    frames = sum(drive.frames for drive in found.drives)
+    frames = sum(sequence.frames for sequence in found.sequences)
     failed = f", {len(found.failures)} failed" if found.failures else ""
-    pictures = f"<h2>The worst frames</h2>{gallery(found.worst)}" if found.worst else ""
+    pictures = f"<h2>The lowest frames</h2>{gallery(found.lowest)}" if found.lowest else ""
     return filled_page(
         title=escape(found.title),
-        lead=f"{len(found.drives):,} drives complete{failed}, {frames:,} frames",
+        lead=f"{len(found.sequences):,} sequences complete{failed}, {frames:,} frames",
         tiles=tile_row(_tiles(found)),
         slider=_NO_SLIDES + _failures(found),
         run=table((), [("command", found.command), *found.remarks]),
         timings=_stages(found),
         accuracy=_scores(found),
         pictures=pictures,
-        rows_title="Drives",
-        rows=f'<div class="scroll">{_drives(found)}</div>',
+        rows_title="Sequences",
+        rows=f'<div class="scroll">{_sequences(found)}</div>',
         configuration=escape(found.configuration),
         files=_reports(found),
         made=found.made,
@@ -76,64 +76,64 @@ def _html(found: Collection) -> str:
 
 
 def _tiles(found: Collection) -> list[tuple[str, str]]:
-    tiles = [(f"{len(found.drives):,}", "drives complete"), (f"{len(found.failures):,}", "drives failed")]
-    tiles.append((f"{sum(drive.points for drive in found.drives):,}", "points"))
-    processor, frames = sum(d.processor_s for d in found.drives), sum(d.frames for d in found.drives)
+    tiles = [(f"{len(found.sequences):,}", "sequences complete"), (f"{len(found.failures):,}", "sequences failed")]
+    tiles.append((f"{sum(sequence.points for sequence in found.sequences):,}", "points"))
+    processor, frames = sum(d.processor_s for d in found.sequences), sum(d.frames for d in found.sequences)
     if frames:
         tiles.append((f"{1e3 * processor / frames:.1f} ms", "processor time per frame, with all that is written"))
-    scores = [score for drive in found.drives if (score := drive.scores.get("F1")) is not None]
+    scores = [score for sequence in found.sequences if (score := sequence.scores.get("F1")) is not None]
     if scores:
-        tiles.append((percent(float(np.mean(scores))), "F1 of the ground, mean over drives"))
+        tiles.append((percent(float(np.mean(scores))), "F1 of the ground, mean over sequences"))
     return tiles
 
 
 def _failures(found: Collection) -> str:
     rows = sorted(found.failures.items())
-    return f"<h2>What failed</h2>{table(('drive', 'reason'), rows)}" if rows else ""
+    return f"<h2>What failed</h2>{table(('sequence', 'reason'), rows)}" if rows else ""
 
 
 def _stages(found: Collection) -> str:
-    stages = list(dict.fromkeys(stage for drive in found.drives for stage in drive.stage_seconds))
-    totals = {stage: sum(drive.stage_seconds.get(stage, 0.0) for drive in found.drives) for stage in stages}
+    stages = list(dict.fromkeys(stage for sequence in found.sequences for stage in sequence.stage_seconds))
+    totals = {stage: sum(sequence.stage_seconds.get(stage, 0.0) for sequence in found.sequences) for stage in stages}
     if not totals:
         return "<p>No timings were taken.</p>"
     whole = max(sum(totals.values()), 1e-9)
     rows = []
     for stage in sorted(stages, key=lambda name: -totals[name]):
-        slowest = max(found.drives, key=lambda drive: drive.median_ms.get(stage, 0.0))
-        medians = [drive.median_ms[stage] for drive in found.drives if stage in drive.median_ms]
+        slowest = max(found.sequences, key=lambda sequence: sequence.median_ms.get(stage, 0.0))
+        medians = [sequence.median_ms[stage] for sequence in found.sequences if stage in sequence.median_ms]
         share = f"{100 * totals[stage] / whole:.0f} %"
         slow = f"{slowest.median_ms.get(stage, 0.0):.2f}"
         rows.append((stage, f"{totals[stage]:.1f}", share, f"{np.median(medians):.2f}", slow, slowest.name))
-    head = ("stage, slowest first", "s in all", "share", "median ms per frame", "of the slowest drive", "which is")
+    head = ("stage, slowest first", "s in all", "share", "median ms per frame", "of the slowest sequence", "which is")
     return table(head, rows)
 
 
 def _scores(found: Collection) -> str:
-    scored = [drive for drive in found.drives if any(value is not None for value in drive.scores.values())]
+    scored = [sequence for sequence in found.sequences if any(value is not None for value in sequence.scores.values())]
     if not scored:
         return ""
     names = list(scored[0].scores)
-    scored.sort(key=lambda drive: (drive.scores.get("F1") or 0.0, drive.name))
-    rows = [(drive.name, str(drive.frames), *(_score(drive, name) for name in names)) for drive in scored]
-    head = ("drive, worst first", "frames", *(f"{name} %" for name in names))
+    scored.sort(key=lambda sequence: (sequence.scores.get("F1") or 0.0, sequence.name))
+    rows = [(sequence.name, str(sequence.frames), *(_score(sequence, name) for name in names)) for sequence in scored]
+    head = ("sequence, lowest first", "frames", *(f"{name} %" for name in names))
     return f"<h2>Accuracy</h2><p>Ground labels against the truth, mean over frames.</p>{table(head, rows)}"
 
 
-def _score(drive: DriveEntry, name: str) -> str:
-    value = drive.scores.get(name)
+def _score(sequence: SequenceEntry, name: str) -> str:
+    value = sequence.scores.get(name)
     return percent(np.nan if value is None else value).removesuffix(" %")
 
 
-def _drives(found: Collection) -> str:
-    head = ("drive", "source", "frames", "points", "frames with diagnostics", "processor s")
+def _sequences(found: Collection) -> str:
+    head = ("sequence", "source", "frames", "points", "frames with diagnostics", "processor s")
     rows = [
         (d.name, d.source, str(d.frames), f"{d.points:,}", str(d.diagnostics), f"{d.processor_s:.1f}")
-        for d in found.drives
+        for d in found.sequences
     ]
     return table(head, rows)
 
 
 def _reports(found: Collection) -> str:
-    items = "".join(f'<li><a href="{escape(d.report)}">{escape(d.name)}</a></li>' for d in found.drives)
-    return f"<h2>Reports of the drives</h2><ul>{items}</ul>" if items else ""
+    items = "".join(f'<li><a href="{escape(d.report)}">{escape(d.name)}</a></li>' for d in found.sequences)
+    return f"<h2>Reports of the sequences</h2><ul>{items}</ul>" if items else ""

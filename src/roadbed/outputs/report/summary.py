@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,8 +17,20 @@ from numpy.typing import NDArray
 
 from roadbed.config import Config
 from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
-from roadbed.outputs.report.kernels import ready_kernels
 from roadbed.sources.location import parse_location
+
+
+def ready_kernels() -> int:
+    """How many variants of Roadbed's CPU kernels this process has ready; it grows as they are compiled or loaded."""
+    from numba.core.dispatcher import Dispatcher
+
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("roadbed.") and module]
+    return sum(
+        len(value.overloads)
+        for module in modules
+        for value in list(vars(module).values())
+        if isinstance(value, Dispatcher)
+    )
 
 
 @dataclass(frozen=True)

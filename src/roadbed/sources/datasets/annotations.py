@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from roadbed.core.errors import InputError
-from roadbed.core.frames import Box
+from roadbed.core.tracked_objects import Box
 from roadbed.io.files import read_text
 
 

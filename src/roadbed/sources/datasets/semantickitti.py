@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from roadbed.core.errors import InputError
-from roadbed.core.frames import Box, Scan
+from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
+from roadbed.core.tracked_objects import Box
 from roadbed.sources.datasets.annotations import read_annotations
 from roadbed.sources.datasets.rig import on_rig, read_mounts
 from roadbed.sources.formats.bin import read_bin

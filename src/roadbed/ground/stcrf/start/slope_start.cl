@@ -29,7 +29,7 @@ KERNEL find_heights(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLO
     float first = UNSEEN, second = UNSEEN;
     for (int k = 0; k < PER_NODE; ++k) {
         float z = points[(SLOT * NODES + node) * PER_NODE + k].z;
-        second = z < first ? first : fmin(second, z);
+        second = fmin(second, fmax(first, z));  // a select of `first` here aborts LLVM 18 (PoCL 6)
         first = fmin(first, z);
     }
     heights[2 * SLOT * NODES + node] = height_of(&frames[SLOT], node, first, second);

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from roadbed.bench.occupancy import TASKS
+from benchmarks.occupancy import TASKS
 from roadbed.io.atomic import atomic_write, output_errors
 
 PAPER_WATTS = {"many-core (paper)": 0.967, "GPU (paper)": 40.0}  # at most, and typically

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that lie side by side on a device: neighbours come in one copy, and what was given stays as it was."""
+"""Packed outputs: neighbours are copied together, and arrays that were returned are not written again."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def device(request):
 
 
 def filled(device, seed):
-    """The parts with numbers at random, and what they hold."""
-    random, lies = np.random.default_rng(seed), PackedOutputs(device, PARTS)
+    """Packed outputs with random content, and the content."""
+    random, packed = np.random.default_rng(seed), PackedOutputs(device, PARTS)
     held = {name: random.integers(0, 2, count).astype(kind) for name, (count, kind) in PARTS.items()}
     for name, values in held.items():
-        device.upload(values, lies[name])
-    return lies, held
+        device.upload(values, packed[name])
+    return packed, held
 
 
-def brought(device, lies, names):
-    """These results on the host, and by how many copies they came."""
+def downloaded(device, packed, names):
+    """These outputs on the host, and the number of copies."""
     before = device.traffic.downloads
-    found = lies.queue(lies.plan({name: SHAPES[name] for name in names}))
+    found = packed.queue(packed.plan({name: SHAPES[name] for name in names}))
     device.finish()
     return found, device.traffic.downloads - before
 
 
 @pytest.mark.parametrize(("names", "copies"), COPIES)
-def test_neighbours_come_in_one_copy(device, names, copies):
-    lies, held = filled(device, 1)
-    found, made = brought(device, lies, names)
+def test_neighbours_are_copied_together(device, names, copies):
+    packed, held = filled(device, 1)
+    found, made = downloaded(device, packed, names)
     assert made == copies
     assert set(found) == set(names)
     for name in names:
@@ -53,11 +53,11 @@ def test_neighbours_come_in_one_copy(device, names, copies):
         np.testing.assert_array_equal(found[name].ravel(), held[name][: found[name].size].view(kind))
 
 
-def test_what_was_brought_stays_as_it_was_when_the_device_goes_on(device):
-    lies, held = filled(device, 2)
-    found, _ = brought(device, lies, PARTS)
+def test_returned_arrays_do_not_change_when_the_device_writes_again(device):
+    packed, held = filled(device, 2)
+    found, _ = downloaded(device, packed, PARTS)
     for name, (count, kind) in PARTS.items():
-        device.upload(np.full(count, 7, kind), lies[name])
-    later, _ = brought(device, lies, PARTS)
+        device.upload(np.full(count, 7, kind), packed[name])
+    later, _ = downloaded(device, packed, PARTS)
     np.testing.assert_array_equal(found["wide"].ravel(), held["wide"][:1000])
     assert (later["wide"] == 7).all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which drives: globs, lists, manifests, and names that stay the same."""
+"""Which sequences: globs, lists, manifests, and names that stay the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from roadbed.batch.drives import find_drives
+from roadbed.batch.sequences import find_sequences
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.sources.read_options import ReadOptions
 
@@ -20,7 +20,7 @@ def data(tmp_path):
 
 
 def locations(*arguments, opening=None):
-    return {drive.location for drive in find_drives([*map(str, arguments)], opening or ReadOptions())}
+    return {sequence.location for sequence in find_sequences([*map(str, arguments)], opening or ReadOptions())}
 
 
 def test_globs_keep_their_options_and_a_drive_named_twice_is_done_once(data):
@@ -34,16 +34,16 @@ def test_lists_and_manifests_count_paths_from_where_they_lie(data):
     assert locations(f"@{data}/list.txt") == {f"{data}/a.mcap", f"{data}/b.mcap", "sim:city"}
     line = {"source": "c.pcd", "name": "first", "start": 2, "mounting": [0, 0, 1.7, 0, 0, 0]}
     (data / "manifest.jsonl").write_text(json.dumps(line) + "\n")
-    (drive,) = find_drives([f"@{data}/manifest.jsonl"], ReadOptions(stride=3))
-    assert (drive.name, drive.location) == ("first", f"{data}/c.pcd")
-    assert drive.opening == ReadOptions(start=2, stride=3, mounting=(0, 0, 1.7, 0, 0, 0))
+    (sequence,) = find_sequences([f"@{data}/manifest.jsonl"], ReadOptions(stride=3))
+    assert (sequence.name, sequence.location) == ("first", f"{data}/c.pcd")
+    assert sequence.opening == ReadOptions(start=2, stride=3, mounting=(0, 0, 1.7, 0, 0, 0))
 
 
 def test_a_name_depends_on_its_own_drive_alone(data):
-    one = find_drives([f"{data}/a.mcap"], ReadOptions())[0]
-    assert one in find_drives([f"{data}/*.mcap", f"{data}/c.pcd"], ReadOptions())
+    one = find_sequences([f"{data}/a.mcap"], ReadOptions())[0]
+    assert one in find_sequences([f"{data}/*.mcap", f"{data}/c.pcd"], ReadOptions())
     assert one.name.startswith("a.mcap-")
-    assert find_drives([f"{data}/a.mcap"], ReadOptions(start=1))[0].name != one.name
+    assert find_sequences([f"{data}/a.mcap"], ReadOptions(start=1))[0].name != one.name
 
 
 @pytest.mark.parametrize(
@@ -54,17 +54,17 @@ def test_a_name_depends_on_its_own_drive_alone(data):
         ('{"source": "c.pcd", "frames": 0}', "line 1: .*frames"),
         ('{"source"', "line 1: expected an object of JSON"),
         ("nothing/*.mcap", "found nothing of that name"),
-        ("# only a comment", "found no drive"),
+        ("# only a comment", "found no sequence"),
     ],
 )
 def test_bad_lists_name_the_line(data, line, message):
     (data / "list").write_text(line)
     with pytest.raises((InputError, ConfigError), match=message):
-        find_drives([f"@{data}/list"], ReadOptions())
+        find_sequences([f"@{data}/list"], ReadOptions())
 
 
 def test_one_name_for_two_drives_is_refused(data):
     lines = [json.dumps({"source": name, "name": "same"}) for name in ("a.mcap", "b.mcap")]
     (data / "list").write_text("\n".join(lines))
-    with pytest.raises(InputError, match=r"drive same: found .*a\.mcap and .*b\.mcap, expected one"):
-        find_drives([f"@{data}/list"], ReadOptions())
+    with pytest.raises(InputError, match=r"sequence same: found .*a\.mcap and .*b\.mcap, expected one"):
+        find_sequences([f"@{data}/list"], ReadOptions())

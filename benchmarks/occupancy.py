@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.bench.energy import Meter
-from roadbed.bench.occupancy_steps import steps_on
+from benchmarks.energy import Meter
+from benchmarks.occupancy_steps import steps_on
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.errors import DeviceError

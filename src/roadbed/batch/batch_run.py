@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All drives in order: begun, split, joined, told; then the map and the report. Whatever stops it, it can go on."""
+"""A batch run: every sequence on the workers, then the merged map and the report. It can be resumed at any point."""
 
 from __future__ import annotations
 
@@ -15,34 +15,31 @@ from typing import Any
 
 from roadbed import __version__
 from roadbed.batch import maps, tasks
-from roadbed.batch.drives import Drive
 from roadbed.batch.engine import Engine, Lost, Task
 from roadbed.batch.folders import remove_abandoned
-from roadbed.batch.job import Job
+from roadbed.batch.job import Frames, Job, Outcome, Progress, Split
 from roadbed.batch.manifest import write_json
-from roadbed.batch.outcome import Frames, Outcome, Progress, Split
 from roadbed.batch.report import write_batch_report
 from roadbed.batch.segments import Segment
+from roadbed.batch.sequences import InputSequence
 from roadbed.core.errors import OutputError
 from roadbed.io.atomic import output_errors
 
 MARKER = "roadbed-batch.json"
 MAP = "map"
-_OF_MAP = "the map"  # no drive can be called so
-
-
-Tell = Callable[[Progress, dict[str, Any]], None]
+_OF_MAP = "the map"  # in place of a sequence's name, which has no space
+OnEvent = Callable[[Progress, dict[str, Any]], None]
 
 
 @contextmanager
 def claimed(job: Job) -> Iterator[None]:
-    """The output folder for this call alone: a new or empty one, or with --resume one of an earlier batch."""
+    """Lock the output folder: a new or empty one, or with --resume one of an earlier batch."""
     marker = job.folder / MARKER
     with output_errors(job.folder):
         if job.folder.exists() and not job.folder.is_dir():
             raise OutputError(f"{job.folder}: found a file, expected a folder or a new name")
         if marker.exists() and not job.resume:
-            raise OutputError(f"{job.folder}: holds a batch; go on with --resume, or name another folder with -o")
+            raise OutputError(f"{job.folder}: holds a batch; continue with --resume, or name another folder with -o")
         if not marker.exists() and job.folder.exists() and any(job.folder.iterdir()):
             raise OutputError(f"{job.folder}: is not empty and not a batch; name another folder with -o")
         job.folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +49,7 @@ def claimed(job: Job) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OutputError(f"{job.folder}: another batch is writing there") from None
-        except OSError:  # where a file system has no locks, nobody can be seen there
+        except OSError:  # the file system has no locks
             pass
         os.ftruncate(descriptor, 0)
         os.write(descriptor, (json.dumps({"roadbed": __version__, "command": job.command}) + "\n").encode())
@@ -62,21 +59,37 @@ def claimed(job: Job) -> Iterator[None]:
         os.close(descriptor)
 
 
-class Campaign:
-    """`run` does all drives on an engine; `tell` gets the progress and each event, a dictionary for JSON."""
+class BatchRun:
+    """`run` processes all sequences on an engine; `on_event` gets the progress and each event as a dictionary."""
 
-    def __init__(self, job: Job, drives: Sequence[Drive], engine: Engine, tell: Tell) -> None:
-        self.job, self.drives, self.engine, self.tell = job, list(drives), engine, tell
-        self.progress = Progress(len(self.drives))
-        self._by_name = {drive.name: drive for drive in drives}
+    def __init__(self, job: Job, sequences: Sequence[InputSequence], engine: Engine, on_event: OnEvent) -> None:
+        self.job, self.sequences, self.engine, self.on_event = job, list(sequences), engine, on_event
+        self.progress = Progress(len(self.sequences))
+        self._by_name = {sequence.name: sequence for sequence in sequences}
         self._split: dict[str, tuple[Segment, ...]] = {}
         self._parts_done: dict[str, set[int | None]] = {}
         self._between = job.unfinished / "maps"
-        self._ended: set[str] = set()  # a worker may be lost after it has told how its drive ended
+        self._ended: set[str] = set()  # a worker may be lost after it has reported the end
+
+    def keep_complete(self) -> bool:
+        """Whether every sequence is complete from before, and no map is to be merged: then no worker is needed."""
+        from roadbed.batch.work import complete_frames
+
+        if self.job.map:
+            return False
+        kept = []
+        for sequence in self.sequences:
+            frames = complete_frames(self.job, sequence)
+            if frames is None:
+                return False
+            kept.append(Outcome(sequence.name, "kept", frames))
+        for outcome in kept:
+            self._take(outcome)
+        return True
 
     def run(self, stopped: threading.Event) -> Progress:
-        for drive in self.drives:
-            self.engine.add(Task(drive.name, tasks.drive_task, (self.job, drive)))
+        for sequence in self.sequences:
+            self.engine.add(Task(sequence.name, tasks.sequence_task, (self.job, sequence)))
         self._work(stopped)
         if self.job.map and not stopped.is_set() and not self.progress.stopped:
             self._merge(stopped)
@@ -84,28 +97,28 @@ class Campaign:
             self.progress.stopped = "interrupted"
         return self.progress
 
-    def complete(self) -> list[Drive]:
-        """Drives whose results are there as this call asks for them, in the order of their names."""
-        return [drive for drive in self.drives if drive.name in self._ended]
+    def complete(self) -> list[InputSequence]:
+        """Sequences whose results are complete, in the order of their names."""
+        return [sequence for sequence in self.sequences if sequence.name in self._ended]
 
     def _work(self, stopped: threading.Event) -> None:
-        for task, told in self.engine.told(stopped):
-            if isinstance(told, Frames):
-                self.progress.frames += told.count
-                self._say("frames", told.drive, count=told.count, worker=told.worker)
-            elif isinstance(told, Split) and told.drive not in self._split:
-                self._say("split", told.drive, segments=len(told.segments))
-                self._split[told.drive] = told.segments
-                for segment in told.segments:
-                    drive = self._by_name[told.drive]
-                    self.engine.add(Task(told.drive, tasks.segment_task, (self.job, drive, segment)))
-            elif isinstance(told, Lost):
-                self._lost(task, told)
-            elif isinstance(told, Outcome):
-                self._take(told)
+        for task, event in self.engine.events(stopped):
+            if isinstance(event, Frames):
+                self.progress.frames += event.count
+                self._emit("frames", event.sequence, count=event.count, worker=event.worker)
+            elif isinstance(event, Split) and event.sequence not in self._split:
+                self._emit("split", event.sequence, segments=len(event.segments))
+                self._split[event.sequence] = event.segments
+                for segment in event.segments:
+                    sequence = self._by_name[event.sequence]
+                    self.engine.add(Task(event.sequence, tasks.segment_task, (self.job, sequence, segment)))
+            elif isinstance(event, Lost):
+                self._lost(task, event)
+            elif isinstance(event, Outcome):
+                self._take(event)
 
     def _take(self, outcome: Outcome) -> None:
-        name, progress = outcome.drive, self.progress
+        name, progress = outcome.sequence, self.progress
         if outcome.status == "part":
             done = self._parts_done.setdefault(name, set())
             if outcome.segment not in done:
@@ -118,7 +131,7 @@ class Campaign:
                 progress.stopped = "the disk is full"
                 self.engine.drop_waiting()
         elif name not in self._ended:
-            self._say(outcome.status, name, frames=outcome.frames, reason=outcome.reason)
+            self._emit(outcome.status, name, frames=outcome.frames, reason=outcome.reason)
             if name == _OF_MAP:
                 return
             self._ended.add(name)
@@ -128,27 +141,27 @@ class Campaign:
 
     def _failed(self, name: str, reason: str) -> None:
         if name in self.progress.failures:
-            return  # another segment of the drive has failed before
+            return  # another segment has failed before
         if name == _OF_MAP:
             self.progress.map_failure = reason
         else:
             self.progress.failures[name] = reason
-        self._say("failed", name, reason=reason)
+        self._emit("failed", name, reason=reason)
 
     def _lost(self, task: Task, lost: Lost) -> None:
         if lost.again:
             self.progress.retries += 1
-            self._say("lost", task.about, reason=lost.reason, attempt=lost.attempt)
+            self._emit("lost", task.about, reason=lost.reason, attempt=lost.attempt)
         else:
             self._failed(task.about, f"{lost.reason} ({lost.attempt} attempts)")
 
     def _merge(self, stopped: threading.Event) -> None:
-        """The maps of all complete drives; level by level, as each needs what the one before has made."""
-        found = [folder for drive in self.complete() if (folder := self.job.of(drive) / MAP / "map.json").exists()]
-        if not found:
-            self._failed(_OF_MAP, "no drive has a map: was there odometry, and the method stcrf?")
+        """Merge the maps of all complete sequences, level by level."""
+        folders = [self.job.of(sequence) / MAP for sequence in self.complete()]
+        folders = [folder for folder in folders if (folder / "map.json").exists()]
+        if not folders:
+            self._failed(_OF_MAP, "no sequence has a map: a map needs odometry and the method stcrf")
             return
-        folders = [path.parent for path in found]
         for merges in maps.levels(folders, self.job.folder / MAP, self._between):
             for merge in merges:
                 arguments = (self.job, _OF_MAP, merge.maps, merge.target, folders[0])
@@ -158,18 +171,20 @@ class Campaign:
                 return
 
     def clear(self) -> None:
-        """Once no worker writes: segments of drives that are not joined yet stay, all else that is unfinished goes."""
+        """Remove unfinished folders, once no worker writes; segments that are not joined yet stay."""
         remove_abandoned(self.job.unfinished)
         shutil.rmtree(self._between, ignore_errors=True)
         if self.job.unfinished.is_dir() and not any(self.job.unfinished.iterdir()):
             self.job.unfinished.rmdir()
 
-    def _say(self, event: str, drive: str, **more: Any) -> None:
-        self.tell(self.progress, {"event": event, "drive": drive, **{k: v for k, v in more.items() if v != ""}})
+    def _emit(self, event: str, sequence: str, **more: Any) -> None:
+        self.on_event(
+            self.progress, {"event": event, "sequence": sequence, **{k: v for k, v in more.items() if v != ""}}
+        )
 
 
-def write_summary(job: Job, complete: Sequence[Drive], progress: Progress) -> dict[str, Any]:
-    """report.html and summary.json: how the call ended; where even they do not fit on the disk, that is said."""
+def write_summary(job: Job, complete: Sequence[InputSequence], progress: Progress) -> dict[str, Any]:
+    """Write report.html and summary.json; a full disk is reported in `stopped`."""
     try:
         write_batch_report(job, complete, progress)
         write_json(job.folder / "summary.json", _facts(progress))

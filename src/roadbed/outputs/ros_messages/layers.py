@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Grid, Pose
-from roadbed.messages.store import GRID_MAP, OCCUPANCY_GRID, RosMessages
+from roadbed.outputs.ros_messages.store import GRID_MAP, OCCUPANCY_GRID, RosMessages
 
 _SURELY_UNSEEN = 0.9  # unknown mass above which a cell is -1 in an OccupancyGrid
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which backend a stage runs on, and what several threads and forked processes may do with it."""
+"""The backend of a stage: by configuration or argument, in several threads and in forked processes."""
 
 import os
 import subprocess
@@ -12,23 +12,20 @@ import pytest
 from roadbed import Config, GroundFilter
 from roadbed.core.errors import DeviceError
 from roadbed.runtime.cpu_backend import CpuBackend
-from roadbed.runtime.device_selection import select_backend
+from roadbed.runtime.device_selection import open_backend
 from tests.devices import BACKENDS, accelerator, backend
 
 
-def test_the_configuration_decides_unless_the_caller_does():
+def test_the_configuration_names_the_backend_and_an_open_one_can_be_shared():
     device = accelerator("opencl")
     assert GroundFilter(Config(backend="opencl")).backend.device.backend == "opencl"
-    assert GroundFilter(Config(backend="opencl"), backend="cpu").backend.device.backend == "cpu"
     assert GroundFilter(Config(), backend=device).backend is device
     assert isinstance(GroundFilter().backend, CpuBackend)
 
 
-def test_an_open_backend_has_its_device_already():
-    with pytest.raises(DeviceError, match="open already"):
-        select_backend(CpuBackend(), device=1)
+def test_the_cpu_has_no_devices_to_choose_from():
     with pytest.raises(DeviceError, match="has no devices"):
-        select_backend("cpu", device="GeForce")
+        open_backend("cpu", device="GeForce")
 
 
 def scene(seed, n=4000):
@@ -39,7 +36,7 @@ def scene(seed, n=4000):
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_one_filter_in_many_threads_gives_every_scan_its_own_labels(name):
+def test_one_filter_in_several_threads_returns_the_labels_of_each_scan(name):
     scans = [scene(k, 2000 + 500 * k) for k in range(8)]
     small = Config.parse({"ground": {"stcrf": {"length": 50, "width": 50}}})  # every point lies on it
     ground = GroundFilter(small, backend=backend(name, optimise=False))
@@ -82,8 +79,8 @@ print(len(different), sum(different))
 """
 
 
-def test_filters_of_their_own_in_several_threads():
-    """Under the layer of Numba's threads that aborts when two threads enter it: nothing does."""
+def test_several_threads_with_one_filter_each():
+    """With the threading layer of Numba that aborts when two threads enter it: Roadbed does not use it."""
     assert run(TWO_THREADS, NUMBA_THREADING_LAYER="workqueue").split() == ["60", "0"]
 
 
@@ -113,9 +110,9 @@ if __name__ == "__main__":
 """
 
 
-def test_a_forked_child_is_told_to_use_spawn():
+def test_a_process_forked_after_the_first_use_is_refused_with_advice():
     assert "spawn" in run(FORKED.replace("USED_BEFORE", "True"))
 
 
-def test_a_child_forked_before_the_first_use_works():
+def test_a_process_forked_before_the_first_use_works():
     assert run(FORKED.replace("USED_BEFORE", "False")).strip() == "worked"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Scan
-from roadbed.messages.store import CLOUD, RosMessages
+from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 from roadbed.sources.bags.transforms import frame_name, stamp_seconds
 from roadbed.sources.fields import scan_from_fields

@@ -9,10 +9,10 @@ import numpy as np
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Pose
-from roadbed.messages.layers import ground_heights
-from roadbed.messages.store import MARKERS, RosMessages
+from roadbed.outputs.ros_messages.layers import ground_heights
+from roadbed.outputs.ros_messages.store import MARKERS, RosMessages
 
-SECONDS_SHOWN = 0.5  # an arrow ends where the thing will be then
+SECONDS_SHOWN = 0.5  # an arrow ends where the item will be then
 OBJECT_HEIGHT_M = 1.6  # objects are known in the plane; boxes are drawn this high
 _MOST_CELLS = 2000
 _ARROW, _CUBE, _LINE_LIST, _TEXT = 0, 1, 5, 9
@@ -37,8 +37,8 @@ def velocity_lines(ground: GroundFrame, frame: OccupancyFrame) -> np.ndarray:
 def object_poses(ground: GroundFrame, frame: OccupancyFrame) -> list[Pose]:
     """The middle of each tracked object's box in the grid frame, x along its heading."""
     poses = []
-    for thing in frame.objects:
-        pose = Pose.from_euler(float(thing.position[0]), float(thing.position[1]), yaw=thing.heading)
+    for item in frame.objects:
+        pose = Pose.from_euler(float(item.position[0]), float(item.position[1]), yaw=item.heading)
         pose = pose if frame.T_ground_grid is None else frame.T_ground_grid @ pose
         x, y = pose.translation[:2]
         z = float(ground_heights(ground, np.array([x]), np.array([y]))[0]) + OBJECT_HEIGHT_M / 2
@@ -59,19 +59,19 @@ def velocity_markers(messages: RosMessages, header: Any, ground: GroundFrame, fr
 def object_markers(messages: RosMessages, header: Any, ground: GroundFrame, frame: OccupancyFrame) -> Any:
     """Box, arrow and speed of every tracked object, after a marker that removes the last ones."""
     markers = [_clear(messages, header)]
-    for thing, pose in zip(frame.objects, object_poses(ground, frame)):
-        length, width = (max(float(size), 0.1) for size in thing.extent)
-        speed = float(np.hypot(*thing.velocity))
+    for item, pose in zip(frame.objects, object_poses(ground, frame)):
+        length, width = (max(float(size), 0.1) for size in item.extent)
+        speed = float(np.hypot(*item.velocity))
         turned = frame.T_ground_grid.yaw if frame.T_ground_grid is not None else 0.0
-        course = float(np.arctan2(thing.velocity[1], thing.velocity[0])) + turned
+        course = float(np.arctan2(item.velocity[1], item.velocity[0])) + turned
         motion = Pose(Pose.from_euler(yaw=course).rotation, pose.translation)
         size = (length, width, OBJECT_HEIGHT_M)
-        markers.append(_marker(messages, header, "boxes", thing.id, _CUBE, pose, size, _ORANGE))
+        markers.append(_marker(messages, header, "boxes", item.id, _CUBE, pose, size, _ORANGE))
         arrow = (max(speed * SECONDS_SHOWN, 0.1), 0.2, 0.2)
-        markers.append(_marker(messages, header, "motion", thing.id, _ARROW, motion, arrow, _RED))
+        markers.append(_marker(messages, header, "motion", item.id, _ARROW, motion, arrow, _RED))
         above = Pose(np.eye(3), pose.translation + np.array([0, 0, OBJECT_HEIGHT_M]))
-        text = _marker(messages, header, "speeds", thing.id, _TEXT, above, (0.0, 0.0, 0.8), _WHITE)
-        text.text = f"{thing.id}: {speed:.1f} m/s"
+        text = _marker(messages, header, "speeds", item.id, _TEXT, above, (0.0, 0.0, 0.8), _WHITE)
+        text.text = f"{item.id}: {speed:.1f} m/s"
         markers.append(text)
     return messages.make(MARKERS, markers=markers)
 

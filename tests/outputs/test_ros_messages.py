@@ -5,10 +5,16 @@ import numpy as np
 import pytest
 
 from roadbed import Grid, InputError, Label, Pose
-from roadbed.messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud, scan_of_cloud
-from roadbed.messages.layers import grid_map
-from roadbed.messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
-from roadbed.messages.store import CLOUD, DIAGNOSTICS, RosMessages
+from roadbed.outputs.ros_messages.clouds import (
+    cloud_of_columns,
+    cloud_of_scan,
+    labelled_cloud,
+    part_of_cloud,
+    scan_of_cloud,
+)
+from roadbed.outputs.ros_messages.layers import grid_map
+from roadbed.outputs.ros_messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
+from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, RosMessages
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 from roadbed.sources.bags.transforms import message_pose
 

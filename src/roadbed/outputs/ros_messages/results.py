@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from roadbed.core.frames import Label, OccupancyFrame
-from roadbed.messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud
-from roadbed.messages.layers import elevation_layers, grid_map, ground_heights, occupancy_grid
-from roadbed.messages.markers import object_markers, velocity_markers
-from roadbed.messages.store import CLOUD, GRID_MAP, MARKERS, OCCUPANCY_GRID, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud
+from roadbed.outputs.ros_messages.layers import elevation_layers, grid_map, ground_heights, occupancy_grid
+from roadbed.outputs.ros_messages.markers import object_markers, velocity_markers
+from roadbed.outputs.ros_messages.store import CLOUD, GRID_MAP, MARKERS, OCCUPANCY_GRID, TRANSFORMS, RosMessages
 from roadbed.pipeline import Result
 
 # In the order they are published; those of the second table only with the occupancy filter.

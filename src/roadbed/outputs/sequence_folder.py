@@ -26,7 +26,7 @@ from roadbed.sources.datasets.rig import INDEX_FOLDER, RIG_FILE
 PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", RIG_FILE)
 
 
-def record_drive(
+def record_sequence(
     drive: Drive, out: OutputFolder, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects that hold a device, a file or a socket: `with` closes them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from roadbed.core.errors import DeviceError
+
+
+class Closing:
+    """A context manager whose end calls `close`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release what the object holds; it may be called twice."""
+
+
+class Closed:
+    """Takes the place of an engine after `close`: every use is refused with one line."""
+
+    def __init__(self, owner: object) -> None:
+        self._owner = type(owner).__name__
+
+    def __getattr__(self, name: str) -> Any:
+        raise DeviceError(f"this {self._owner} is closed: create a new one")

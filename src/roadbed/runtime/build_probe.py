@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds an OpenCL program in a child process first, because some drivers' compilers crash or never end.
+
+The outcome is cached by driver, driver version, compiler options and program text: a program that was built once costs
+one file read. The child is this module, run with `python -m`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from typing import Any, cast
+
+from roadbed.runtime import opencl_devices, program_cache
+from roadbed.runtime.device import Device
+
+TIME_LIMIT = 180.0  # s per program; the largest takes 20 s on two cores with PoCL
+_READY = "roadbed: compiling"  # the child's last line before the driver's compiler runs
+
+
+def crash_of(device: Device, files: tuple[str, ...], text: str, options: list[str]) -> str | None:
+    """One line if the driver's compiler crashes on this program, else None. A refused program is not a crash."""
+    outcome = program_cache.file("opencl-probes", (device.driver, device.name, *options, text), ".txt")
+    with suppress(OSError):
+        return outcome.read_text(encoding="utf-8") or None
+    if not sys.executable:  # Python is embedded in another program: there is no interpreter to start
+        return None
+    status, lines = _run_child({"index": device.index, "name": device.name, "options": options, "text": text})
+    if _READY not in lines:  # the child cannot import this package, or finds other devices
+        return None
+    crash = ""
+    if status != 0:
+        crash = (
+            f"{device.driver} ({device.name}) cannot compile {', '.join(files)}: {_reason(status, lines)}; use "
+            f"backend='cpu', another device or another version of this driver (remove {outcome} to try again)"
+        )
+    program_cache.write(outcome, crash.encode())
+    return crash or None
+
+
+def _run_child(request: dict[str, Any]) -> tuple[int | None, list[str]]:
+    """The exit status, None if the time limit ended the child, and what it and the driver wrote."""
+    with tempfile.TemporaryDirectory(prefix="roadbed-probe-") as folder, tempfile.TemporaryFile() as output:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "POCL_CACHE_DIR": folder,  # PoCL would prefer what is built here over kernels for fixed group sizes
+        }
+        child = subprocess.Popen(
+            [sys.executable, "-m", "roadbed.runtime.build_probe"],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=folder,  # drivers write dumps here
+            env=environment,
+            start_new_session=True,  # so that processes started by the compiler can be ended with it
+        )
+        status: int | None = None
+        with suppress(subprocess.TimeoutExpired):
+            child.communicate(json.dumps(request).encode(), TIME_LIMIT)
+            status = child.returncode
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        output.seek(0)
+        lines = output.read().decode(errors="replace").splitlines()
+    return status, [line.strip() for line in lines if line.strip()]
+
+
+def _reason(status: int | None, lines: list[str]) -> str:
+    if status is None:
+        return f"its compiler did not end within {TIME_LIMIT:.0f} s"
+    ended = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    message = "" if lines[-1] == _READY else f" ({lines[-1][:200]})"
+    return f"its compiler ended with {ended}{message}"
+
+
+def main() -> None:
+    """The child: build the program of the request on standard input, and finish the compilation of every kernel."""
+    import pyopencl as cl
+
+    request = json.load(sys.stdin)
+    handle = opencl_devices.handles()[0][request["index"]]
+    assert handle.name.strip() == request["name"]
+    program = cl.Program(cl.Context([handle]), request["text"])
+    print(_READY, flush=True)
+    with suppress(cl.Error):  # the parent shows messages about the source
+        built = program.build(request["options"], cache_dir=cast(str, False))
+        built.get_info(cl.program_info.BINARIES)  # PoCL compiles kernels when they are launched or asked for
+
+
+if __name__ == "__main__":
+    main()

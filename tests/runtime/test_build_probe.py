@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenCL compilers that crash or never end: the process survives, the outcome is cached, "auto" uses the CPU.
+
+The crashing kernels are real for the PoCL of Debian 12; with a driver that compiles them their tests are skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from roadbed.core.errors import DeviceError
+from roadbed.runtime import build_probe, opencl_devices
+from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device_selection import open_backend
+from roadbed.runtime.opencl import OpenclBackend
+from tests.conftest import require
+from tests.runtime.inline_program import InlineProgram
+
+GOOD = "KERNEL good(GLOBAL int *a) { a[GLOBAL_ID] = 1; }"
+CRASHES = {
+    "abort": "KERNEL bad(GLOBAL int *a) { if (a[0]) goto middle; for (int i = 0; i < a[1]; ++i)"
+    " { a[i] = 1; middle: BARRIER(); a[i + 1] = 2; } }",
+    "segmentation fault": "int f(GLOBAL int *a, int n); int f(GLOBAL int *a, int n)"
+    " { return n < 2 ? a[n] : f(a, n - 1) + f(a, n - 2); } KERNEL bad(GLOBAL int *a) { a[0] = f(a, a[1]); }",
+}
+ENDLESS = (
+    "typedef int vector __attribute__((ext_vector_type(4096)));"
+    " KERNEL bad(GLOBAL vector *a) { a[0] = a[1] * a[2] / a[3]; }"
+)
+DIRECT = """
+import sys
+import pyopencl as cl
+from roadbed.runtime.opencl_devices import handles
+built = cl.Program(cl.Context([handles()[0][0]]), sys.stdin.read()).build(["-w"], cache_dir=False)
+built.get_info(cl.program_info.BINARIES)
+"""
+
+
+@pytest.fixture
+def backend(tmp_path, monkeypatch):
+    """A backend with an empty cache."""
+    require(bool(opencl_devices.devices()), opencl_devices.why_missing())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return OpenclBackend(opencl_devices.devices()[0])
+
+
+def program(kernels):
+    return InlineProgram((), kernels=kernels)
+
+
+@cache
+def crashes(kernels, tmp):
+    """Whether this driver's compiler crashes on the kernels, in a process of its own."""
+    text = program(kernels).source({"LANES": 1, "WITH_DOUBLE": 1})
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", DIRECT], input=text, text=True, capture_output=True, cwd=tmp, env=path)
+    return done.returncode < 0
+
+
+def outcomes(tmp_path):
+    return sorted((tmp_path / "roadbed" / "opencl-probes").iterdir())
+
+
+def refuse_children(monkeypatch):
+    def fails(*_, **__):
+        raise AssertionError("a child process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", fails)
+
+
+@pytest.mark.parametrize("kind", CRASHES)
+def test_a_compiler_that_crashes_is_one_line_and_is_not_run_again(kind, backend, tmp_path, monkeypatch):
+    if not crashes(CRASHES[kind], str(tmp_path)):
+        pytest.skip("this driver compiles the kernel")
+    with pytest.raises(DeviceError, match="SIGABRT" if kind == "abort" else "SIGSEGV") as caught:
+        backend.build(program(CRASHES[kind]))
+    line = str(caught.value)
+    assert "\n" not in line
+    assert backend.device.driver in line
+    assert "backend='cpu'" in line
+    (outcome,) = outcomes(tmp_path)
+    assert str(outcome) in line
+    refuse_children(monkeypatch)
+    with pytest.raises(DeviceError) as again:
+        OpenclBackend(backend.device).build(program(CRASHES[kind]))
+    assert str(again.value) == line
+
+
+def test_a_compiler_that_never_ends_is_stopped(backend, tmp_path, monkeypatch):
+    monkeypatch.setattr(build_probe, "TIME_LIMIT", 20.0)
+    with pytest.raises(DeviceError, match="did not end within 20 s"):
+        backend.build(program(ENDLESS))
+    assert "did not end" in outcomes(tmp_path)[0].read_text()
+
+
+def test_a_program_that_builds_costs_one_child_and_its_outcome_is_private(backend, tmp_path, monkeypatch):
+    assert backend.build(program(GOOD)) is not None
+    (outcome,) = outcomes(tmp_path)
+    assert outcome.read_text() == ""
+    assert (outcome.stat().st_mode & 0o777, outcome.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    refuse_children(monkeypatch)
+    assert OpenclBackend(backend.device).build(program(GOOD)) is not None
+    with pytest.raises(AssertionError, match="child process"):
+        backend.build(program(GOOD + " "))
+
+
+def test_the_outcome_belongs_to_one_version_of_the_driver(backend, monkeypatch):
+    backend.build(program(GOOD))
+    refuse_children(monkeypatch)
+    updated = OpenclBackend(replace(backend.device, driver="another version"))
+    with pytest.raises(AssertionError, match="child process"):
+        updated.build(program(GOOD))
+
+
+def test_an_error_in_a_kernel_is_no_crash(backend, tmp_path):
+    with pytest.raises(DeviceError, match="failed:") as caught:
+        backend.build(program("KERNEL wrong(GLOBAL int *a) { a[0] = no_such_name; }"))
+    assert "no_such_name" in str(caught.value)
+    assert outcomes(tmp_path)[0].read_text() == ""
+
+
+def replace_child(patched, tmp_path, script):
+    """Another program in the place of the child's interpreter."""
+    child = tmp_path / "child"
+    child.write_text(f"#!/bin/sh\n{script}\n")
+    child.chmod(0o755)
+    patched.setattr(sys, "executable", str(child))
+
+
+@pytest.mark.parametrize(("end", "reason"), [("kill -ABRT $$", "SIGABRT"), ("echo LLVM ERROR; exit 1", "LLVM ERROR")])
+def test_any_end_of_the_compiler_but_success_is_a_crash(end, reason, backend, tmp_path, monkeypatch):
+    """Some compilers abort, others exit."""
+    replace_child(monkeypatch, tmp_path, f"echo {build_probe._READY}; {end}")
+    with pytest.raises(DeviceError, match=reason):
+        backend.build(program(GOOD))
+
+
+def test_a_child_that_cannot_start_says_nothing_about_the_driver(backend, tmp_path, monkeypatch):
+    replace_child(monkeypatch, tmp_path, "exit 1")
+    assert backend.build(program(GOOD)) is not None
+    assert not (tmp_path / "roadbed" / "opencl-probes").exists()
+
+
+def test_auto_goes_on_with_the_cpu_and_says_why_in_one_line(backend, tmp_path, monkeypatch, caplog):
+    """A device that is named may be an OpenCL CPU; a program of a stage is what the driver cannot build."""
+    name = backend.device.name
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "roadbed"):
+        replace_child(patched, tmp_path, f"echo {build_probe._READY}; kill -SEGV $$")
+        found = open_backend("auto", name, programs=lambda _: [program(GOOD)])
+    assert isinstance(found, CpuBackend)
+    (record,) = caplog.records
+    assert "SIGSEGV" in record.message
+    assert "\n" not in record.message
+    assert open_backend("auto", name).device.backend == "opencl"
